@@ -268,8 +268,8 @@ static struct result read_lines(const struct request *request, struct audit_expo
 }
 
 /* All lines of an export are under one checkpoint, which the head has. The newest one may not be in the table yet. */
-static struct result find_checkpoint(const struct request *request, struct pg *pg, struct signed_checkpoint *checkpoint_out,
-                                     struct error *err)
+static struct result find_checkpoint(const struct request *request, struct pg *pg, uint64_t closing,
+                                     struct signed_checkpoint *checkpoint_out, struct error *err)
 {
     const char *size = request_argument(request, "size");
     char newest[24];
@@ -277,7 +277,9 @@ static struct result find_checkpoint(const struct request *request, struct pg *p
     TRY(sequencer_checkpoint(request->gateway->sequencer, checkpoint_out, err));
     (void)snprintf(newest, sizeof newest, "%llu", (unsigned long long)checkpoint_out->size);
     if (size == NULL || strcmp(size, newest) == 0) return SUCCESS;
-    return api_published(request, pg, ACTION_AUDIT_READ, size, checkpoint_out, err);
+    TRY(api_published(request, pg, ACTION_AUDIT_READ, size, checkpoint_out, err));
+    if (closing < checkpoint_out->size) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "the export is not in the log of %s entries", size);
 }
 
 static struct result fill_lines(struct request *request, struct pg *pg, struct buffer *text, struct error *err)
@@ -293,7 +295,7 @@ static struct result fill_lines(struct request *request, struct pg *pg, struct b
     if (!text_to_u64(bytes_of_text(request->reference), EXPORT_NUMBER_MAX, &number) || number < lines.born)
         return failure(err, ERROR_NOT_FOUND, "there is no such export of yours");
     TRY(audit_export_find(request->permit, pg, number, &export, err));
-    TRY(find_checkpoint(request, pg, &checkpoint, err));
+    TRY(find_checkpoint(request, pg, number, &checkpoint, err));
     lines.export = &export;
     lines.checkpoint = &checkpoint;
     return audit_export_write(request->permit, pg, &lines, text, err);

