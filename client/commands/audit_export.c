@@ -23,7 +23,9 @@ struct export_file {
     char part[4096]; /* PATH_MAX */
     int fd;
     uint64_t length;
-    uint64_t number; /* of the export */
+    uint64_t number;           /* of the export */
+    bool has_asked;            /* false: it goes on with a file, whose head is the only one that knows the question */
+    struct export_terms asked; /* what the head must say */
     enum export_format format;
     struct export_check *check;
 };
@@ -51,22 +53,47 @@ static void draw_nonce(char nonce_out[EXPORT_NONCE_MAX + 1])
     text_hex(bytes, sizeof bytes, nonce_out);
 }
 
-static struct result make_body(const struct invocation *invocation, json_t *body, struct error *err)
+/* A number or a time, as the registry reads it: what its export is of is compared with what was asked for. */
+static struct result read_bound(const char *name, const struct buffer *text, uint64_t *bound, enum export_unit *unit,
+                                struct error *err)
 {
-    const char *given = invocation_option(invocation, 'n');
-    struct buffer OWNED_BUFFER from = BUFFER(512), to = BUFFER(512);
-    char nonce[EXPORT_NONCE_MAX + 1];
+    int64_t time_ms = 0;
 
-    draw_nonce(nonce);
-    TRY(add_text(body, "key", invocation_option(invocation, 'k'), err));
-    TRY(add_text(body, "nonce", given == NULL ? nonce : given, err));
-    TRY(add_text(body, "within", invocation_option(invocation, 'w'), err));
-    TRY(add_text(body, "purpose", invocation_option(invocation, 'p'), err));
+    if (text->length == 0 || text_to_u64(buffer_bytes(text), EXPORT_NUMBER_MAX, bound)) return SUCCESS;
+    if (!clock_parse(buffer_bytes(text), &time_ms) || time_ms < 0)
+        return failure(err, ERROR_INVALID, "--%s is a number, a time such as 2026-11-20T10:39:46Z, or 7d, 12h, 30m ago", name);
+    *bound = (uint64_t)time_ms;
+    *unit = EXPORT_BY_TIME;
+    return SUCCESS;
+}
+
+static struct result add_range(const struct invocation *invocation, json_t *body, struct export_terms *asked, struct error *err)
+{
+    struct buffer OWNED_BUFFER from = BUFFER(512), to = BUFFER(512);
+
+    asked->until = EXPORT_NUMBER_MAX;
     TRY(audit_time_of(invocation_option(invocation, 'f'), &from, err));
     TRY(audit_time_of(invocation_option(invocation, 't'), &to, err));
+    TRY(read_bound("from", &from, &asked->from, &asked->unit, err));
+    TRY(read_bound("to", &to, &asked->until, &asked->unit, err));
     if (from.length > 0) TRY(add_text(body, "from", buffer_text(&from), err));
-    if (to.length > 0) TRY(add_text(body, "to", buffer_text(&to), err));
-    if (invocation_option(invocation, 'O') == NULL || json_object_set_new(body, "open", json_true()) == 0) return SUCCESS;
+    return to.length == 0 ? SUCCESS : add_text(body, "to", buffer_text(&to), err);
+}
+
+static struct result make_body(const struct invocation *invocation, json_t *body, struct export_terms *asked, struct error *err)
+{
+    const char *given = invocation_option(invocation, 'n'), *key = invocation_option(invocation, 'k');
+
+    draw_nonce(asked->nonce);
+    if (given != NULL) (void)snprintf(asked->nonce, sizeof asked->nonce, "%s", given);
+    (void)snprintf(asked->key, sizeof asked->key, "%s", key);
+    asked->is_opened = invocation_option(invocation, 'O') != NULL;
+    TRY(add_text(body, "key", key, err));
+    TRY(add_text(body, "nonce", asked->nonce, err));
+    TRY(add_text(body, "within", invocation_option(invocation, 'w'), err));
+    TRY(add_text(body, "purpose", invocation_option(invocation, 'p'), err));
+    TRY(add_range(invocation, body, asked, err));
+    if (!asked->is_opened || json_object_set_new(body, "open", json_true()) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a request");
 }
 
@@ -78,11 +105,12 @@ static struct result ask(struct invocation *invocation, struct session *session,
     int64_t number = 0;
 
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-    TRY(make_body(invocation, body, err));
+    TRY(make_body(invocation, body, &file->asked, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "POST", "/audit/exports", body, &answer, err), err));
     if (!json_integer_of(answer, "number", &number) || number < 0)
         return failure(err, ERROR_INVALID, "the registry answered without the number of the export");
     file->number = (uint64_t)number;
+    file->has_asked = true;
     return SUCCESS;
 }
 
@@ -163,6 +191,15 @@ static struct result lines_path(const struct invocation *invocation, const struc
     return audit_add_within(invocation, '&', path, err);
 }
 
+static struct result check_question(const struct export_file *file, struct error *err)
+{
+    const struct export_head *head = export_check_head(file->check);
+
+    if (head == NULL || !file->has_asked || (head->closing == file->number && export_terms_equal(&head->terms, &file->asked)))
+        return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the registry answered another question: its export has another key, range or nonce");
+}
+
 /* Each line is checked before it is written: a false registry makes no file that looks like an export. */
 static struct result fetch_lines(struct invocation *invocation, struct session *session, struct export_file *file,
                                  struct error *err)
@@ -175,6 +212,7 @@ static struct result fetch_lines(struct invocation *invocation, struct session *
     TRY(audit_advised(invocation, session, session_call(session, ADMIN_SCOPE, &request, &response, err), err));
     const struct bytes lines = buffer_bytes(&response.body);
     TRY(export_check_bytes(file->check, lines, err));
+    TRY(check_question(file, err));
     if (lines.length == 0 || export_check_pending(file->check) > 0)
         return failure(err, ERROR_INVALID, "the registry answered without a whole line of the export");
     TRY(local_output(file_write_at(file->fd, lines.data, lines.length, file->length, err), file->part, err));
