@@ -189,7 +189,9 @@ static struct result write_lines(struct writer *writer, struct error *err)
     const struct audit_export *export = lines->export;
     struct audit_filter events = {.ascending = true, .from = export->first, .until = export->end, .limit = ROWS};
 
-    if (lines->has_after && lines->after >= export->closing) return SUCCESS;
+    if (lines->has_after && lines->after >= export->closing)
+        return failure(err, ERROR_NOT_FOUND, "the export has no line after its closing entry, which has the number %llu",
+                       (unsigned long long)export->closing);
     if (!lines->has_after) TRY(write_beginning(writer, err));
     else if (lines->after >= events.from) events.from = lines->after + 1;
     if (events.from < events.until) TRY(write_range(writer, &events, EXPORT_EVENT, err));

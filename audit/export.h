@@ -32,7 +32,7 @@ struct audit_export_lines {
 
 /**
  * Appends the next lines, as many as `text` has room for; the last one of an export is the closing entry. ERROR_CONFLICT: the caller may not see the
- * left neighbour. ERROR_UNAVAILABLE: the closing entry is not signed yet. ERROR_FORKED: the database yields no proof that verifies.
+ * left neighbour. ERROR_NOT_FOUND: the caller has the closing entry. ERROR_UNAVAILABLE: the closing entry is not signed yet. ERROR_FORKED: the database yields no proof that verifies.
  */
 RESULT audit_export_write(const struct permit *permit, struct pg *pg, const struct audit_export_lines *lines, struct buffer *text,
                           struct error *err) __attribute__((nonnull));

@@ -57,9 +57,8 @@ static struct result answer(struct request *request, struct pg *pg, const struct
 
     if (large == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %s", kind->what);
     const struct result filled = kind->fill(request, pg, &large->bytes, err);
-    if (!filled.ok || large->bytes.length == 0) {
+    if (!filled.ok) {
         close_large(large);
-        if (filled.ok) response_bytes(request, 200, kind->type, (struct bytes){NULL, 0});
         return filled;
     }
     const struct response_source source = {
