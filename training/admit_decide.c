@@ -59,19 +59,19 @@ static struct result find_region(struct admitting *admitting, const struct run_e
     return check_key(admitting, run_text(lease, "runner.key"), err);
 }
 
-struct forebear {
+struct ancestor {
     int64_t ended_ms;
     bool is_withdrawn;
 };
 
-static struct result note_forebear(void *context, const struct pinned_document *pinned, struct error *err)
+static struct result note_ancestor(void *context, const struct pinned_document *pinned, struct error *err)
 {
-    struct forebear *forebear = context;
+    struct ancestor *ancestor = context;
     struct runner_key key;
 
     if (!pinned->document->is_withdrawn) return SUCCESS;
     TRY(runner_key_read(pinned->document, &key, err));
-    if (key.since_ms <= forebear->ended_ms) forebear->is_withdrawn = true;
+    if (key.since_ms <= ancestor->ended_ms) ancestor->is_withdrawn = true;
     return SUCCESS;
 }
 
@@ -82,11 +82,11 @@ static struct result check_resumed(struct admitting *admitting, struct error *er
     OWNED(pg_rows) *rows = NULL;
 
     if (admit_is_refused(admitting) || run_member(admitting->papers->chain.order, "spec.resume") == NULL) return SUCCESS;
-    TRY(run_forebears(source->pg, &admitting->run.run, &rows, err));
+    TRY(run_ancestors(source->pg, &admitting->run.run, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows) && !admit_is_refused(admitting); i++) {
-        struct forebear forebear = {.ended_ms = pg_time_ms(rows, i, 1)};
-        TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, pg_text(rows, i, 0), note_forebear, &forebear, err));
-        if (forebear.is_withdrawn)
+        struct ancestor ancestor = {.ended_ms = pg_time_ms(rows, i, 1)};
+        TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, pg_text(rows, i, 0), note_ancestor, &ancestor, err));
+        if (ancestor.is_withdrawn)
             TRY(admit_refuse(admitting, "the checkpoint that it continues from is of a runner that was withdrawn: %.60s",
                              pg_text(rows, i, 0)));
     }

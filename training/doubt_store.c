@@ -33,13 +33,13 @@ static const struct pg_statement run_doubts_sql = {
     " AND s.suspended = d.reason) FROM run_doubt d WHERE d.run_id = $1 ORDER BY d.noted_at, d.key",
     "uuid", "uuid text timestamptz text timestamptz timestamptz bool bool"};
 /* All runners of the runs that a run continues from, with the end of their attempts. */
-static const struct pg_statement run_forebears_sql = {
-    "run_forebears",
+static const struct pg_statement run_ancestors_sql = {
+    "run_ancestors",
     "WITH RECURSIVE before AS (SELECT source FROM run_resume WHERE run_id = $1 AND source IS NOT NULL"
     " UNION SELECT u.source FROM before b JOIN run_resume u ON u.run_id = b.source WHERE u.source IS NOT NULL)"
     " SELECT a.key, max(coalesce(a.ended_at, now())) FROM before b JOIN run_attempt a ON a.run_id = b.source GROUP BY a.key ORDER BY a.key",
     "uuid", "text timestamptz"};
-static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_forebears_sql};
+static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_ancestors_sql};
 /* clang-format on */
 const struct pg_table run_doubt_table = PG_TABLE(statements);
 
@@ -80,12 +80,12 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     return SUCCESS;
 }
 
-struct result run_forebears(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
+struct result run_ancestors(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, run);
-    return pg_run(pg, &run_forebears_sql, &arguments, rows_out, err);
+    return pg_run(pg, &run_ancestors_sql, &arguments, rows_out, err);
 }
 
 struct result run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err)

@@ -120,13 +120,6 @@ static struct result exactly_one(const struct pg_rows *rows, const char *otherwi
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "%s", otherwise);
 }
 
-void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out)
-{
-    *where_out = (struct resource){
-        .kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, at), .organisation = pg_uuid(rows, row, at + 1)};
-    (void)snprintf(where_out->name, sizeof where_out->name, "%s", pg_text(rows, row, at + 2));
-}
-
 static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
 {
     pg_add_uuid(arguments, &holder->run);

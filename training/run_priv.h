@@ -31,6 +31,11 @@ struct due_run {
 };
 RESULT run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, size_t *count_out, struct error *err);
 
+/* --- training/columns.c --- */
+
+/** The project in three columns from `at` on: project, organisation, name. */
+void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
+
 /* --- training/order_store.c --- */
 
 RESULT run_row_order(struct pg *pg, const struct run_order *order, struct error *err);
@@ -44,8 +49,6 @@ RESULT run_row_gather_leave(struct pg *pg, const char *key, const struct uuid *r
 
 /* --- training/lease_store.c --- */
 
-/** The project in three columns from `at` on: project, organisation, name. */
-void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
 /** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
 RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
@@ -55,20 +58,6 @@ RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *l
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
 /** `why` is for the runners of the other nodes. ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err);
-/* --- training/doubt_store.c --- */
-
-/** The runners of all runs that a run continues from, through checkpoints. Columns: key, the end of its last attempt. */
-RESULT run_forebears(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
-
-/* --- training/session_store.c --- */
-
-/** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
-RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],
-                        struct error *err);
-/** reason_out: why the key is suspended; "": it is not. */
-RESULT run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err);
-/** Its leases are lost at once. */
-RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
 
 /**
  * The leases that sijil-keyd has signed: those of node 0 and of the newest attempt, the newest first. Columns: attempt, node, envelope.
@@ -88,6 +77,32 @@ struct lost_attempt {
 };
 RESULT run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capacity, size_t *count_out, struct error *err);
 
+/* --- training/doubt_store.c --- */
+
+/** The runners of all runs that a run continues from, through checkpoints. Columns: key, the end of its last attempt. */
+RESULT run_ancestors(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
+
+/** A run in which a withdrawn runner had a part. */
+struct doubted_run {
+    struct due_run run;
+    enum run_state state; /* RUN_STATE_FINISHING or RUN_STATE_SUCCEEDED */
+    char key[RUN_KEY_SIZE];
+};
+RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out, size_t capacity,
+                        size_t *count_out, struct error *err);
+/** ERROR_CONFLICT: it is known. */
+RESULT run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err);
+
+/* --- training/session_store.c --- */
+
+/** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
+RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],
+                        struct error *err);
+/** reason_out: why the key is suspended; "": it is not. */
+RESULT run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err);
+/** Its leases are lost at once. */
+RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
+
 /* --- training/run.c --- */
 
 /** Records a change by the server itself, with its permit. The errors of the change; ERROR_UNAVAILABLE. */
@@ -105,16 +120,3 @@ struct run_round {
 void run_round_note(struct run_round *round, struct result one, bool is_changed, const struct error *err);
 /** At the end: the first failure, if there was one. */
 RESULT run_round_end(const struct run_round *round, size_t *changed_out, struct error *err);
-
-/* --- training/doubt_store.c --- */
-
-/** A run in which a withdrawn runner had a part. */
-struct doubted_run {
-    struct due_run run;
-    enum run_state state; /* RUN_STATE_FINISHING or RUN_STATE_SUCCEEDED */
-    char key[RUN_KEY_SIZE];
-};
-RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out, size_t capacity,
-                        size_t *count_out, struct error *err);
-/** ERROR_CONFLICT: it is known. */
-RESULT run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err);

@@ -259,9 +259,7 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
     TRY(pg_run(pg, &run_due_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         due_out[i] = (struct due_run){.run = pg_uuid(rows, i, 0)};
-        due_out[i].where =
-            (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, i, 1), .organisation = pg_uuid(rows, i, 2)};
-        (void)snprintf(due_out[i].where.name, sizeof due_out[i].where.name, "%s", pg_text(rows, i, 3));
+        run_read_where(rows, i, 1, &due_out[i].where);
     }
     *count_out = pg_rows_count(rows);
     return SUCCESS;
