@@ -40,8 +40,8 @@ static const struct pg_statement run_claim_sql = {
 static const struct pg_statement run_region_drop_sql = {
     "run_region_drop",
     "UPDATE run SET regions = array_remove(regions, $2), claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND state = 'ordered'"
-    " RETURNING cardinality(regions)",
-    "uuid text", "int4"};
+    " AND project_id = $3 AND (claimed_by = $4 OR claimed_until <= now()) RETURNING cardinality(regions)",
+    "uuid text uuid text", "int4"};
 /* In an organisation one run of a pool gathers at a time. A job of a scheduler is for its run alone, so it keeps no runner from others. */
 static const struct pg_statement run_gather_find_sql = {
     "run_gather_find",
@@ -160,11 +160,14 @@ struct result run_region_drop(const struct permit *permit, struct pg *pg, const 
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    (void)permit_resource(permit, ACTION_RUNNER_ASK);
+    permit_require_above(permit, ACTION_RUNNER_ASK, &claim->where);
     pg_add_uuid(&arguments, &claim->run);
     pg_add_text(&arguments, region);
+    pg_add_uuid(&arguments, &claim->where.project);
+    pg_add_text(&arguments, permit_resource(permit, ACTION_RUNNER_ASK)->detail);
     TRY(pg_run(pg, &run_region_drop_sql, &arguments, &rows, err));
-    *regions_out = pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : 1; /* else another gateway has moved it on */
+    *regions_out =
+        pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : 1; /* else another runner has claimed it, or it has moved on */
     return SUCCESS;
 }
 

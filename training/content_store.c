@@ -4,6 +4,7 @@
 #include "registry/held_manifest_store.h"
 #include "storage/pg_table.h"
 #include "training/content.h"
+#include "training/run_priv.h"
 
 /* clang-format off */
 static const struct pg_statement run_content_sql = {
@@ -192,7 +193,7 @@ struct result run_sent_check(const struct permit *permit, struct pg *pg, const s
     OWNED(pg_rows) *rows = NULL;
     OWNED_HELD_BLOBS wanted = {.count = 0};
 
-    (void)permit_resource(permit, sent->action);
+    run_require_lease(permit, sent->action, sent->holder);
     TRY(held_blobs_list(sent->manifest, &wanted, err));
     add_attempt(&arguments, sent->holder, sent->repository);
     pg_add_text_array(&arguments, wanted.digests, wanted.count);

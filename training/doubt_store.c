@@ -30,8 +30,8 @@ static const struct pg_statement run_doubts_sql = {
     "run_doubts",
     "SELECT d.runner, d.key, d.since, d.reason, d.noted_at, (SELECT max(a.ended_at) FROM run_attempt a WHERE a.run_id = d.run_id AND a.key = d.key),"
     " EXISTS (SELECT FROM run_resume u WHERE u.run_id = d.run_id), EXISTS (SELECT FROM run_session s WHERE s.key = d.key AND s.runner = d.runner"
-    " AND s.suspended = d.reason) FROM run_doubt d WHERE d.run_id = $1 ORDER BY d.noted_at, d.key",
-    "uuid", "uuid text timestamptz text timestamptz timestamptz bool bool"};
+    " AND s.suspended = d.reason) FROM run_doubt d JOIN run r USING (run_id) WHERE d.run_id = $1 AND r.project_id = $2 ORDER BY d.noted_at, d.key",
+    "uuid uuid", "uuid text timestamptz text timestamptz timestamptz bool bool"};
 /* All runners of the runs that a run continues from, with the end of their attempts. */
 static const struct pg_statement run_ancestors_sql = {
     "run_ancestors",
@@ -105,9 +105,10 @@ struct result run_row_doubt(struct pg *pg, const struct uuid *run, const struct 
 struct result run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                          struct pg_rows **rows_out, struct error *err)
 {
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
 
-    (void)permit_resource(permit, action);
     pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
     return pg_run(pg, &run_doubts_sql, &arguments, rows_out, err);
 }

@@ -1,4 +1,5 @@
 /* The server's own changes of runs: lost attempts, runs that must stop. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,7 +153,9 @@ struct result run_stop(struct sequencer *sequencer, const struct resource *where
 struct result run_forbid(const struct permit *permit, struct sequencer *sequencer, const struct run_forbidden *forbidden,
                          struct error *err)
 {
-    (void)permit_resource(permit, forbidden->action);
+    assert(forbidden->action == ACTION_RUNNER_ASK || forbidden->action == ACTION_RUN_HEARTBEAT);
+    if (forbidden->action == ACTION_RUNNER_ASK) permit_require_above(permit, ACTION_RUNNER_ASK, forbidden->where);
+    else run_require_run(permit, ACTION_RUN_HEARTBEAT, forbidden->where, forbidden->run);
     return run_stop(sequencer, forbidden->where, forbidden->run, forbidden->reason, err);
 }
 

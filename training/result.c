@@ -197,7 +197,7 @@ struct result run_result_keep_late(const struct permit *permit, struct sequencer
                                  .pair = {ACTION_RUN_QUARANTINE, *late->where},
                                  .late = late};
 
-    (void)permit_resource(permit, ACTION_RUN_FINISH);
+    run_require_run(permit, ACTION_RUN_FINISH, late->where, late->run);
     uuid_format(late->run, change.pair.resource.detail);
     const struct result kept = run_record(sequencer, &change.pair, &change.change, err);
     return kept.ok || err->kind == ERROR_CONFLICT ? SUCCESS : kept;

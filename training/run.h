@@ -102,7 +102,7 @@ enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_
  * The rows of doubts about an admitted run, the oldest first: that a runner was withdrawn after the admission, and its result does not count any more
  * (training/doubt.h). A row proves nothing: show a doubt only if a withdrawal of its key is in force, or its key is suspended. RUN_DOUBT_ENDED: the end of the
  * key's newest attempt at this run, or NULL. RUN_DOUBT_RESUMES: the run continues from another one. RUN_DOUBT_SUSPENDED: the key is suspended for this
- * reason. Call run_find() first.
+ * reason. None if the run is of another project.
  */
 RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));

@@ -24,6 +24,9 @@ RESULT run_row_add_envelope(struct pg *pg, const struct uuid *run, const char *k
                             struct error *err);
 RESULT run_row_approve(struct pg *pg, const struct run_approve *approve, struct error *err);
 
+/** The project of a permit to read runs. Aborts if `action` is for something else. */
+const struct resource *run_project_of(const struct permit *permit, enum action action);
+
 /** An open run whose request has expired, and its project. */
 struct due_run {
     struct uuid run;
@@ -102,6 +105,13 @@ RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *
 RESULT run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err);
 /** Its leases are lost at once. */
 RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
+
+/* --- training/lease.c --- */
+
+/** Aborts unless the permit is for `action` on exactly this lease: the detail of its resource names it. */
+void run_require_lease(const struct permit *permit, enum action action, const struct run_holder *holder);
+/** The same for any lease of this run in this project. */
+void run_require_run(const struct permit *permit, enum action action, const struct resource *where, const struct uuid *run);
 
 /* --- training/run.c --- */
 

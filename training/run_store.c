@@ -267,8 +267,8 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
 
 /* ---- reading ---- */
 
-/* The project of the permit. The last five actions are for bundles and chains (training/papers.h). */
-static const struct resource *project_of(const struct permit *permit, enum action action)
+/* The last five actions are for bundles and chains (training/papers.h). */
+const struct resource *run_project_of(const struct permit *permit, enum action action)
 {
     assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE ||
            action == ACTION_RUN_ORDER || action == ACTION_RUN_LEASE || action == ACTION_RUN_REFUSE ||
@@ -279,7 +279,7 @@ static const struct resource *project_of(const struct permit *permit, enum actio
 struct result run_find(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct run *run_out,
                        struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -294,7 +294,7 @@ struct result run_find(const struct permit *permit, struct pg *pg, enum action a
 struct result run_read_activity(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                                 struct run_activity *activity_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct run_activity activity = {.progress = -1};
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -313,7 +313,7 @@ struct result run_read_activity(const struct permit *permit, struct pg *pg, enum
 struct result run_nodes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                         struct pg_rows **rows_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);
@@ -324,7 +324,7 @@ struct result run_nodes(const struct permit *permit, struct pg *pg, enum action 
 struct result run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                             struct run_kept *kept_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -339,7 +339,7 @@ struct result run_read_kept(const struct permit *permit, struct pg *pg, enum act
 struct result run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                             struct pg_rows **rows_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);

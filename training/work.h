@@ -52,8 +52,9 @@ RESULT run_leased_find(struct lookup *lookup, const struct run_offer *offer, con
                        struct run_leased *leased_out, bool *found_out, struct error *err);
 
 /**
- * For a claimed run that today's policies forbid in this region: it is not offered there any more. *regions_out: the number of its other regions.
- * The permit: runner.ask.
+ * For a run that today's policies forbid in this region: it is not offered there any more. *regions_out: the number of its other regions. A run that
+ * another key has claimed is left as it is, and counts as one with another region. The permit: runner.ask above the project; its detail is the
+ * runner's key.
  */
 RESULT run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
                        int64_t *regions_out, struct error *err) __attribute__((nonnull));
@@ -174,7 +175,7 @@ RESULT run_peers(struct lookup *lookup, const struct run_holder *holder, struct 
 
 /** A run that must not go on, and why. */
 struct run_forbidden {
-    enum action action;           /* of the permit: runner.ask, or run.heartbeat */
+    enum action action;           /* of the permit: runner.ask above the project, or run.heartbeat for a lease of the run */
     const struct resource *where; /* the run's project */
     const struct uuid *run;
     const char *reason;

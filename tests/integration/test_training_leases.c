@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/lease_name.h"
 #include "base/clock.h"
 #include "tests/integration/lease_fixture.h"
 
@@ -202,8 +203,9 @@ static void step_late(struct model *model)
 
     if (model->state == NULL) return;
     const struct run_late late = {&project, &model->id, &made, NULL};
-    const struct action_pair pair = {ACTION_RUN_FINISH, project};
+    struct action_pair pair = {ACTION_RUN_FINISH, project};
     OWNED(permit) *permit = NULL;
+    lease_name(&model->id, model->attempt, 0, pair.resource.detail);
     assert_true(stack_record(stack, &pair, 1, NULL, &permit, &err).ok);
     if (!run_result_keep_late(permit, stack->sequencer, &late, &err).ok) fail_msg("%s", err.message);
 }
