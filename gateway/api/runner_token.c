@@ -47,7 +47,7 @@ static struct result mint(struct request *request, const struct run_holder *hold
                                              .now_ms = clock_wall_ms()};
 
     (void)snprintf(token.key, sizeof token.key, "%s", holder->key);
-    return run_token_mint(gateway->keyd, &wanted, answer, err);
+    return run_token_mint(request->permit, gateway->keyd, &wanted, answer, err);
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
