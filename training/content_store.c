@@ -158,7 +158,7 @@ struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, cons
     pg_add_int8(&arguments, uploaded->most_bytes);
     pg_add_uuid(&arguments, uploaded->upload);
     if (!pg_run(pg, &run_upload_keep_sql, &arguments, &rows, &why).ok) {
-        if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
+        if (!pg_breaks(pg, "run_attempt_uploaded")) return failure(err, why.kind, "%s", why.message);
         return failure(err, ERROR_DENIED, "the order allows %lld bytes of outputs and log: with this blob they would be more",
                        (long long)uploaded->most_bytes);
     }

@@ -43,15 +43,13 @@ static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_d
 /* clang-format on */
 const struct pg_table run_doubt_table = PG_TABLE(statements);
 
-static void read_row(const struct pg_rows *rows, size_t row, struct doubted_run *doubted)
+static struct result read_row(const struct pg_rows *rows, size_t row, struct doubted_run *doubted, struct error *err)
 {
-    struct resource *where = &doubted->run.where;
-
     doubted->run.run = pg_uuid(rows, row, 0);
-    *where = (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, 1), .organisation = pg_uuid(rows, row, 2)};
-    (void)snprintf(where->name, sizeof where->name, "%s", pg_text(rows, row, 3));
-    if (!run_state_find(pg_text(rows, row, 4), &doubted->state)) doubted->state = RUN_STATE_SUCCEEDED;
+    run_read_where(rows, row, 1, &doubted->run.where);
+    TRY(run_read_state(rows, row, 4, &doubted->state, err));
     (void)snprintf(doubted->key, sizeof doubted->key, "%s", pg_text(rows, row, 5));
+    return SUCCESS;
 }
 
 struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out,
@@ -75,7 +73,7 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     pg_add_uuid_array(&arguments, runners, withdrawals->count);
     pg_add_text_array(&arguments, reasons, withdrawals->count);
     TRY(pg_run(pg, &run_doubted_sql, &arguments, &rows, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++) read_row(rows, i, &runs_out[i]);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_row(rows, i, &runs_out[i], err));
     *count_out = pg_rows_count(rows);
     return SUCCESS;
 }

@@ -189,19 +189,20 @@ static void read_session(const struct pg_rows *rows, size_t column, uint8_t sess
 
 struct result run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err)
 {
+    enum run_state state = RUN_STATE_COUNT;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     add_holder(&arguments, holder);
     TRY(pg_run(lookup_connection(lookup), &run_held_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
-    *held_out = (struct run_held){.runner = pg_uuid(rows, 0, 4),
+    TRY(run_read_state(rows, 0, 3, &state, err));
+    *held_out = (struct run_held){.state = state,
+                                  .runner = pg_uuid(rows, 0, 4),
                                   .leased_ms = pg_time_ms(rows, 0, 5),
                                   .ends_ms = pg_time_ms(rows, 0, 6),
                                   .has_ended = pg_bool(rows, 0, 7)};
     run_read_where(rows, 0, 0, &held_out->where);
-    if (!run_state_find(pg_text(rows, 0, 3), &held_out->state))
-        held_out->state = RUN_STATE_EXPIRED; /* the table allows no other */
     (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
     (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
     read_session(rows, 10, held_out->session);

@@ -287,7 +287,7 @@ struct result log_row_view(struct pg *pg, const struct run_log_query *query, str
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run");
     struct run_log_view view = {
         .attempt = pg_int8(rows, 0, 1), .bytes = (uint64_t)pg_int8(rows, 0, 2), .is_gone = pg_bool(rows, 0, 3)};
-    if (!run_state_find(pg_text(rows, 0, 0), &view.state)) view.state = RUN_STATE_EXPIRED; /* the table allows no other */
+    TRY(run_read_state(rows, 0, 0, &view.state, err));
     view.has_ended = is_over(&view, pg_bool(rows, 0, 4), query->attempt != 0);
     *view_out = view;
     return SUCCESS;

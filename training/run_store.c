@@ -74,11 +74,11 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table run_table = PG_TABLE(statements);
 
-static struct run read_row(const struct pg_rows *rows, size_t row)
+static struct result read_row(const struct pg_rows *rows, size_t row, struct run *run_out, struct error *err)
 {
     struct run run = {.id = pg_uuid(rows, row, 0), .approvals_wanted = pg_int8(rows, row, 4), .approvals = pg_int8(rows, row, 5)};
 
-    if (!run_state_find(pg_text(rows, row, 1), &run.state)) run.state = RUN_STATE_EXPIRED; /* the table allows no other name */
+    TRY(run_read_state(rows, row, 1, &run.state, err));
     memcpy(run.request, pg_bytes(rows, row, 2).data, sizeof run.request);
     (void)snprintf(run.requester, sizeof run.requester, "%s", pg_text(rows, row, 3));
     (void)snprintf(run.pool, sizeof run.pool, "%s", pg_text(rows, row, 6));
@@ -89,7 +89,8 @@ static struct run read_row(const struct pg_rows *rows, size_t row)
     (void)snprintf(run.reason, sizeof run.reason, "%s", pg_text(rows, row, 11));
     run.attempt = pg_int8(rows, row, 12);
     run.attempts = pg_int8(rows, row, 13);
-    return run;
+    *run_out = run;
+    return SUCCESS;
 }
 
 /* ---- changes ---- */
@@ -215,12 +216,13 @@ struct result run_row_why_not(struct pg *pg, const struct uuid *run, const struc
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
+    struct run found;
 
     pg_add_uuid(&arguments, run);
     pg_add_uuid(&arguments, project);
     TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
-    const struct run found = read_row(rows, 0);
+    TRY(read_row(rows, 0, &found, err));
     return failure(err, ERROR_CONFLICT, "the run is %s: it can't be cancelled any more", run_state_name(found.state));
 }
 
@@ -287,8 +289,7 @@ struct result run_find(const struct permit *permit, struct pg *pg, enum action a
     pg_add_uuid(&arguments, &where->project);
     TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
-    *run_out = read_row(rows, 0);
-    return SUCCESS;
+    return read_row(rows, 0, run_out, err);
 }
 
 struct result run_read_activity(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
@@ -362,7 +363,11 @@ struct result run_list(const struct permit *permit, struct pg *pg, const struct 
     const size_t count = pg_rows_count(rows);
     struct run *runs = memory_zeroed(count + 1, sizeof *runs);
     if (runs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of runs");
-    for (size_t i = 0; i < count; i++) runs[i] = read_row(rows, i);
+    for (size_t i = 0; i < count; i++) {
+        if (read_row(rows, i, &runs[i], err).ok) continue;
+        free(runs);
+        return (struct result){.ok = false};
+    }
     *runs_out = runs;
     *count_out = count;
     return SUCCESS;
