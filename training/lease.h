@@ -147,6 +147,6 @@ struct run_outcome {
     char reason[RUN_REASON_SIZE];            /* ""; why it ended otherwise */
     int64_t cpu_ms, device_ms, memory_bytes; /* that the attempt used, by its result; the heartbeats may have reported less */
 };
-/** If it succeeded, the run is finishing with the result of its last node. The outcome must outlive the change, and so must step_out->held. */
+/** If it succeeded, the run was running, and is finishing with the result of its last node. The outcome must outlive the change, and so must step_out->held. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
                         const struct run_outcome *outcome, struct run_step *step_out);

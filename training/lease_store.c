@@ -61,7 +61,7 @@ static const struct pg_statement run_peers_sql = {
 static const struct pg_statement run_nodes_left_sql = {
     "run_nodes_left",
     "SELECT r.nodes - (SELECT count(*) FROM run_attempt a WHERE a.run_id = r.run_id AND a.attempt = $2 AND a.outcome = 'finished') FROM run r"
-    " WHERE r.run_id = $1 AND r.state IN ('leased', 'running')",
+    " WHERE r.run_id = $1 AND r.state = 'running'",
     "uuid int4", "int8"};
 static const struct pg_statement run_attempt_end_sql = {
     "run_attempt_end",
@@ -310,7 +310,8 @@ struct result run_nodes_left(struct pg *pg, const struct run_holder *holder, int
     pg_add_uuid(&arguments, &holder->run);
     pg_add_int4(&arguments, (int32_t)holder->attempt);
     TRY(pg_run(pg, &run_nodes_left_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "the run has not begun on all its nodes, or has ended");
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT, "the program was not started on all nodes, or the run has ended");
     *left_out = pg_int8(rows, 0, 0);
     return SUCCESS;
 }

@@ -57,7 +57,7 @@ RESULT run_row_gather_leave(struct pg *pg, const char *key, const struct uuid *r
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
 /** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
 RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
-/** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: not all of them have leases, or the run has ended. */
+/** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: the run is not running. */
 RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err);
 /** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);

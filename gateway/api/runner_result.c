@@ -242,11 +242,23 @@ static struct result say(struct request *request, struct pg *pg, const struct ta
     return SUCCESS;
 }
 
+/* Otherwise a model would be admitted whose program the log never saw running. */
+static struct result check_started(const struct taking *taking, struct error *err)
+{
+    const enum run_state state = taking->held.state;
+
+    if (run_outcome_of(taking->result).state != RUN_STATE_FINISHING || taking->held.has_ended) return SUCCESS;
+    if (state != RUN_STATE_ORDERED && state != RUN_STATE_LEASED) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "the program of this attempt was never started, so it can't have succeeded: start it first");
+}
+
 static struct result take(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
 {
     bool is_late = taking->held.has_ended || run_state_is_end(taking->held.state);
 
     TRY(check_chain(request, pg, taking, err));
+    TRY(check_started(taking, err));
     if (!is_late) TRY(finish(request, pg, taking, &is_late, err));
     return is_late ? take_late(request, pg, taking, err) : say(request, pg, taking, err);
 }

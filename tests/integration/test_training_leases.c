@@ -169,7 +169,7 @@ static void step_finish(struct model *model)
     const int node = model->nodes == 2 && draw(3) == 0 ? 1 : 0;
     const struct run_signed made = signed_as(model, 16 + 2 * (unsigned)model->attempt + (unsigned)node);
     const struct run_holder holder = holder_of(model, node);
-    const bool may = model->is_open[node] && (is(model, "leased") || is(model, "running"));
+    const bool may = model->is_open[node] && (is(model, "running") || (!is_good && is(model, "leased")));
     struct run_step change;
 
     run_finish_prepare(&project, &holder, &made, outcome, &change);

@@ -353,6 +353,21 @@ def a_log_is_one_layer_and_a_config_is_empty():
     assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
 
 
+def what_was_never_started_has_not_succeeded():
+    """Else a model would be admitted, and the log would never say that its program ran."""
+    runner, made = state["runner"], produced()
+    asked = state["alice"].request()
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"]
+    text = result(runner, bundle, made)
+    answer = runner.finish(bundle, text, made)
+    assert answer.status == 409 and "never started" in answer.json["detail"], (answer.status, answer.body)
+    assert state["alice"].run(asked)["state"] == "leased" and sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{asked['run']}' AND kind IN ('late', 'result')") == "0"
+    assert runner.start(asked["run"]).status == 204
+    assert runner.finish(bundle, text, made).status == 200
+    ended(asked, "succeeded")
+
+
 def rows_of_others_are_no_outputs():
     """With the database role: lineage that no admission has, for a run that was admitted and for one that never was; and a foreign admission."""
     good, _, _, made = state["first"]
@@ -789,7 +804,7 @@ if __name__ == "__main__":
     run(prepare, a_result_becomes_an_admitted_artifact, an_outsider_verifies_the_bundle_with_its_admission,
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
-        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, rows_of_others_are_no_outputs,
+        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
