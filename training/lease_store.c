@@ -4,6 +4,7 @@
 
 #include "storage/pg_table.h"
 #include "training/run_priv.h"
+#include "training/unproven.h"
 
 /* clang-format off */
 static const struct pg_statement run_attempt_begin_sql = {

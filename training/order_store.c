@@ -6,6 +6,7 @@
 #include "storage/pg_table.h"
 #include "training/order_priv.h"
 #include "training/run_priv.h"
+#include "training/unproven.h"
 
 /* clang-format off */
 static const struct pg_statement run_wish_sql = {

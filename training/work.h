@@ -145,10 +145,6 @@ RESULT run_held_find(struct lookup *lookup, const struct run_holder *holder, str
 /** The newest lease of the run that this key has had. ERROR_NOT_FOUND. */
 RESULT run_held_newest(struct lookup *lookup, const struct uuid *run, const char *key, struct run_holder *holder_out,
                        struct error *err);
-/** The order of a run, whose repositories are decided again. ERROR_NOT_FOUND. */
-RESULT run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err);
-/** The envelope of a lease, as the row has it. ERROR_NOT_FOUND: sijil-keyd has not signed it yet. */
-RESULT run_lease_find(struct lookup *lookup, const struct run_holder *holder, struct run_envelope **lease_out, struct error *err);
 /**
  * Whether an envelope, whose signature the caller has checked, is the lease of this holder under this order now. The row alone proves nothing, because
  * a thief of the database's role can write any row. ERROR_DENIED.

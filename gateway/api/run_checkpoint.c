@@ -9,6 +9,7 @@
 #include "policy/decider.h"
 #include "training/checkpoint.h"
 #include "training/content.h"
+#include "training/unproven.h"
 
 struct keeping {
     struct run_holder holder;
@@ -54,8 +55,9 @@ static struct result check(struct request *request, struct pg *pg, struct keepin
 {
     const struct digest digest = digest_of(DIGEST_SHA256, request->body);
     OWNED(run_envelope) *order = NULL;
+    int64_t ends_ms = 0;
 
-    TRY(run_order_find(lookup_of(pg), &keeping->holder.run, &order, err));
+    TRY(run_lease_prove(request, pg, &keeping->holder, &order, &ends_ms, err));
     TRY(manifest_parse(request->body, (struct bytes){0}, &keeping->manifest, err));
     TRY(run_checkpoint_check(keeping->manifest, request->body, run_order_checkpoint_max(order), err));
     keeping->push.manifest = keeping->manifest;
@@ -89,7 +91,6 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(api_id(request, "run", &keeping->holder.run, err));
     TRY(run_held_find(lookup_of(pg), &keeping->holder, &held, err));
     TRY(runner_check_reporter(request, &held, err));
-    if (!held.has_ended) TRY(run_lease_require(request, pg, &keeping->holder, err));
     struct result done = check(request, pg, keeping, err);
     if (done.ok) done = keep(request, pg, keeping, err);
     manifest_free(keeping->manifest);

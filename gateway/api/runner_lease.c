@@ -9,6 +9,7 @@
 #include "training/format/bundle.h"
 #include "training/format/form.h"
 #include "training/label.h"
+#include "training/unproven.h"
 
 #define CLAIMS_MAX 8   /* runs in one search that are not allowed here, or that others get meanwhile */
 #define AGAIN_MS   200 /* until the next search, after one that found only such runs */

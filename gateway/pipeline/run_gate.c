@@ -14,6 +14,7 @@
 #include "gateway/pipeline/route.h"
 #include "gateway/pipeline/runner_gate.h"
 #include "training/content.h"
+#include "training/unproven.h"
 #include "training/work.h"
 
 #define ENDED "the lease has ended, so its tokens count no more"
