@@ -203,10 +203,11 @@ static struct result sign_or_take_back(struct request *request, struct pg *pg, c
     if (!is_final(why.kind)) return failure(err, why.kind, "%s", why.message);
     log_error("sijil-keyd signs no lease", &why);
     struct error taken = {0};
-    if (run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok ||
-        taken.kind == ERROR_CONFLICT)
-        return SUCCESS;
-    return failure(err, taken.kind, "%s", taken.message);
+    if (!run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok &&
+        taken.kind != ERROR_CONFLICT)
+        return failure(err, taken.kind, "%s", taken.message);
+    response_empty(request, 204); /* the permit is for that lease, and for no other search: the runner asks again */
+    return SUCCESS;
 }
 
 /* The same lease again, if its answer was lost: only a session that has not begun with it gets it again. */

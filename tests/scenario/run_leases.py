@@ -201,6 +201,21 @@ def a_lease_that_keyd_refuses_keeps_nobody_waiting():
     done(asked)
 
 
+def a_refused_lease_ends_the_search():
+    """The permit of the request is that of the lease, and would end no other run: the gateway would stop."""
+    data = f"{PROJECT}/searched"
+    server.client(make_robot(server, "searched", "publisher", PROJECT)).repository(data).push_blob(b"a person")
+    asked, _ = leased()
+    other = ordered(spec=spec(inputs=[{"name": "digits", **artifact(data)}]))
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
+    time.sleep(3)  # both gateways have the new label
+    sql(f"DELETE FROM run_attempt WHERE run_id = '{asked['run']}'; UPDATE run SET state = 'ordered', attempt = 0 WHERE run_id = '{asked['run']}'")
+    assert state["other"].ask().status == 204
+    assert state["alice"].run(other)["state"] == "ordered", "the search went on"
+    assert state["other"].ask().status == 204 and state["alice"].run(other)["state"] == "failed", "the next question ends it"
+    done(asked)
+
+
 # ---- what must stop ----
 
 def a_run_that_the_policies_of_today_forbid_stops():
@@ -510,7 +525,7 @@ def a_shutdown_does_not_wait_for_waiting_runners():
 if __name__ == "__main__":
     run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, an_ended_run_frees_its_places, the_same_session_gets_a_lost_answer_again,
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
-        a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting,
+        a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting, a_refused_lease_ends_the_search,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
         an_attempt_has_one_lease_whatever_the_database_says,
