@@ -12,11 +12,10 @@
 #include "training/budget.h"
 #include "training/state.h"
 
-#define RUN_APPROVALS_WANTED_MAX 8                  /* docs/formats/run.md */
-#define RUNS_OPEN_MAX            10000              /* of a project; a list of them has a hundred pages */
-#define RUN_PROJECT_BYTES        (INT64_C(1) << 30) /* of the envelopes of all runs of a project, unless a setting says more or less */
-#define RUN_POOL_SIZE            64
-#define RUN_REASON_SIZE          257
+#define RUNS_OPEN_MAX     10000              /* of a project; a list of them has a hundred pages */
+#define RUN_PROJECT_BYTES (INT64_C(1) << 30) /* of the envelopes of all runs of a project, unless a setting says more or less */
+#define RUN_POOL_SIZE     64
+#define RUN_REASON_SIZE   257
 
 extern const struct pg_table run_table, run_doubt_table;
 

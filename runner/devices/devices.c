@@ -168,7 +168,7 @@ bool devices_is_free(const struct devices *devices, size_t at)
     return !devices->is_taken[at];
 }
 
-enum device_isolation device_isolation_of(const struct device *device)
+static enum device_isolation isolation_of(const struct device *device)
 {
     if (device->mig[0] == '\0') return DEVICE_WHOLE;
     return strstr(device->mig, "c.") == NULL ? DEVICE_GPU_INSTANCE : DEVICE_COMPUTE_INSTANCE; /* 1c.3g.40gb */
@@ -313,7 +313,7 @@ static json_t *device_json(const struct device *device)
     static const char *const isolations[] = {"device", "gpu-instance", "compute-instance"};
     OWNED_JSON json =
         json_pack("{s:s s:s s:s s:s s:I s:I s:I}", "uuid", device->uuid, "type", device->type, "driver", device->driver,
-                  "isolation", isolations[device_isolation_of(device)], "memory_bytes", (json_int_t)device->memory_bytes,
+                  "isolation", isolations[isolation_of(device)], "memory_bytes", (json_int_t)device->memory_bytes,
                   "utilisation_percent", (json_int_t)device->use_percent, "memory_in_use", (json_int_t)device->memory_in_use);
 
     return json != NULL && add_part(json, device) ? GIVE(json) : NULL;

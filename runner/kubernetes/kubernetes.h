@@ -49,7 +49,6 @@ struct kubernetes_job {
     int attempt, node;                                       /* 1 to 100; 0 to 255. The three make the name */
     const char *agent_image, *payload_image;                 /* "HOST/REPOSITORY@sha256:..." */
     const char *queue;                                       /* of Kueue, which lets the job begin; NULL: it begins at once */
-    const char *runtime_class;                               /* NULL: the cluster's default */
     const char *region;                                      /* "local/dxb": of the node, by its label; NULL: any, for trials */
     size_t jurisdiction_count;                               /* jurisdictions of the node, by its labels */
     const char *jurisdictions[KUBERNETES_JURISDICTIONS_MAX]; /* "AE" */
@@ -107,7 +106,6 @@ RESULT kubernetes_sweep(struct kubernetes *kubernetes, const char *runner, size_
 struct kubernetes_holder {
     const char *account;     /* of the namespace that was opened */
     const char *pod_uid;     /* of the job's status */
-    const char *node_uid;    /* NULL: of one of `node_uids` */
     const json_t *node_uids; /* texts; NULL: of any node, whose place is only declared */
 };
 /**

@@ -4,8 +4,9 @@
 #include "crypto/digest.h"
 #include "training/format/chain_priv.h"
 
-struct result chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
-                         struct error *err)
+/* The members `names`; NULL ends `names`. */
+static struct result check_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
+                                struct error *err)
 {
     for (; *names != NULL; names++)
         if (!json_equal(run_member(envelope, *names), run_member(before, *names)))
@@ -87,7 +88,7 @@ static struct result check_approval(const struct run_envelope *request, const st
     static const char *const same[] = {"run", "audience", NULL};
 
     TRY(check_life(approval, "issued_at", err));
-    TRY(chain_same(approval, request, same, err));
+    TRY(check_same(approval, request, same, err));
     TRY(chain_names(approval, "request", request, err));
     if (strcmp(run_text(approval, "approver"), run_text(request, "requester")) == 0)
         return failure(err, ERROR_DENIED, "approval: a person can't approve their own request");
@@ -147,7 +148,7 @@ static struct result check_order(const struct run_chain *chain, struct error *er
     const json_t *allowed = run_member(chain->order, "jurisdictions");
 
     TRY(check_life(chain->order, "not_before", err));
-    TRY(chain_same(chain->order, chain->request, same, err));
+    TRY(check_same(chain->order, chain->request, same, err));
     TRY(chain_names(chain->order, "request", chain->request, err));
     TRY(check_named_approvals(chain, err));
     TRY(check_obligations(chain, err));
@@ -166,7 +167,7 @@ struct result chain_check_lease(const struct run_chain *chain, struct error *err
     const struct run_envelope *lease = chain->lease, *order = chain->order;
 
     TRY(check_life(lease, "not_before", err));
-    TRY(chain_same(lease, order, same, err));
+    TRY(check_same(lease, order, same, err));
     TRY(chain_names(lease, "order", order, err));
     if (run_integer(lease, "attempt") > run_integer(order, "attempts"))
         return failure(err, ERROR_DENIED, "lease: the order allows no attempt %lld", (long long)run_integer(lease, "attempt"));
@@ -186,7 +187,7 @@ static struct result check_refusal(const struct run_chain *chain, struct error *
     const struct run_envelope *refusal = chain->refusal, *lease = chain->lease;
     const int64_t at_ms = run_time(refusal, "at");
 
-    TRY(chain_same(refusal, lease, same, err));
+    TRY(check_same(refusal, lease, same, err));
     TRY(chain_names(refusal, "lease", lease, err));
     if (strcmp(refusal->dsse->signatures[0].keyid, run_text(lease, "runner.key")) != 0)
         return failure(err, ERROR_DENIED, "refusal: the lease is for another key");
