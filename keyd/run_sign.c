@@ -41,9 +41,8 @@ static struct result check_absent(const struct signing *signing, struct error *e
 {
     for (enum run_type type = signing->type; type < RUN_TYPES; type++)
         if (json_object_get(signing->json, run_type_name(type)) != NULL)
-            return failure(err, ERROR_INVALID, "the bundle for %s of %s has a member \"%s\" already",
-                           signing->type == RUN_LEASE ? "a lease" : "an envelope", run_type_name(signing->type),
-                           run_type_name(type));
+            return failure(err, ERROR_INVALID, "the bundle for the wanted %s has a member \"%s\" already",
+                           run_type_name(signing->type), run_type_name(type));
     return SUCCESS;
 }
 

@@ -23,12 +23,12 @@ struct run_signer {
 };
 
 /**
- * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was
+ * Checks what `wanted` names, and appends the signed envelope. The same is true of the next two functions. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was
  * signed for the same purpose (keyd/run_ledger.h); ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
  */
 RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
-/** Of a run that has ended: frees what was reserved for its order (run_ledger_end()). `request` is the digest of its request. */
-RESULT run_sign_end(struct run_ledger *runs, const uint8_t request[32], int64_t now_ms, struct error *err);
 RESULT run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
                           struct error *err);
+/** Signs nothing. Of a run that has ended: frees what was reserved for its order (run_ledger_end()). `request` is the digest of its request. */
+RESULT run_sign_end(struct run_ledger *runs, const uint8_t request[32], int64_t now_ms, struct error *err);

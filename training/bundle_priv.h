@@ -27,7 +27,7 @@ struct key_documents {
 };
 
 /**
- * Adds the enrolment of a key that covers the project, and its withdrawals in all scopes. Nothing is added for an unknown key: the checks of the bundle say that it lacks. ERROR_LIMIT: more documents than a bundle has.
+ * Adds the enrolment of a key that covers the project, and its withdrawals in all scopes. Nothing is added for an unknown key: the checks of the bundle say that it is missing. ERROR_LIMIT: more documents than a bundle has.
  */
 RESULT key_documents_add(const struct permit *permit, const struct run_bundle_source *source, enum action action,
                          const struct key_use *use, struct key_documents *documents, struct error *err) __attribute__((nonnull));

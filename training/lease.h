@@ -1,5 +1,5 @@
 /*
- * training/lease.h -- a run from its order to its end: leases, heartbeats, results (docs/runs.md).
+ * training/lease.h -- a run from its order to its end: orders, leases, and what their holders change. Heartbeats are in training/work.h (docs/runs.md).
  *
  * A lease is one node of one attempt, for one runner's key. A run of several nodes is leased when each of its nodes is
  * leased. Before the call the caller finds the runner's key in a document in force (documents/view.h), and checks signatures.

@@ -105,12 +105,6 @@ struct result target_run_read(struct request *request, struct lookup *lookup, st
     return target_run(request, ACTION_RUN_READ);
 }
 
-struct result target_run_bundle(struct request *request, struct lookup *lookup, struct error *err)
-{
-    (void)lookup, (void)err;
-    return target_run(request, ACTION_RUN_READ);
-}
-
 struct result target_run_approve(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED(run_envelope) *envelope = NULL;

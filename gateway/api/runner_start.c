@@ -6,9 +6,6 @@
 #include "gateway/pipeline/run_gate.h"
 #include "training/format/form.h"
 
-SCHEMA(run_lease, "a lease of the runner that asks", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
-       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"))
-
 SCHEMA(
     run_ready, "a node of a run is ready to start", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
     HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),

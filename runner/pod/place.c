@@ -10,8 +10,8 @@
 #define PROGRAM_MAX (16 << 20)
 
 /*
- * Kubernetes gives each container a file whose content becomes a part of the pod's status, for everybody who may read it. It is put over this one, in a folder that
- * the payload's user can't enter.
+ * Kubernetes gives each container a file whose content becomes a part of the pod's status, for everybody who may read it. It mounts that file
+ * over the one that is made here: that one is in a folder that the payload's user can't enter.
  */
 static struct result shut_away(const char *folder, struct error *err)
 {
