@@ -69,9 +69,6 @@ static const struct pg_statement run_attempt_end_sql = {
     "UPDATE run_attempt SET ended_at = now(), outcome = $5 WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4"
     " AND ended_at IS NULL AND ends_at > now()",
     "uuid int4 int4 text text", ""};
-static const struct pg_statement run_attempts_end_sql = {
-    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2, why = $3 WHERE run_id = $1 AND ended_at IS NULL",
-    "uuid text text", ""};
 static const struct pg_statement run_attempt_lose_sql = {
     "run_attempt_lose",
     "UPDATE run_attempt a SET ended_at = now(), outcome = 'lost', why = $3 WHERE run_id = $1 AND attempt = $2 AND ended_at IS NULL"
@@ -108,7 +105,7 @@ static const struct pg_statement run_node_results_sql = {
     "int4 int4 text"};
 static const struct pg_statement *const statements[] = {
     &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
-    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
+    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
     &run_lease_find_sql, &run_leases_sql, &run_node_results_sql,
 };
 /* clang-format on */
@@ -344,16 +341,6 @@ struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, co
     pg_add_text(&arguments, outcome);
     TRY(pg_run(pg, &run_attempt_end_sql, &arguments, &rows, err));
     return exactly_one(rows, GONE, err);
-}
-
-struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_uuid(&arguments, run);
-    pg_add_text(&arguments, outcome);
-    pg_add_text(&arguments, why);
-    return pg_run(pg, &run_attempts_end_sql, &arguments, NULL, err);
 }
 
 struct result run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err)

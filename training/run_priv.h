@@ -17,6 +17,8 @@ struct run_move {
  * such run.
  */
 RESULT run_row_move(struct pg *pg, const struct run_move *move, struct error *err);
+/** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
+RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
 /** Never succeeds. ERROR_NOT_FOUND: the project has no such run; ERROR_CONFLICT names the state in which it can't be cancelled. */
 RESULT run_row_why_not(struct pg *pg, const struct uuid *run, const struct uuid *project, struct error *err);
 RESULT run_row_request(struct pg *pg, const struct run_request *request, struct error *err);
@@ -55,8 +57,6 @@ RESULT run_row_gather_leave(struct pg *pg, const char *key, const struct uuid *r
 /* --- training/lease_store.c --- */
 
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
-/** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
-RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
 /** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: the run is not running. */
 RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err);
 /** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */

@@ -33,6 +33,9 @@ static const struct pg_statement run_move_sql = {
     "run_move",
     "UPDATE run SET state = $3, ended_at = CASE WHEN $4 THEN now() END, reason = $6 WHERE run_id = $1 AND project_id = $2 AND state = ANY($5)",
     "uuid uuid text bool text[] text", ""};
+static const struct pg_statement run_attempts_end_sql = {
+    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2, why = $3 WHERE run_id = $1 AND ended_at IS NULL",
+    "uuid text text", ""};
 static const struct pg_statement run_approvals_sql = {
     "run_approvals", "SELECT count(*) FROM run_envelope WHERE run_id = $1 AND kind = 'approval'", "uuid", "int8"};
 static const struct pg_statement run_find_sql = {
@@ -68,7 +71,7 @@ static const struct pg_statement run_rerun_sql = {
     " AND e.digest = $3)",
     "uuid uuid bytea", "bool"};
 static const struct pg_statement *const statements[] = {
-    &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
+    &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_attempts_end_sql, &run_approvals_sql,
     &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_nodes_sql, &run_kept_sql, &run_due_sql,
 };
 /* clang-format on */
@@ -192,6 +195,16 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
     TRY(run_budget_check(pg, &request->where.project, &request->run.id, &request->cost, err));
     TRY(checkpoint_row_resume(pg, request, err));
     return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
+}
+
+struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    pg_add_text(&arguments, outcome);
+    pg_add_text(&arguments, why);
+    return pg_run(pg, &run_attempts_end_sql, &arguments, NULL, err);
 }
 
 struct result run_row_move(struct pg *pg, const struct run_move *move, struct error *err)

@@ -5,9 +5,10 @@
 
 #include "runner/serve/checkpoints.h"
 #include "runner/serve/harvest.h"
+#include "runner/serve/leased.h"
 #include "runner/serve/outcome.h"
 #include "runner/serve/teller.h"
-#include "runner/serve/worker.h"
+#include "runner/serve/worker_stop.h"
 #include "runner/tunnel/tunnel.h"
 
 struct leased {
