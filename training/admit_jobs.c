@@ -136,13 +136,23 @@ static struct result store_rest(const struct permit *permit, const struct run_ad
     return SUCCESS;
 }
 
-/* A manifest that lacks a blob will lack it for ever. Anything else may be better next time. */
+/*
+ * A manifest without one of its blobs never gets it. Anything else may be better next time: what the database itself refuses is a mistake
+ * of the program or of the schema, and says nothing of what the run has made.
+ */
+static bool is_for_ever(const struct record *record)
+{
+    const struct error *why = &record->error;
+    const bool is_of_database = strncmp(why->message, PG_STATEMENT_FAILED, strlen(PG_STATEMENT_FAILED)) == 0;
+
+    return record->status == RECORD_REFUSED && !is_of_database && (why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID);
+}
+
 static struct result take_refusal(struct admitting *admitting, const struct record *record, struct error *err)
 {
     const struct error *why = &record->error;
 
-    if (record->status == RECORD_REFUSED && (why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID))
-        return admit_refuse(admitting, "what it made can't be stored: %.200s", why->message);
+    if (is_for_ever(record)) return admit_refuse(admitting, "what it made can't be stored: %.200s", why->message);
     return failure(err, record->status == RECORD_REFUSED ? why->kind : ERROR_UNAVAILABLE, "%s", why->message);
 }
 

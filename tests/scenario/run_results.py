@@ -713,6 +713,20 @@ def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_the
     assert admission["predicate"]["policy"]["uri"] == "urn:sijil:policy-set:" + epoch, admission["predicate"]["policy"]
 
 
+def a_schema_that_does_not_fit_quarantines_nothing():
+    """As if the migration of a state were missing: the run waits until the schema fits."""
+    sql("ALTER TABLE run ADD CONSTRAINT no_migration CHECK (state <> 'succeeded') NOT VALID")
+    try:
+        asked, _, _, made = finished()
+        sijil_test.wait_until(lambda: int(sql(f"SELECT tries FROM run WHERE run_id = '{asked['run']}'")) > 0, 30, "nobody has tried to admit it")
+        time.sleep(3)
+        assert state["alice"].run(asked)["state"] == "finishing", state["alice"].run(asked)
+    finally:
+        sql("ALTER TABLE run DROP CONSTRAINT no_migration")
+    admit_soon(asked)
+    check_admitted_once(asked, made)
+
+
 def two_gateways_admit_each_run_once():
     several = [finished() for _ in range(3)]
     for asked, _, _, made in several:
@@ -812,6 +826,6 @@ if __name__ == "__main__":
         a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
-        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, two_gateways_admit_each_run_once,
+        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, a_schema_that_does_not_fit_quarantines_nothing, two_gateways_admit_each_run_once,
         sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing,
         a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one, server=server)
