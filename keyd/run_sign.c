@@ -112,12 +112,6 @@ void signing_subject(struct signing *signing, const char *below, unsigned attemp
     if (!signing->is_again) random_bytes(signing->promise.nonce, sizeof signing->promise.nonce);
 }
 
-/* The digest of an envelope as 32 bytes. */
-static void digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[32])
-{
-    (void)text_from_hex(bytes_of_text(envelope->digest + strlen("sha256:")), digest_out, 32); /* the form was checked */
-}
-
 /* An order or lease counts only if this keyd's ledger has it: a signature by a copy of the key does not suffice. */
 struct result signing_check_promised(const struct signing *signing, const struct run_envelope *below, const char *subject_of,
                                      unsigned attempt, unsigned node, struct error *err)
@@ -126,7 +120,7 @@ struct result signing_check_promised(const struct signing *signing, const struct
     struct run_promise promise;
 
     write_subject(below->type, subject_of, attempt, node, subject);
-    digest_bytes(below, digest);
+    run_digest_bytes(below, digest);
     if (run_ledger_find(signing->signer->runs, subject, signing->signer->now_ms, &promise) &&
         memcmp(promise.digest, digest, sizeof digest) == 0)
         return SUCCESS;
@@ -173,7 +167,7 @@ struct result signing_add(struct signing *signing, struct bytes payload, struct 
     if (json_object_set_new(signing->json, run_type_name(signing->type), json_string(buffer_text(envelope))) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for an envelope of a run");
     uint8_t digest[32];
-    digest_bytes(made, digest);
+    run_digest_bytes(made, digest);
     if (signing->is_again && memcmp(digest, signing->promise.digest, sizeof digest) != 0)
         return failure(err, ERROR_CONFLICT, "another %s was signed for this already: only the very same is signed again",
                        run_type_name(signing->type));

@@ -171,7 +171,7 @@ static struct result store(const struct permit *permit, const struct run_bundle_
     struct run_order change;
 
     TRY(run_envelope_read(text, RUN_ORDER, &envelope, err));
-    (void)text_from_hex(bytes_of_text(envelope->digest + strlen("sha256:")), stored.digest, sizeof stored.digest);
+    run_digest_bytes(envelope, stored.digest);
     run_order_prepare(&wish->where, envelope, &stored, &change);
     change.regions = draft->regions;
     struct record record = {.under = permit, .outcome = OUTCOME_COMPLETED, .change = &change.change};
