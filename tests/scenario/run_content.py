@@ -672,6 +672,27 @@ def a_body_that_moves_ends_with_its_lease():
     assert failed, "no event says that its right was lost"
 
 
+def many_leases_that_end_cut_no_body_of_another():
+    """A project that ended 4,096 leases within two minutes stopped the uploads of all runs of the registry."""
+    lease, others = Lease(), asked_for(pool="nobody")
+    sql("INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, ended_at, outcome)"
+        f" SELECT '{others['run']}', a, n, '{lease.runner.id}', '{lease.runner.key.name}', '\\x{'00' * 16}', now(), now(), now(), 'stopped'"
+        " FROM generate_series(1, 17) a, generate_series(0, 255) n")
+    Lease.end_of(others["run"])
+    data = b"x" * 8000
+
+    def slowly():
+        for _ in range(8):  # longer than the dispatcher needs to look
+            yield data[:1000]
+            time.sleep(1)
+    answer = Client(server).call("POST", f"/v2/{PROJECT}/trained/blobs/uploads/?digest={sha256(data)}", slowly(),
+                                 {"Authorization": "Bearer " + lease.token(), "Content-Length": str(len(data)), "Content-Type": "application/octet-stream"},
+                                 connection=lease.runner.connection(timeout=30))
+    assert answer.status == 201, (answer.status, answer.body)
+    lease.end()
+    sql(f"DELETE FROM run_attempt WHERE run_id = '{others['run']}'")
+
+
 def a_withdrawn_runner_has_no_token():
     lease, place = Lease(state["leaving"], pool="leaving"), state["code"]
     token, path = lease.token(), f"{place['repository']}/manifests/{place['digest']}"
@@ -779,5 +800,5 @@ if __name__ == "__main__":
     run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease, a_lease_is_proven_once,
         the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
         a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused,
-        a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, a_withdrawn_runner_has_no_token,
+        a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, many_leases_that_end_cut_no_body_of_another, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)
