@@ -25,6 +25,13 @@
     "(r.gathered AND r.gather_until > now() AND EXISTS (SELECT 1 FROM run_share s WHERE s.run_id = r.run_id AND s.key = $12" \
     " AND s.nodes > (SELECT count(*) FROM run_attempt a WHERE a.run_id = r.run_id AND a.key = $12 AND a.ended_at IS NULL)))"
 
+/* Whether this runner may be kept from younger runs for r: not while another large run of the organisation rests that it was counted for, and not if
+ * it was kept for another run and has got none since. */
+#define MAY_BE_KEPT                                                                                                       \
+    "NOT EXISTS (SELECT 1 FROM run_share s JOIN run x USING (run_id) JOIN project q USING (project_id) WHERE s.key = $12" \
+    " AND x.run_id <> r.run_id AND x.state = 'ordered' AND x.gather_until <= now() AND x.gather_after > now()"            \
+    " AND q.organisation_id = p.organisation_id) AND NOT EXISTS (SELECT 1 FROM run_kept k WHERE k.key = $12 AND k.run_id <> r.run_id)"
+
 /* clang-format off */
 /* A run that another gateway claims at this moment is skipped without waiting. */
 static const struct pg_statement run_claim_sql = {
@@ -48,7 +55,7 @@ static const struct pg_statement run_gather_find_sql = {
     "SELECT r.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, r.number, r.nodes, r.gathered AND r.gather_until > now(),"
     " r.nodes - (SELECT coalesce(sum(s.nodes), 0) FROM run_share s WHERE s.run_id = r.run_id AND s.key <> $12 AND s.until > now()),"
     " r.nodes <= $20 + (SELECT coalesce(sum(s.nodes), 0) FROM run_share s WHERE s.run_id = r.run_id AND s.key <> $12"
-    " AND s.until > now() - interval '1 day')"
+    " AND s.until > now() - interval '1 day') AND " MAY_BE_KEPT
     " FROM run r JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)" FITS
     " AND r.nodes > 1 AND (" IS_TO_TAKE " OR (NOT " HAS_ATTEMPT
     " AND (CASE WHEN r.gather_until > now() THEN NOT r.gathered ELSE r.gather_after <= now() END)"
@@ -70,16 +77,18 @@ static const struct pg_statement run_gather_join_sql = {
     "uuid text int4 int8 int8 int8 int4", ""};
 static const struct pg_statement run_gather_complete_sql = {
     "run_gather_complete",
-    "UPDATE run r SET gathered = true, gather_until = now() + ($2 + nodes * $3) * interval '1 millisecond' WHERE run_id = $1 AND state = 'ordered' AND NOT gathered"
+    "WITH held AS (INSERT INTO run_kept (key, run_id) SELECT $4, $1 WHERE $5 ON CONFLICT (key) DO UPDATE SET run_id = excluded.run_id"
+    " WHERE run_kept.run_id <> excluded.run_id)"
+    " UPDATE run r SET gathered = true, gather_until = now() + ($2 + nodes * $3) * interval '1 millisecond' WHERE run_id = $1 AND state = 'ordered' AND NOT gathered"
     " AND gather_until > now() AND nodes <= (SELECT sum(s.nodes) FROM run_share s WHERE s.run_id = r.run_id AND s.until > now())",
-    "uuid int8 int8", ""};
+    "uuid int8 int8 text bool", ""};
 static const struct pg_statement run_gather_end_sql = {
     "run_gather_end",
     "WITH gone AS (UPDATE run_share SET until = least(until, now()) WHERE run_id = $1) UPDATE run SET gather_until = 'epoch', gather_after = 'epoch', gathers = 0,"
     " gathered = false WHERE run_id = $1",
     "uuid", ""};
 static const struct pg_statement run_gather_leave_sql = {
-    "run_gather_leave", "UPDATE run_share SET until = now() WHERE key = $1 AND run_id <> $2 AND until > now()", "text uuid", ""};
+    "run_gather_leave", "WITH paid AS (DELETE FROM run_kept WHERE key = $1) UPDATE run_share SET until = now() WHERE key = $1 AND run_id <> $2 AND until > now()", "text uuid", ""};
 static const struct pg_statement run_gather_note_sql = {
     "run_gather_note",
     "INSERT INTO run_share (run_id, key, nodes, until) VALUES ($1, $2, $3, now()) ON CONFLICT (run_id, key) DO UPDATE SET nodes = excluded.nodes, until = now()",
@@ -193,14 +202,17 @@ struct result run_gather_find(struct lookup *lookup, const struct run_offer *off
     return SUCCESS;
 }
 
-static struct result complete(struct pg *pg, const struct uuid *run, bool *is_gathered_out, struct error *err)
+static struct result complete(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather,
+                              bool *is_gathered_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid(&arguments, run);
+    pg_add_uuid(&arguments, &gather->claim.run);
     pg_add_int8(&arguments, RUN_TAKE_MS);
     pg_add_int8(&arguments, RUN_TAKE_EACH_MS);
+    pg_add_text(&arguments, offer->key);
+    pg_add_bool(&arguments, offer->run == NULL && gather->is_likely);
     TRY(pg_run(pg, &run_gather_complete_sql, &arguments, &rows, err));
     *is_gathered_out = pg_rows_affected(rows) == 1;
     return SUCCESS;
@@ -223,7 +235,7 @@ struct result run_gather_join(struct pg *pg, const struct run_offer *offer, cons
     pg_add_int8(&arguments, RUN_SHARE_MS);
     pg_add_int4(&arguments, drawn);
     TRY(pg_run(pg, &run_gather_join_sql, &arguments, NULL, err));
-    return complete(pg, &gather->claim.run, is_gathered_out, err);
+    return complete(pg, offer, gather, is_gathered_out, err);
 }
 
 struct result run_gather_note(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct error *err)

@@ -18,7 +18,8 @@ struct run_gather {
     int64_t number;         /* of the run, in the order of lists */
     int64_t share;          /* so many nodes are for this runner */
     bool is_gathered;       /* enough runners are kept: run_claim() gives this one its leases */
-    bool is_likely;         /* so many runners that fit have been seen within a day: so this one gets no younger run */
+    bool
+        is_likely; /* so many runners that fit have been seen within a day, and this one was kept for no other run in vain: so it gets no younger run */
 };
 /** The oldest run of several nodes that fits an offer and lacks runners, or of which this runner has still a lease to take. */
 RESULT run_gather_find(struct lookup *lookup, const struct run_offer *offer, struct run_gather *gather_out, bool *found_out,

@@ -19,7 +19,7 @@ static inline struct model ordered(int nodes)
 static inline void clear(void)
 {
     execute("UPDATE run_attempt SET ended_at = now(), outcome = 'stopped' WHERE ended_at IS NULL");
-    execute("DELETE FROM run_share");
+    execute("DELETE FROM run_share; DELETE FROM run_kept");
     execute("UPDATE run SET state = 'cancelled', ended_at = now() WHERE ended_at IS NULL");
 }
 

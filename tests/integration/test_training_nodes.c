@@ -225,6 +225,60 @@ static void two_large_runs_do_not_block_each_other(void **state)
     clear();
 }
 
+static void give_up_gathering(void)
+{
+    execute("UPDATE run SET gather_until = now() - interval '1 second' WHERE gather_until > now() AND ended_at IS NULL");
+}
+
+/* Three large runs of one trainer gathered in turns, and kept a shared pool from everybody for as long as they were there. */
+static void large_runs_in_turns_keep_no_runner_for_ever(void **state)
+{
+    struct model first = ordered(2), second = ordered(2), single;
+    struct run_claim claim;
+
+    (void)state;
+    both_were_seen();
+    assert_int_equal(asks(1, &claim), KEPT);
+    assert_true(uuid_equal(&claim.run, &first.id));
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), KEPT);
+    give_up_gathering();
+    assert_int_equal(asks(1, &claim), CLAIMED); /* and it is not kept for the second at once */
+    assert_true(uuid_equal(&claim.run, &single.id));
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    execute("UPDATE run_attempt SET ended_at = now(), outcome = 'stopped' WHERE ended_at IS NULL");
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), CLAIMED); /* as long as the first rests */
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    single = ordered(1);
+    execute("UPDATE run SET gather_after = now() - interval '1 second' WHERE nodes = 2 AND ended_at IS NULL");
+    assert_int_equal(asks(1, &claim), KEPT);
+    assert_true(uuid_equal(&claim.run, &first.id));
+    assert_string_equal(ask_of(&second, "gathers"), "0");
+    clear();
+}
+
+/* Nor does it help to ask for a new one each time, or to belong to another organisation. */
+static void a_runner_kept_in_vain_gets_a_younger_run_first(void **state)
+{
+    struct model first = ordered(2), second = ordered(2), single;
+    struct run_claim claim;
+
+    (void)state, (void)first;
+    both_were_seen();
+    assert_int_equal(asks(1, &claim), KEPT);
+    execute(
+        "UPDATE run SET state = 'cancelled', ended_at = now() WHERE number = (SELECT min(number) FROM run WHERE ended_at IS NULL)");
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), CLAIMED);
+    assert_true(uuid_equal(&claim.run, &single.id));
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), KEPT);
+    assert_true(uuid_equal(&claim.run, &second.id));
+    clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +293,8 @@ int main(void)
         cmocka_unit_test(later_runs_do_not_starve_a_large_one),
         cmocka_unit_test(a_runner_that_does_not_fit_goes_on_meanwhile),
         cmocka_unit_test(two_large_runs_do_not_block_each_other),
+        cmocka_unit_test(large_runs_in_turns_keep_no_runner_for_ever),
+        cmocka_unit_test(a_runner_kept_in_vain_gets_a_younger_run_first),
     };
 
     return cmocka_run_group_tests_name("runs of several nodes", tests, set_up, tear_down);
