@@ -8,3 +8,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON run_kept TO sijil_app;
 
 -- Gateways look at the leases whose bodies move, and at no list of those that ended.
 DROP INDEX run_attempt_ended;
+
+-- A checkpoint is sealed for the run that keeps it, so that its row can't be copied to another run. Those from before opened under any run.
+DELETE FROM run_checkpoint;

@@ -49,7 +49,7 @@ struct result manifest_push_prepare(struct registry *registry, struct pg *pg, co
     push->size_bytes = body.length;
     push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);
     TRY(project_key_current(pg, &where->project, &key, err));
-    const struct sealing sealing = {.where = where, .digest = push->digest, .key = &key};
+    const struct sealing sealing = {.where = where, .digest = push->digest, .key = &key, .run = push->run};
     const struct result sealed = manifest_seal(registry, &sealing, body, &push->sealed, err);
     push->key = key.id;
     if (!sealed.ok) manifest_push_done(push);

@@ -37,6 +37,7 @@ struct manifest_push {
     struct buffer sealed;
     const char *const *tags; /* checked by tag_is_valid(); must outlive the record */
     size_t tag_count;
+    const struct uuid *run;               /* that keeps it as a checkpoint; NULL: it is no checkpoint */
     struct manifest_condition *condition; /* NULL: none; must outlive the record */
     char detail[CHANGE_DETAIL_MAX + 1];   /* of the event: the digest, and the tags after spaces */
     char missing[DIGEST_TEXT_SIZE];       /* set if the change fails with ERROR_NOT_FOUND: the first missing digest */
@@ -58,6 +59,7 @@ struct manifest_query {
     enum action action; /* ACTION_MANIFEST_READ, ACTION_RUN_FETCH or ACTION_MANIFEST_STAT */
     const struct resource *where;
     const char *reference;
+    const struct uuid *run; /* for held_checkpoint_find(): the run that continues from it; else NULL */
 };
 RESULT stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg,
                             const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)

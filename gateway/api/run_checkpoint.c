@@ -59,6 +59,7 @@ static struct result check(struct request *request, struct pg *pg, struct keepin
     TRY(manifest_parse(request->body, (struct bytes){0}, &keeping->manifest, err));
     TRY(run_checkpoint_check(keeping->manifest, request->body, run_order_checkpoint_max(order), err));
     keeping->push.manifest = keeping->manifest;
+    keeping->push.run = &keeping->holder.run;
     digest_format(&digest, keeping->push.digest);
     return SUCCESS;
 }

@@ -145,8 +145,10 @@ static struct result find(const struct request *request, struct pg *pg, const st
     struct error why = {0};
 
     if (stored_manifest_find(request->permit, registry, pg, query, manifest_out, &why).ok) return SUCCESS;
-    if (why.kind == ERROR_NOT_FOUND && request->run != NULL && request->run->resumes)
-        return held_checkpoint_find(request->permit, registry, pg, query, manifest_out, err);
+    if (why.kind == ERROR_NOT_FOUND && request->run != NULL && request->run->resumes) {
+        const struct manifest_query checkpoint = {query->action, query->where, query->reference, &request->run->holder.run};
+        return held_checkpoint_find(request->permit, registry, pg, &checkpoint, manifest_out, err);
+    }
     return failure(err, why.kind, "%s", why.message);
 }
 

@@ -268,6 +268,28 @@ def rows_give_a_successor_no_other_blob():
     successor.cancel()
 
 
+def a_row_makes_it_no_checkpoint_of_another_run():
+    """With the database role: a copy under an honest run, older than the original. What continues from it would not count as its maker's any more."""
+    maker, honest = Lease(runner=state["leaving"]), Lease(runner=state["other"])
+    digest = maker.keep(b"made by one that leaves")
+    maker.cancel()
+    honest.cancel()
+    resume, members = resume_of(maker, digest), "repository_id, content_bytes, size_bytes, key_id, sealed"
+    before = Lease(runner=state["other"], resume=resume)
+    sql(f"SET ROLE sijil_app; INSERT INTO run_checkpoint (run_id, digest, attempt, key, {members}, kept_at) SELECT '{honest.run}', digest, 1,"
+        f" '{honest.runner.key.name}', {members}, now() - interval '2 hours' FROM run_checkpoint WHERE run_id = '{maker.run}';"
+        f" INSERT INTO run_checkpoint_blob SELECT '{honest.run}', checkpoint, digest, repository_id FROM run_checkpoint_blob WHERE run_id = '{maker.run}'")
+    assert read(before, resume, b"made by one that leaves") == [200, 200], "that of the run that was noted"
+    before.cancel()
+    after = Lease(runner=state["other"], resume=resume)
+    assert sql(f"SELECT source FROM run_resume WHERE run_id = '{after.run}'") == honest.run
+    assert read(after, resume, b"made by one that leaves") == [500, 500]
+    sql(f"DELETE FROM run_checkpoint WHERE run_id = '{maker.run}'")
+    assert read(after, resume, b"made by one that leaves") == [500, 500], "also if it is the only one"
+    after.cancel()
+    sql(f"DELETE FROM run_checkpoint WHERE run_id = '{honest.run}'")
+
+
 def requests_name_what_is_there():
     lease, alice = state["lease"], state["alice"]
     kept = lease.kept()[0]
@@ -520,6 +542,6 @@ def a_killed_training_continues_to_the_same_bytes():
 
 if __name__ == "__main__":
     run(prepare, a_checkpoint_is_kept_for_a_successor_alone, the_newest_are_kept_and_the_others_are_given_back,
-        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, requests_name_what_is_there,
+        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, a_row_makes_it_no_checkpoint_of_another_run, requests_name_what_is_there,
         a_checkpoint_stays_in_its_project, a_checkpoint_has_the_label_of_all_that_was_read, blobs_of_a_kept_one_are_not_collected,
         a_killed_training_continues_to_the_same_bytes, they_go_when_nobody_continues_from_them, what_continues_from_a_withdrawn_runner_counts_as_its, server=server)
