@@ -11,3 +11,14 @@ DROP INDEX run_attempt_ended;
 
 -- A checkpoint is sealed for the run that keeps it, so that its row can't be copied to another run. Those from before opened under any run.
 DELETE FROM run_checkpoint;
+
+-- What a run continues from is written with its request, in one transaction, and never later: else the withdrawal of a runner could be given effect on honest
+-- runs that never had anything of it. The time of the request can't be changed, and is that of its transaction.
+CREATE FUNCTION run_resume_comes_with_its_request() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM run WHERE run_id = NEW.run_id AND requested_at = now()) THEN
+        RAISE EXCEPTION 'run % was asked for without this checkpoint', NEW.run_id;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER run_resume_comes_with_its_request BEFORE INSERT ON run_resume FOR EACH ROW EXECUTE FUNCTION run_resume_comes_with_its_request();

@@ -278,7 +278,8 @@ def a_row_makes_it_no_checkpoint_of_another_run():
     before = Lease(runner=state["other"], resume=resume)
     sql(f"SET ROLE sijil_app; INSERT INTO run_checkpoint (run_id, digest, attempt, key, {members}, kept_at) SELECT '{honest.run}', digest, 1,"
         f" '{honest.runner.key.name}', {members}, now() - interval '2 hours' FROM run_checkpoint WHERE run_id = '{maker.run}';"
-        f" INSERT INTO run_checkpoint_blob SELECT '{honest.run}', checkpoint, digest, repository_id FROM run_checkpoint_blob WHERE run_id = '{maker.run}'")
+        f" INSERT INTO run_checkpoint_blob SELECT '{honest.run}', checkpoint, digest, repository_id FROM run_checkpoint_blob WHERE run_id = '{maker.run}';"
+        " RESET ROLE")
     assert read(before, resume, b"made by one that leaves") == [200, 200], "that of the run that was noted"
     before.cancel()
     after = Lease(runner=state["other"], resume=resume)
@@ -288,6 +289,20 @@ def a_row_makes_it_no_checkpoint_of_another_run():
     assert read(after, resume, b"made by one that leaves") == [500, 500], "also if it is the only one"
     after.cancel()
     sql(f"DELETE FROM run_checkpoint WHERE run_id = '{honest.run}'")
+
+
+def a_row_makes_no_run_a_successor():
+    """With the database role: a thief's run as the one that an admitted run and a kept checkpoint come from. The withdrawal of its key would count for both."""
+    made, honest = Lease(), Lease()
+    digest = made.keep(b"made by a thief")
+    honest.keep(b"honest work of a week")
+    made.cancel()
+    honest.cancel()
+    for run_id in (honest.run, state["lease"].run):
+        said = sql(f"SET ROLE sijil_app; INSERT INTO run_resume (run_id, repository, digest, source) VALUES ('{run_id}', '{TRAINED}', '{digest}', '{made.run}');"
+                   " RESET ROLE")
+        assert "was asked for without this checkpoint" in said, said
+    assert sql(f"SELECT count(*) FROM run_resume WHERE source = '{made.run}'") == "0"
 
 
 def requests_name_what_is_there():
@@ -542,6 +557,6 @@ def a_killed_training_continues_to_the_same_bytes():
 
 if __name__ == "__main__":
     run(prepare, a_checkpoint_is_kept_for_a_successor_alone, the_newest_are_kept_and_the_others_are_given_back,
-        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, a_row_makes_it_no_checkpoint_of_another_run, requests_name_what_is_there,
+        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, a_row_makes_it_no_checkpoint_of_another_run, a_row_makes_no_run_a_successor, requests_name_what_is_there,
         a_checkpoint_stays_in_its_project, a_checkpoint_has_the_label_of_all_that_was_read, blobs_of_a_kept_one_are_not_collected,
         a_killed_training_continues_to_the_same_bytes, they_go_when_nobody_continues_from_them, what_continues_from_a_withdrawn_runner_counts_as_its, server=server)
