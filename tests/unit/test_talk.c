@@ -297,6 +297,45 @@ static void check_where(void **state)
     assert_string_equal(again, row->name);
 }
 
+static const struct call_row {
+    const char *name; /* the other address */
+    const char *own;
+    bool may;
+} calls[] = {
+    {"192.0.2.8", "192.0.2.7", true},
+    {"10.0.0.8", "127.0.0.1", true},
+    {"2001:db8::8", "2001:db8::7", true},
+    {"fd00::8", "fd00::7", true},
+    {"127.0.0.1", "127.0.0.1", true},
+    {"127.9.9.9", "127.0.0.1", true},
+    {"169.254.3.4", "169.254.1.1", true},
+    {"fe80::8", "fe80::7", true},
+    {"::1", "::1", true},
+    {"127.0.0.1", "192.0.2.7", false},
+    {"127.255.255.254", "192.0.2.7", false},
+    {"::ffff:127.0.0.1", "192.0.2.7", false},
+    {"169.254.169.254", "192.0.2.7", false},
+    {"169.254.169.254", "127.0.0.1", false},
+    {"::1", "2001:db8::7", false},
+    {"fe80::1", "2001:db8::7", false},
+    {"febf::1", "2001:db8::7", false},
+    {"0.0.0.0", "127.0.0.1", false},
+    {"0.0.0.0", "0.0.0.0", false},
+    {"0.1.2.3", "192.0.2.7", false},
+    {"224.0.0.1", "192.0.2.7", false},
+    {"239.255.255.255", "239.0.0.1", false},
+    {"255.255.255.255", "192.0.2.7", false},
+    {"ff02::1", "fe80::7", false},
+    {"::", "::1", false},
+};
+
+static void check_call(void **state)
+{
+    const struct call_row *row = *state;
+
+    assert_int_equal(talk_may_call(row->own, row->name), row->may);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(messages_arrive),
@@ -306,5 +345,6 @@ int main(void)
                                               cmocka_unit_test(files_stay_in_their_folder),
                                               cmocka_unit_test(a_peer_that_is_silent_or_wrong_is_left)};
 
-    return RUN_TABLE(paths, check_path) + RUN_TABLE(wheres, check_where) + cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(paths, check_path) + RUN_TABLE(wheres, check_where) + RUN_TABLE(calls, check_call) +
+           cmocka_run_group_tests(tests, NULL, NULL);
 }
