@@ -226,6 +226,27 @@ def one_rule_wins():
     assert exchange(token("github", repository_id="77"), both).json["scope"] == "repository:main/low/x:pull,push"
 
 
+def no_rule_takes_the_tokens_of_another_organisation():
+    """Two approvers of the registry sign what an organisation asks them for, and do not know all rules."""
+    match = {"/repository_id": {"eq": "99"}, "/ref": {"eq": "refs/heads/main"}}
+    admin.api("POST", "/organisations", {"name": "rival"})
+    admin.api("POST", "/projects", {"organisation": "rival", "name": "models"})
+    by_root(rule("victim", match=match))
+    before = exchange(token("github", repository_id="99")).json["scope"]
+    assert before == "repository:main/models/digits:pull,push", before
+    rival = rule("taker", scope="rival", grant=[{"role": "consumer", "on": "rival/models"}], priority=1000,
+                 match={"/repository_id": {"in": ["98", "99"]}, "/job_workflow_ref": {"eq": "x/y/z.yml@refs/heads/main"}})
+    sijil("ann", "ci", "rule", "draft", at, written(rival), "--key", people["ann"]["key"], code=4)
+    assert exchange(token("github", repository_id="99")).json["scope"] == before
+    other = {**rival, "match": {**rival["match"], "/repository_id": {"eq": "97"}}}
+    sijil("ann", "ci", "rule", "draft", at, written(other), "--key", people["ann"]["key"])
+    by_root(rule("later", match={**match, "/repository_id": {"eq": "97"}}))  # between draft and approval
+    sijil("ben", "ci", "rule", "approve", at, "taker", "--scope", "rival", "--key", people["ben"]["key"], code=4)
+    assert by_root(rival)["state"] == "in force"
+    for name in ("victim", "later"):
+        revoke(name)
+
+
 def a_rule_for_a_network():
     by_root(rule("inside", match={"/repository_id": {"eq": "88"}, "/ref": {"eq": "refs/heads/main"}}, networks=["127.0.0.1/32"]))
     body = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Ajwt&scope=repository:main/models/digits:pull,push&subject_token="
@@ -386,6 +407,6 @@ for shape in SHAPES:
     trust(shape)
 person("ann")
 person("ben")
-run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, one_rule_wins, a_rule_for_a_network, rules_end,
+run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
     a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
     a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, server=server)
