@@ -22,3 +22,11 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER run_resume_comes_with_its_request BEFORE INSERT ON run_resume FOR EACH ROW EXECUTE FUNCTION run_resume_comes_with_its_request();
+
+-- A token of a CI system that was used stays used until it has expired, also for whoever has the gateways' role.
+CREATE FUNCTION spent_token_stays() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    IF OLD.expires_at > now() THEN RAISE EXCEPTION 'a spent token is kept until %', OLD.expires_at; END IF;
+    RETURN OLD;
+END $$;
+CREATE TRIGGER spent_token_stays BEFORE DELETE ON spent_token FOR EACH ROW EXECUTE FUNCTION spent_token_stays();
