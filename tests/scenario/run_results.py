@@ -567,6 +567,22 @@ def a_cancelled_run_leaves_its_blobs_to_nobody():
     check_held(other)
 
 
+def a_repository_shows_from_its_first_upload_and_is_empty():
+    """What docs/runs.md says of a run that was cancelled: its repository is there, and nothing in it."""
+    where, wanted = PROJECT + "/never-admitted", spec()["outputs"][0]
+
+    def listed():
+        return place(where).call("GET", "tags/list", scope=f"repository:{where}:pull")
+    assert listed().status == 404
+    asked, bundle = leased(spec=spec(outputs=[{**wanted, "repository": where}]))
+    answer = state["runner"].send(state["runner"].token(bundle).json["access_token"], where, b"never admitted")
+    assert answer.status == 201, answer.body
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    answer = listed()
+    assert answer.status == 200 and answer.json["tags"] == [], (answer.status, answer.body)
+    assert place(where).call("GET", "blobs/" + sha256(b"never admitted"), scope=f"repository:{where}:pull").status == 404
+
+
 def nothing_can_be_read_through_a_layer_that_is_kept_elsewhere():
     """A manifest may name a layer that no registry has. If a run has uploaded those bytes, the manifest is no way to them."""
     runner, made, where = state["runner"], produced(), PROJECT + "/trained"
@@ -794,7 +810,7 @@ if __name__ == "__main__":
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
         an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
-        a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
+        a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, a_repository_shows_from_its_first_upload_and_is_empty, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
         gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, two_gateways_admit_each_run_once,
