@@ -30,8 +30,11 @@ const char *run_first_output(const struct run_envelope *run);
 int64_t run_order_log_bytes(const struct run_envelope *order);
 /** The most bytes of one checkpoint: those of all outputs. */
 int64_t run_order_checkpoint_max(const struct run_envelope *order);
-/** The most bytes of all blobs of one node of an attempt: outputs, log and configs, the kept checkpoints and the one that comes. */
-int64_t run_order_upload_max(const struct run_envelope *order);
+/**
+ * The most bytes of all blobs of one node of an attempt: outputs, log and configs, the kept checkpoints and the one that comes. Nodes other than the first
+ * have their log alone.
+ */
+int64_t run_order_upload_max(const struct run_envelope *order, int64_t node);
 
 /** What a digest is to the manifests that an order names in one repository. */
 struct run_content {
