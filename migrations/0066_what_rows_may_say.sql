@@ -30,3 +30,13 @@ BEGIN
     RETURN OLD;
 END $$;
 CREATE TRIGGER spent_token_stays BEFORE DELETE ON spent_token FOR EACH ROW EXECUTE FUNCTION spent_token_stays();
+
+-- Nor does an ended run get another attempt: the key in its row would say that a withdrawn runner has made the run's checkpoints or results.
+CREATE FUNCTION run_attempt_is_of_an_open_run() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM run WHERE run_id = NEW.run_id AND ended_at IS NULL) THEN
+        RAISE EXCEPTION 'run % has ended, and gets no attempt', NEW.run_id;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER run_attempt_is_of_an_open_run BEFORE INSERT ON run_attempt FOR EACH ROW EXECUTE FUNCTION run_attempt_is_of_an_open_run();

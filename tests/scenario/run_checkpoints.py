@@ -302,6 +302,9 @@ def a_row_makes_no_run_a_successor():
         said = sql(f"SET ROLE sijil_app; INSERT INTO run_resume (run_id, repository, digest, source) VALUES ('{run_id}', '{TRAINED}', '{digest}', '{made.run}');"
                    " RESET ROLE")
         assert "was asked for without this checkpoint" in said, said
+    said = sql("SET ROLE sijil_app; INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at)"
+               f" SELECT '{honest.run}', 99, 0, runner, key, session, now(), now() FROM run_attempt WHERE run_id = '{made.run}'; RESET ROLE")
+    assert "has ended, and gets no attempt" in said, said
     assert sql(f"SELECT count(*) FROM run_resume WHERE source = '{made.run}'") == "0"
 
 
