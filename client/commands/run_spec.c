@@ -225,11 +225,11 @@ static void step_to(const json_t *spec, const json_t *artifact, struct run_shape
 /* organisation/project/name, before the tag or the digest. */
 static bool names_repository(const char *reference)
 {
-    const char *slash = strrchr(reference, '/'), *end = strchr(reference, '@');
+    const char *slash = strrchr(reference, '/');
     char repository[256]; /* as the format has it */
 
-    if (end == NULL && slash != NULL) end = strchr(slash, ':');
-    const size_t length = end == NULL ? strlen(reference) : (size_t)(end - reference);
+    if (slash == NULL) return false;
+    const size_t length = (size_t)(slash - reference) + strcspn(slash, ":@");
     if (length >= sizeof repository) return false;
     (void)snprintf(repository, sizeof repository, "%.*s", (int)length, reference);
     return form_repository(repository);
@@ -360,6 +360,19 @@ static struct result check(const struct file *file, struct error *err)
     return SUCCESS;
 }
 
+/* For editors. Nothing of it is signed. */
+static struct result drop_schema(const struct file *file, struct error *err)
+{
+    const json_t *schema = json_object_get(file->spec, "$schema");
+    char where[160];
+
+    if (schema == NULL) return SUCCESS;
+    if (json_is_string(schema)) return json_object_del(file->spec, "$schema") == 0 ? SUCCESS : no_memory(err);
+    where_text(file, yaml_line(yaml_member(file->lines, "$schema")), where);
+    return failure(err, ERROR_INVALID, "%s$schema: a text, the address of the JSON Schema, and this is %s", where,
+                   kind_of(schema));
+}
+
 static struct result parse(struct bytes text, struct file *file, struct error *err)
 {
     TRY(read_text(text, file, err));
@@ -367,6 +380,7 @@ static struct result parse(struct bytes text, struct file *file, struct error *e
         report_explain(file->report, "try", "begin with the members argv, code, outputs and limits; examples/digits has one");
         return failure(err, ERROR_INVALID, "%.120s: a specification is a mapping of members (docs/runs.md)", file->name);
     }
+    TRY(drop_schema(file, err));
     TRY(add_defaults(file->spec, err));
     TRY(check(file, err));
     for (size_t i = 0; i < COUNT(lists); i++) TRY(sort(file->spec, &lists[i], err));

@@ -116,6 +116,19 @@ static void what_is_accepted_is_sorted_and_whole(void **state)
     assert_int_equal(artifacts, 5);
 }
 
+static void the_schema_that_a_file_names_is_not_signed(void **state)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
+    OWNED_JSON spec = NULL;
+    struct error err = {0};
+
+    (void)state;
+    read_case("accepted_schema_named.yaml", &text);
+    must(parse(buffer_text(&text), &spec, &err), &err);
+    assert_null(json_object_get(spec, "$schema"));
+    assert_non_null(json_object_get(spec, "argv"));
+}
+
 static void defaults_are_those_of_the_pages(void **state)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
@@ -341,7 +354,7 @@ static void printed_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_accepted_is_sorted_and_whole),
-
+                                       cmocka_unit_test(the_schema_that_a_file_names_is_not_signed),
                                        cmocka_unit_test(defaults_are_those_of_the_pages),
                                        cmocka_unit_test(a_file_that_is_too_large_is_not_read),
                                        cmocka_unit_test(lines_are_those_of_names_and_elements),
