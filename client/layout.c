@@ -11,41 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "client/terminal.h"
 #include "crypto/digest.h"
-
-static bool part_is_safe(const char *part, size_t length)
-{
-    if (length == 0 || length > NAME_MAX) return false;
-    return !(length == 1 && part[0] == '.') && !(length == 2 && part[0] == '.' && part[1] == '.');
-}
-
-static bool path_is_safe(const char *path)
-{
-    if (strlen(path) >= PATH_MAX / 4) return false;
-    if (strchr(path, '\\') != NULL || !terminal_is_printable(path)) return false; /* a terminal would show another name */
-    for (const char *part = path;; part++) {
-        const size_t length = strcspn(part, "/");
-        if (!part_is_safe(part, length)) return false;
-        part += length;
-        if (*part == '\0') return true;
-    }
-}
-
-/* A layer with the name of a part file would be taken for the part file of another layer, and would vanish when the other layer
- * is complete. */
-static bool is_part_file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
-    const size_t length = strlen(name), end = strlen(PART_ENDING);
-
-    return name[0] == '.' && length > end && strcmp(name + length - end, PART_ENDING) == 0;
-}
-
-bool title_is_safe(const char *title)
-{
-    return path_is_safe(title) && !is_part_file_name(title);
-}
 
 struct result layer_title(const char *path, char *title_out, size_t room, struct error *err)
 {
@@ -178,7 +144,7 @@ struct result title_open(int folder, const char *title, int flags, int *fd_out, 
     OWNED_FD parent = -1;
     const char *last = NULL;
 
-    if (!path_is_safe(title))
+    if (!title_is_path(title))
         return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder, or has control characters", title);
     TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
     return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/bytes.h"
+#include "registry/names/titles.h"
 
 #define MODEL_ARTIFACT_TYPE "application/vnd.cncf.model.manifest.v1+json"
 #define MODEL_CONFIG_TYPE   "application/vnd.cncf.model.config.v1+json"
@@ -28,11 +29,6 @@ struct layer_file {
     uint64_t size;
 };
 
-/** While "x" is fetched, its part file ".x.sijil-part" is in the same folder. */
-#define PART_ENDING ".sijil-part"
-/** Relative, without "." or ".." or an empty part, without a backslash or a character that steers a terminal (client/terminal.h); each part
- *  has at most 255 bytes and is not the name of a part file. */
-bool title_is_safe(const char *title);
 /** The title of a path: the path itself if it is safe; its last part if it is absolute or has "..". ERROR_INVALID if neither is safe. */
 RESULT layer_title(const char *path, char *title_out, size_t room, struct error *err);
 /** By the end of the name: weights, configuration, documents; all are dataset layers if `dataset`. */

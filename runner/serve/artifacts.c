@@ -21,7 +21,7 @@ static struct result fetch_layers(const struct layer_source *source, const json_
         const json_t *json = json_array_get(layers, i);
         OWNED_FD file = -1;
         struct layer layer;
-        if (layer_name(json) == NULL) continue; /* as a pull */
+        if (title_of_layer(json) == NULL) continue; /* as a pull */
         TRY(layer_read(json, &layer, err));
         TRY(layer_fetch(source, &layer, folder, &file, err));
         if (fchmod(file, 0444) != 0) return failure(err, ERROR_UNAVAILABLE, "%.150s: %s", layer.title, strerror(errno));

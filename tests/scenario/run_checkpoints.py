@@ -200,6 +200,8 @@ def what_fits_as_checkpoints_is_no_larger_output():
 def what_is_no_checkpoint_is_refused_with_the_rule():
     lease = Lease()
     good = lease.manifest(b"good")
+    unclear = [{**lease.blob(b"here"), "annotations": {"org.opencontainers.image.title": title}} for title in ("../x", "x\ny", "x", "x/y")]
+    unpacked = [{**lease.blob(b"here"), "annotations": {"org.opencontainers.image.title": "x", "io.deis.oras.content.unpack": "true"}}]
     title, none = {"annotations": {"org.opencontainers.image.title": "file0"}}, []
     absent = [{"mediaType": "application/octet-stream", "digest": sha256(b"absent"), "size": 6, **title}]
     elsewhere = [{**lease.blob(b"here"), "urls": ["https://elsewhere.example/x"], **title}]
@@ -211,6 +213,9 @@ def what_is_no_checkpoint_is_refused_with_the_rule():
                                (lease.manifest(b"x", subject=subject), 400, b"no subject"), (lease.manifest(layers=absent), 400, b"upload it"),
                                (lease.manifest(layers=wrong_size), 400, b"has not uploaded it with 5 bytes"), (lease.manifest(layers=others), 400, b"has not uploaded it"), (lease.manifest(layers=elsewhere), 400, b"kept elsewhere"),
                                (lease.manifest(layers=none), 400, b"one layer for each file"), (lease.manifest(layers=[lease.blob(b"here")]), 400, b"layer 1 has none"),
+                               (lease.manifest(layers=unclear[:1]), 400, b"layer 1 is no path"), (lease.manifest(layers=unclear[1:2]), 400, b"layer 1 is no path"),
+                               (lease.manifest(layers=unclear[2:]), 400, b"'x/y' needs a folder"), (lease.manifest(layers=unclear[2:3] * 2), 400, b"called 'x'"),
+                               (lease.manifest(layers=unpacked), 400, b"layer 1 has an annotation"),
                                (lease.manifest(b"x", config={**lease.blob(b"{}"), "mediaType": "application/x"}), 400, b"empty config"),
                                (lease.manifest(b"x", config={**lease.blob(b"here"), "mediaType": EMPTY}), 400, b"empty config"),
                                (b"{}", 400, b""), (b"[" * 5000, 413, b"levels"), (b"", 400, b""), (good[:-1], 400, b"")):

@@ -269,6 +269,19 @@ def the_real_runner_goes_from_the_request_to_the_artifact():
 
 # ---- bad results ----
 
+def unclear_layers(layer):
+    """Layers of which clients make different files, and what the registry says."""
+    def titled(title, **more):
+        return {**layer, "annotations": {"org.opencontainers.image.title": title, **more}}
+    unpack = {"io.deis.oras.content.unpack": "true"}
+    yield from (([titled(title)], "model: the title of layer 1 is no path") for title in ("../x", "/etc/x", "", "a\nb", "."))
+    yield [titled("a", **unpack)], "layer 1 has an annotation"
+    yield [titled("a", **{"org.cncf.model.filepath": "b"})], "layer 1 has two titles"
+    yield [titled("a"), titled("b"), titled("a")], "two layers are called 'a'"
+    yield [titled("x/y"), titled("x")], "'x/y' needs a folder of that name"
+    yield [{name: value for name, value in layer.items() if name != "annotations"}], "layer 1 has none"
+
+
 def a_bad_result_is_refused_with_the_rule():
     runner, made = state["runner"], produced()
     asked, bundle = leased()
@@ -294,6 +307,9 @@ def a_bad_result_is_refused_with_the_rule():
                              ("model", made["model"].replace(sha256(b"{}"), sha256(b"nothing")), "upload it"),
                              ("model", made["model"].replace('"size": 2', '"size": 3'), "has not uploaded it with 3 bytes")):
         changed = {**made, name: text}
+        refused(400, says, text=result(runner, bundle, changed), manifests=changed)
+    for layers, says in unclear_layers(json.loads(made["model"])["layers"][0]):
+        changed = {**made, "model": json.dumps({**json.loads(made["model"]), "layers": layers})}
         refused(400, says, text=result(runner, bundle, changed), manifests=changed)
     large = {**made, "model": made["model"] + " " * (4 << 20)}
     answer = runner.finish(bundle, good, large)

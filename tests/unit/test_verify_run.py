@@ -71,13 +71,34 @@ def check_outcomes(verifier):
     assert "NOT ADMITTED (ordered)" in verifier.run({name: value for name, value in cut.items() if name not in ("result", "lease")}).stdout
 
 
+def named(title, **more):
+    return {"digest": "sha256:" + "0" * 64, "annotations": {"org.opencontainers.image.title": title, **more}}
+
+
+def check_unclear_files(verifier):
+    """An admitted manifest of which clients make different files: its digest vouches for none of them."""
+    content, name = verifier.folder / "model.onnx", verifier.folder / "unclear.json"
+    content.write_bytes(b"weights")
+    layer = {"digest": "sha256:" + made.hashlib.sha256(b"weights").hexdigest(), "annotations": {"org.opencontainers.image.title": "model.onnx"}}
+    for other, says in ((named(".", **{"io.deis.oras.content.unpack": "true"}), "the title of layer 2 is no path"),
+                        (named("a", **{"io.deis.oras.content.unpack": "true"}), "layer 2 has an annotation"),
+                        (named("model.onnx"), "two layers are called 'model.onnx'"), (named("model.onnx/x"), "needs a folder"), ({"digest": "x"}, "layer 2 has none")):
+        name.write_text(json.dumps({"layers": [layer, other]}), encoding="utf-8")
+        subject = {"name": "model", "digest": {"sha256": made.hashlib.sha256(name.read_bytes()).hexdigest()}}
+        log = {"name": "log", "digest": {"sha256": made.hex_of("log")}}
+        with lying("result", ("subject", [subject, log])), lying("admission", ("subject", [subject])):
+            registry = Registry(verifier)
+            done = registry.verify(registry.bundle(), "--manifest", name, "--file", content)
+            assert done.returncode == 1 and "clients may make different files of it" in done.stderr and says in done.stderr, done
+
+
 def check_files(verifier):
     """From a file to its run: the admission names the manifest, and the manifest names the file."""
     content, name, real = verifier.folder / "digits.onnx", verifier.folder / "manifest.json", made.hex_of
     content.write_bytes(b"weights" * 10000)
     layer = {"digest": "sha256:" + made.hashlib.sha256(content.read_bytes()).hexdigest(), "size": 70000,
              "annotations": {"org.opencontainers.image.title": "digits.onnx"}}
-    name.write_text(json.dumps({"layers": [{"digest": "sha256:" + "0" * 64}, layer]}), encoding="utf-8")
+    name.write_text(json.dumps({"layers": [named("config.json"), layer]}), encoding="utf-8")
     subject = {"name": "model", "digest": {"sha256": made.hashlib.sha256(name.read_bytes()).hexdigest()}}
     log = {"name": "log", "digest": {"sha256": real("log")}}
     with lying("result", ("subject", [subject, log])), lying("admission", ("subject", [subject])):
@@ -306,6 +327,7 @@ def main():
         check_answers(verifier)
         check_outcomes(verifier)
         check_files(verifier)
+        check_unclear_files(verifier)
         check_refusals(verifier)
         check_decisions(verifier)
         check_terms(verifier)
