@@ -8,8 +8,21 @@
 #include "client/local.h"
 #include "client/manifest.h"
 
+/* A runner unpacks one image. It would refuse an index only after request, approvals and order. */
+static struct result check_image(const struct manifest *manifest, const char *reference, struct error *err)
+{
+    const json_t *listed = json_object_get(manifest->json, "manifests");
+
+    if (!manifest_is_index(manifest)) return SUCCESS;
+    const char *first = json_text_of(json_array_get(listed, 0), "digest");
+    return failure(
+        err, ERROR_INVALID,
+        "image: %.200s is an index of %zu images: name one of them with repository and digest (the first one is %.71s)",
+        reference, json_array_size(listed), first == NULL ? "not named" : first);
+}
+
 /* An artifact with "reference" gets the repository and the digest that the reference has now. */
-static struct result resolve(struct session *session, const char *host, json_t *artifact, struct error *err)
+static struct result resolve(struct session *session, const char *host, bool is_image, json_t *artifact, struct error *err)
 {
     const char *text = json_text_of(artifact, "reference");
     char whole[700], scope[400]; /* a host of 250 bytes, a reference of 400 */
@@ -21,6 +34,7 @@ static struct result resolve(struct session *session, const char *host, json_t *
     TRY(remote_reference_parse(whole, &reference, err));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", reference.repository);
     TRY(manifest_fetch(session, scope, &reference, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
+    if (is_image) TRY(check_image(&manifest, text, err));
     (void)json_object_del(artifact, "reference");
     if (json_object_set_new(artifact, "repository", json_string(reference.repository)) != 0 ||
         json_object_set_new(artifact, "digest", json_string(manifest.digest)) != 0)
@@ -30,9 +44,11 @@ static struct result resolve(struct session *session, const char *host, json_t *
 
 static struct result resolve_all(struct session *session, const char *host, const json_t *spec, struct error *err)
 {
+    const json_t *image = json_object_get(spec, "image");
     json_t *artifact;
 
-    for (size_t i = 0; (artifact = run_spec_artifact(spec, i)) != NULL; i++) TRY(resolve(session, host, artifact, err));
+    for (size_t i = 0; (artifact = run_spec_artifact(spec, i)) != NULL; i++)
+        TRY(resolve(session, host, artifact == image, artifact, err));
     return SUCCESS;
 }
 

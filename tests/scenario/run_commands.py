@@ -68,7 +68,11 @@ def prepare():
     for name, content in (("code", b"print()"), ("data", b"1,2,3")):
         repository = pusher.repository(f"{PROJECT}/{name}")
         repository.push_blob(content)
-        state[name] = repository.put_manifest("v1", repository.manifest(content))["Docker-Content-Digest"]
+        text = repository.manifest(content)
+        state[name] = repository.put_manifest("v1", text)["Docker-Content-Digest"]
+        index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [
+            {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": state[name], "size": len(text)}]}
+        assert repository.put_manifest("several", json.dumps(index).encode(), index["mediaType"]).status == 201
     sijil("alice", "login", f"127.0.0.1:{server.port}", "--username", state["alice"].login[0], "--ca-file", server.ca_file)
     keys = server.client(server.admin).api("GET", "/audit/key")
     state["keys"] = ["--key", keys["vkey"], "--signer", write("signer.pem", keys["documents"]), "--root", server.path("approver.pub.pem")]
@@ -106,6 +110,8 @@ def a_mistake_has_its_line_and_nothing_is_sent():
         _, err = command("start", write("spec.yaml", text), *state["key"], code=1)
         assert says in err, err
     command("start", write("spec.yaml", SPEC.replace("code:v1", "code:unheard")), *state["key"], code=3)
+    _, err = command("start", write("spec.yaml", SPEC + f"image: {{reference: '{PROJECT}/data:several'}}\n"), *state["key"], code=1)
+    assert f"image: {PROJECT}/data:several is an index of 1 images" in err and state["data"] in err, err
     assert len(state["world"].events("run.request")) == events
 
 
