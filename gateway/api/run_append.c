@@ -19,7 +19,7 @@ static bool read_arguments(struct request *request, struct appending *appending)
     uint64_t attempt = 0, node = 0;
 
     appending->holder.key = request->runner->name;
-    if (!run_log_argument(request, "attempt", 0, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
+    if (!run_log_argument(request, "attempt", 1, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
         !run_log_argument(request, "offset", 0, INT64_MAX, &appending->offset))
         return false;
     appending->holder.attempt = (int64_t)attempt;

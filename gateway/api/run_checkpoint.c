@@ -23,7 +23,7 @@ static bool read_arguments(struct request *request, struct run_holder *holder)
     uint64_t attempt = 0;
 
     holder->key = request->runner->name;
-    if (!run_log_argument(request, "attempt", 0, 100, &attempt)) return false;
+    if (!run_log_argument(request, "attempt", 1, 100, &attempt)) return false;
     holder->attempt = (int64_t)attempt; /* the first node alone has checkpoints, as it alone has outputs */
     return true;
 }
