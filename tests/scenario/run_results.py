@@ -625,6 +625,14 @@ def nobody_else_pushes_what_an_admission_stores():
         assert place().put_manifest("forged", json.dumps(value).encode()).status == 403
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "artifactType": ADMISSION, "manifests": []}
     assert place().put_manifest("forged", json.dumps(index).encode(), index["mediaType"]).status == 403
+    plain = place().manifest()
+    listed = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": sha256(plain), "size": len(plain), "annotations": {"sijil.run": state["first"][0]["run"]}}
+    assert place().put_manifest("plain", plain).status == 201
+    fallback = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [listed, {**listed, "artifactType": ADMISSION.upper()}]}
+    answer = place().put_manifest(first.replace(":", "-"), json.dumps(fallback).encode(), fallback["mediaType"])
+    assert answer.status == 403 and "without -r" in answer.body.decode(), answer.body  # clients without the referrers API would show it
+    fallback["manifests"].pop()
+    assert place().put_manifest(first.replace(":", "-"), json.dumps(fallback).encode(), fallback["mediaType"]).status == 201
     real = referrers(first)[ADMISSION]
     kept = place().call("GET", "manifests/" + real["digest"])
     assert kept.status == 200 and place().put_manifest(real["digest"], kept.body).status == 403
