@@ -31,11 +31,11 @@ struct layer_file {
 
 /** The title of a path: the path itself if it is safe; its last part if it is absolute or has "..". ERROR_INVALID if neither is safe. */
 RESULT layer_title(const char *path, char *title_out, size_t room, struct error *err);
-/** By the end of the name: weights, configuration, documents; all are dataset layers if `dataset`. */
+/** By the end of the name: weights, configuration, documents, code, data; all are dataset layers if `dataset`. */
 const char *layer_media_type(const char *title, bool dataset);
 
-/** Appends the config blob: descriptor, format, digests of the layers. */
-RESULT layout_config(const struct layer_file *files, size_t count, struct buffer *text, struct error *err);
+/** Appends the config blob: descriptor with the `name` of the whole, digests of the layers, and the format if all weights have the same one. */
+RESULT layout_config(const char *name, const struct layer_file *files, size_t count, struct buffer *text, struct error *err);
 /** An artifact of any type. */
 struct layout {
     const char *artifact_type, *config_type;

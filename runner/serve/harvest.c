@@ -186,7 +186,7 @@ struct result harvest_log(struct harvest *harvest, int fd, uint64_t size, struct
 static struct result write_config(const struct product *product, bool is_model, struct buffer *config, struct error *err)
 {
     if (!is_model) return buffer_add_text(config, EMPTY_CONFIG, err);
-    return layout_config(product->files, product->count, config, err);
+    return layout_config(product->name, product->files, product->count, config, err);
 }
 
 static struct result finish_product(struct harvest *harvest, struct product *product, struct error *err)

@@ -150,6 +150,54 @@ static void titles_need_memory(void **state)
     fail_each(check_two, layers, ERROR_NO_MEMORY, 1);
 }
 
+static void kinds_of_layers(void **state)
+{
+    (void)state;
+    assert_string_equal(layer_media_type("model.onnx", false), "application/vnd.cncf.model.weight.v1.raw");
+    assert_string_equal(layer_media_type("tokenizer.json", false), "application/vnd.cncf.model.weight.config.v1.raw");
+    assert_string_equal(layer_media_type("README.md", false), "application/vnd.cncf.model.doc.v1.raw");
+    assert_string_equal(layer_media_type("README.md", true), "application/vnd.cncf.model.dataset.v1.raw");
+    assert_string_equal(layer_media_type("src/Train.PY", false), "application/vnd.cncf.model.code.v1.raw");
+    assert_string_equal(layer_media_type("data.csv", false), "application/vnd.cncf.model.dataset.v1.raw");
+    assert_string_equal(layer_media_type("metrics.jsonl", false), "application/vnd.cncf.model.dataset.v1.raw");
+    assert_string_equal(layer_media_type("model.safetensors", false), "application/vnd.cncf.model.weight.v1.raw");
+}
+
+/* ModelPack's config names the whole and not its first file; the format is that of all weights. */
+static const struct config_row {
+    const char *name;
+    const char *titles[4];
+    const char *format; /* NULL: it is not stated */
+} config_rows[] = {
+    {"one model", {"model.onnx"}, "onnx"},
+    {"a licence first", {"LICENSE", "model.onnx", "train.py"}, "onnx"},
+    {"weights of two formats", {"model.onnx", "model.safetensors"}, NULL},
+    {"no weights", {"train.py", "data.csv"}, NULL},
+};
+
+static void a_config_describes_the_whole(void **state)
+{
+    const struct config_row *row = *state;
+    struct layer_file files[4] = {{.path = NULL}};
+    struct buffer OWNED_BUFFER config = BUFFER(4096);
+    OWNED_JSON value = NULL;
+    struct error err = {0};
+    size_t count = 0;
+
+    for (; count < sizeof files / sizeof files[0] && row->titles[count] != NULL; count++) {
+        files[count].media_type = layer_media_type(row->titles[count], false);
+        (void)snprintf(files[count].title, sizeof files[count].title, "%s", row->titles[count]);
+        (void)snprintf(files[count].digest, sizeof files[count].digest, "sha256:0123");
+    }
+    must(layout_config("digits", files, count, &config, &err), &err);
+    must(json_read(buffer_bytes(&config), 4096, &value, &err), &err);
+    assert_string_equal(json_text_of(json_object_get(value, "descriptor"), "name"), "digits");
+    const char *format = json_text_of(json_object_get(value, "config"), "format");
+    assert_int_equal(format == NULL, row->format == NULL);
+    if (format != NULL) assert_string_equal(format, row->format);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(value, "modelfs"), "diffIds")), count);
+}
+
 static const struct sanitize_row {
     const char *name, *text, *sanitized;
 } sanitize_rows[] = {
@@ -362,12 +410,13 @@ static void the_environment_names_a_proxy_by_our_name_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest memory[] = {cmocka_unit_test(titles_need_memory),
+    const struct CMUnitTest memory[] = {cmocka_unit_test(titles_need_memory), cmocka_unit_test(kinds_of_layers),
                                         cmocka_unit_test(a_pull_refuses_a_file_that_is_a_folder)};
 
     return cmocka_run_group_tests(memory, NULL, NULL) + RUN_TABLE(layers_rows, layers_become_the_same_files_for_all) +
-           RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(sanitize_rows, sanitized) +
-           RUN_TABLE(reference_rows, references) + RUN_TABLE(hostless_rows, a_forgotten_host_is_asked_for) +
-           RUN_TABLE(typo_rows, typing_errors) + RUN_TABLE(hidden_rows, user_information_is_hidden) +
+           RUN_TABLE(config_rows, a_config_describes_the_whole) + RUN_TABLE(title_rows, titles) +
+           RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(sanitize_rows, sanitized) + RUN_TABLE(reference_rows, references) +
+           RUN_TABLE(hostless_rows, a_forgotten_host_is_asked_for) + RUN_TABLE(typo_rows, typing_errors) +
+           RUN_TABLE(hidden_rows, user_information_is_hidden) +
            RUN_TABLE(proxy_rows, the_environment_names_a_proxy_by_our_name_alone);
 }
