@@ -50,7 +50,7 @@ struct result evaluate_train(const struct decision_context *context, const char 
                              struct train_answer *answer_out, struct error *err)
 {
     const struct policy_set *set = context->snapshot->set;
-    const struct train_query again = {name, region, context->request->now_ms};
+    const struct train_query again = {.repository = name, .region = region, .now_ms = context->request->now_ms};
     struct train_answer answer = {.is_allowed = true};
     OWNED(policy_decision) *full = NULL, *by_runner = NULL;
 

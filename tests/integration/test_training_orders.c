@@ -13,7 +13,7 @@
 /* The runner decides again, and an outsider makes the recorded decision again. */
 static void check_policies(const struct run_bundle *bundle, const struct ecdsa_key *root)
 {
-    const struct order_context here = {"local/main", clock_wall_ms()};
+    const struct order_context here = {.region = "local/main", .now_ms = clock_wall_ms()};
     const json_t *sets = json_object_get(bundle->json, "policy_sets"), *decisions = json_object_get(bundle->json, "decisions");
     OWNED(policy_set) *set = NULL;
     struct replay_tally tally = {0};

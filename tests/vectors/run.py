@@ -213,6 +213,8 @@ def check_chain(bundle):
         assert opened(bundle["refusal"])[2] == leased["runner"]["key"]
     if "peers" in bundle:
         check_peers(bundle)
+    if "manifests" in bundle:
+        check_manifests(bundle)
     if "admission" in bundle:
         assert len(bundle.get("peers", [])) + 1 == order["spec"]["nodes"]
         named = [(one["uri"], one["digest"]["sha256"]) for one in opened(bundle["admission"])[1]["predicate"]["inputAttestations"]]
@@ -242,7 +244,56 @@ def check(path):
         check_log(row["bundle"], row.get("vkey", vectors["vkey"]))
         for name, value in row["digests"].items():
             assert digest(row["bundle"][name]) == value, name
+    check_labels(vectors["labels"])
     print(f"{len(vectors['bundles'])} bundles are as docs/formats/run.md has them; openssl and jq agreed on {asked} envelopes")
+
+
+# ---- labels ----
+
+CLASSES, LINEAGES = ("open", "confidential", "sensitive", "secret"), ("unknown", "declared", "attested")
+SUBJECTS = {"biometric", "child", "critical-infra", "financial-customer", "genetic", "government", "health", "personal", "special"}
+
+
+def label_of(text):
+    """The label that a text is; None: it is none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or sorted(value) != ["attached", "class", "lineage", "pins", "subjects"] or len(text.encode()) > 16384:
+        return None
+    lists = [value[name] for name in ("attached", "pins", "subjects")]
+    if any(not isinstance(one, list) or not all(isinstance(text, str) for text in one) or one != sorted(set(one)) for one in lists):
+        return None
+    if value["class"] not in CLASSES or value["lineage"] not in LINEAGES or not SUBJECTS >= set(value["subjects"]):
+        return None
+    if not all(re.fullmatch("[A-Z0-9-]{2,24}", one) for one in value["attached"]) or not all(re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{1,63}", one) for one in value["pins"]):
+        return None
+    if len(value["attached"]) > 32 or len(value["pins"]) > 64 or canonical(value) != text.encode():
+        return None
+    return value
+
+
+def join(labels):
+    return {"class": max((one["class"] for one in labels), key=CLASSES.index), "lineage": min((one["lineage"] for one in labels), key=LINEAGES.index),
+            **{name: sorted({text for one in labels for text in one[name]}) for name in ("attached", "pins", "subjects")}}
+
+
+def check_labels(rows):
+    for row in rows:
+        read = [label_of(one) for one in row["labels"]]
+        assert (None in read) == ("joined" not in row), row["name"]
+        assert None in read or canonical(join(read)).decode() == row["joined"], row["name"]
+
+
+def check_manifests(bundle):
+    spec = opened(bundle["order"])[1]["spec"]
+    named = {one["digest"] for one in (spec["code"], spec.get("image"), spec.get("resume"), *spec["inputs"]) if one}
+    found = ["sha256:" + hashlib.sha256(one.encode()).hexdigest() for one in bundle["manifests"]]
+    assert set(found) <= named and len(set(found)) == len(found)
+    for one in bundle["manifests"]:
+        text = json.loads(one).get("annotations", {}).get("sijil.label")
+        assert text is None or label_of(text), text
 
 
 # ---- making the file ----
@@ -455,6 +506,39 @@ def two_nodes(keys):
     return {"name": "a run of two nodes", "vkey": log.vkey, "bundle": bundle, "digests": digests | {"admission": digest(bundle["admission"])}}
 
 
+def label(**more):
+    return canonical({"attached": [], "class": "open", "lineage": "attested", "pins": [], "subjects": [], **more}).decode()
+
+
+def labels():
+    """Texts that are labels, with their join; and texts that are none."""
+    health = label(**{"class": "sensitive", "subjects": ["health", "personal"], "pins": ["health-ae"], "attached": ["AE-FED"]})
+    money = label(**{"class": "confidential", "lineage": "declared", "subjects": ["financial-customer"], "attached": ["DIFC"]})
+    rows = [("the least strict one", [label()]), ("one with all members", [health]), ("a join", [health, money]), ("a join with the least strict one", [label(), money]),
+            ("the strictest lineage", [health, label(lineage="unknown")])]
+    none = [("no JSON", "health"), ("members in another order", json.dumps(dict(reversed(json.loads(label()).items())), separators=(",", ":"))), ("a blank", label() + " "),
+            ("a member is missing", '{"class":"open"}'), ("an unknown member", label(more=1)), ("an unknown class", label(**{"class": "public"})),
+            ("an unknown subject", label(subjects=["cats"])), ("a regime in lower case", label(attached=["ae-fed"])), ("a pin of one letter", label(pins=["a"])), ("an unsorted list", label(subjects=["personal", "health"])), ("a text twice", label(pins=["all", "all"])),
+            ("33 regimes", label(attached=[f"R{number:02d}" for number in range(33)])), ("65 pins", label(pins=[f"p{number:02d}" for number in range(65)])),
+            ("an escape", label().replace("open", "op\\u0065n"))]
+    return [{"name": name, "labels": texts, "joined": canonical(join([label_of(one) for one in texts])).decode()} for name, texts in rows] + \
+        [{"name": name, "labels": [text]} for name, text in none]
+
+
+def labelled(keys):
+    """A run with the manifests of its code and its input, in a log of its own. The image's is not there."""
+    def manifest(**annotations):
+        return json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [], "annotations": annotations,
+                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": "sha256:" + hex_of("{}"), "size": 2}})
+    texts = [manifest(), manifest(**{"sijil.label": label(**{"class": "sensitive", "subjects": ["health"]})})]
+    code, data = ({"repository": f"{PROJECT}/{name}", "digest": "sha256:" + hex_of(text)} for name, text in zip(("code", "data"), texts))
+    log = Log()
+    made = people(log, keys)
+    asked = seal(TYPES["request"], request(spec=spec(code=code, inputs=[{"name": "digits", **data}])), keys["requester"])
+    bundle, digests = bundle_of(log, keys, made, asked, [seal(TYPES["approval"], approval(asked), keys["approver"])], "lease")
+    return {"name": "a run with manifests", "vkey": log.vkey, "bundle": bundle | {"manifests": texts}, "digests": digests}
+
+
 def save(path, vectors):
     text = json.dumps(vectors, indent=1, ensure_ascii=True)
     pathlib.Path(path).write_text(re.sub(r"[ \t]+\n", "\n", text) + "\n", encoding="utf-8")
@@ -469,6 +553,9 @@ def add(path):
         vectors["scalars"]["other_runner"] = f"{key.private_numbers().private_value:064x}"
     if not any(row["name"] == "a run of two nodes" for row in vectors["bundles"]):
         vectors["bundles"].append(two_nodes(keys))
+    if not any(row["name"] == "a run with manifests" for row in vectors["bundles"]):
+        vectors["bundles"].append(labelled(keys))
+    vectors["labels"] = labels()
     save(path, vectors)
 
 
