@@ -15,12 +15,12 @@
 /* clang-format off */
 static const struct pg_statement held_checkpoint_insert_sql = {
     "held_checkpoint_insert",
-    "WITH made AS (INSERT INTO run_checkpoint (run_id, digest, attempt, key, repository_id, content_bytes, size_bytes, key_id, sealed)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run_id, digest) DO UPDATE SET attempt = excluded.attempt, key = excluded.key,"
+    "WITH made AS (INSERT INTO run_checkpoint (run_id, digest, attempt, key, repository_id, content_bytes, size_bytes, key_id, sealed,"
+    " label) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $11) ON CONFLICT (run_id, digest) DO UPDATE SET attempt = excluded.attempt, key = excluded.key,"
     " kept_at = clock_timestamp())"
     " INSERT INTO run_checkpoint_blob (run_id, checkpoint, digest, repository_id) SELECT $1, $2, d, $5 FROM unnest($10::text[]) AS d"
     " ON CONFLICT DO NOTHING",
-    "uuid text int4 text uuid int8 int4 uuid bytea text[]", ""};
+    "uuid text int4 text uuid int8 int4 uuid bytea text[] text", ""};
 /* Runs of the same content may keep the same checkpoint; any of them will do, as long as its run counts. */
 static const struct pg_statement held_checkpoint_find_sql = {
     "held_checkpoint_find",
@@ -51,6 +51,7 @@ struct result held_checkpoint_insert(const struct permit *permit, struct pg *pg,
     pg_add_uuid(&arguments, &push->key);
     pg_add_bytes(&arguments, buffer_bytes(&push->sealed));
     pg_add_text_array(&arguments, blobs.digests, blobs.count);
+    pg_add_text(&arguments, push->manifest->label);
     return pg_run(pg, &held_checkpoint_insert_sql, &arguments, NULL, err);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "gateway/http/condition.h"
+#include "gateway/oci/manifest_label_priv.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/run_gate.h"
 #include "policy/decider.h"
@@ -254,7 +255,7 @@ static void created(struct request *request, const struct manifest_push *push)
     oci_warn_of_expiry(request);
 }
 
-static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
+static struct result seal_and_store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
 {
     const struct result prepared =
         manifest_push_prepare(request->gateway->registry, pg, oci_where(request), request->body, push, err);
@@ -265,6 +266,15 @@ static struct result store(struct request *request, struct pg *pg, struct manife
     if (!stored.ok) return refuse_push(request, push, err);
     created(request, push);
     return SUCCESS;
+}
+
+static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
+{
+    OWNED_LABELLING labelling;
+    bool goes_on = false;
+
+    TRY(manifest_labelling_find(request, push, &labelling, &goes_on, err));
+    return goes_on ? seal_and_store(request, pg, push, err) : SUCCESS;
 }
 
 static struct result parse(struct request *request, struct manifest **manifest_out, struct error *err)
