@@ -35,8 +35,10 @@ void leased_fail(struct leased *leased, const char *what)
 static struct result fill(void *context, int folder, struct error *err)
 {
     struct leased *leased = context;
-    const struct artifacts artifacts = {
-        .session = leased->session, .host = leased->worker->options->state->registry.host, .spec = leased->verdict->spec};
+    const struct artifacts artifacts = {.session = leased->session,
+                                        .host = leased->worker->options->state->registry.host,
+                                        .spec = leased->verdict->spec,
+                                        .floors = leased->floors};
 
     for (unsigned attempt = 0; !artifacts_fetch(&artifacts, folder, err).ok; attempt++)
         if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
@@ -183,7 +185,8 @@ static struct result open_all(struct leased *leased, struct error *err)
     const struct harvest_options products = {.session = leased->session,
                                              .host = host,
                                              .outputs = json_object_get(leased->verdict->spec->json, "outputs"),
-                                             .folder = "/out"};
+                                             .folder = "/out",
+                                             .label = &leased->label};
     return harvest_new(&products, &leased->harvest, err);
 }
 
@@ -192,6 +195,8 @@ static void close_all(struct leased *leased)
     atomic_store(&leased->closes, true);
     checkpoints_free(leased->checkpoints);
     harvest_free(leased->harvest);
+    floors_free(leased->floors);
+    buffer_done(&leased->label);
     session_free(leased->session);
     teller_free(leased->teller);
     calls_free(leased->tells);
@@ -268,6 +273,7 @@ static const char *check_of(const struct leased *leased, const struct error *why
 {
     if (worker_cancelled != 0 || leased->harvest == NULL) return RUN_CHECK_MACHINE;
     if (why->kind == ERROR_FULL || why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return RUN_CHECK_MACHINE;
+    if (leased->is_forbidden) return "policy";
     if (why->kind == ERROR_LIMIT && !leased->has_fetched) return "limits"; /* of the image */
     return leased->has_fetched ? "isolation" : "digest";
 }
@@ -300,6 +306,7 @@ static bool execute(struct leased *leased)
     struct error err = {0};
 
     struct result done = open_all(leased, &err);
+    if (done.ok) done = leased_check_labels(leased, &err);
     if (done.ok) done = run_payload(leased, &err);
     if (!done.ok && !leased->has_begun) return give_up(leased, &err);
     if (!done.ok) leased_fail(leased, err.message);
@@ -312,6 +319,7 @@ bool leased_execute(struct worker *worker, const struct verdict *verdict)
                             .verdict = verdict,
                             .run = {.run = verdict->run, .attempt = verdict->taken.attempt, .node = verdict->taken.node},
                             .ends_ms = verdict->taken.expires_ms,
+                            .label = BUFFER(LABEL_ANNOTATION_MAX),
                             .log = -1};
     const bool has_ended = execute(&leased);
 
