@@ -148,12 +148,28 @@ static struct result check_output(struct admitting *admitting, const char *name,
                         answer.rule);
 }
 
+/* What a manifest states goes along with it to other registries; here its repository must have it, too. */
+static struct result check_stated(struct admitting *admitting, const struct held_manifest *held, struct error *err)
+{
+    const struct carried_query query = {
+        .output = held->where.name, .stated = held->manifest->label, .now_ms = clock_wall_ms(), .only_checks = true};
+    struct carried_label answer;
+
+    if (admit_is_refused(admitting)) return SUCCESS;
+    TRY(decider_carried_label(admitting->source->bundle.decider, &query, &answer, err));
+    if (answer.is_carried) return SUCCESS;
+    return admit_refuse(admitting, "the manifest of %.63s states a label that %.120s does not have", held->name,
+                        held->where.name);
+}
+
 /* The outputs' repositories got the label of the run at its order. An input may have a stricter one since. */
 static struct result check_labels(struct admitting *admitting, struct error *err)
 {
     if (admit_is_refused(admitting)) return SUCCESS;
-    return run_label_check(admitting->source->bundle.decider, admitting->papers->chain.order, clock_wall_ms(), admitting->reason,
-                           err);
+    TRY(run_label_check(admitting->source->bundle.decider, admitting->papers->chain.order, clock_wall_ms(), admitting->reason,
+                        err));
+    for (size_t i = 0; i < admitting->held.count; i++) TRY(check_stated(admitting, &admitting->held.each[i], err));
+    return SUCCESS;
 }
 
 /* Each node was where its own runner is. */

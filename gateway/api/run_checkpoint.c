@@ -9,6 +9,7 @@
 #include "policy/decider.h"
 #include "training/checkpoint.h"
 #include "training/content.h"
+#include "training/label_stated.h"
 
 struct keeping {
     struct run_holder holder;
@@ -50,6 +51,17 @@ struct result target_run_checkpoint(struct request *request, struct lookup *look
     return SUCCESS;
 }
 
+/* Nobody can pull a checkpoint, so what the names give is enough here: the run that continues reads what the manifest states. */
+static struct result check_label(struct request *request, const struct run_envelope *order, const struct manifest *manifest,
+                                 struct error *err)
+{
+    const struct run_floor_query query = {ACTION_RUN_CHECKPOINT, order, run_time(order, "not_before")};
+    OWNED(run_floor) *floor = NULL;
+
+    TRY(run_floor_of_names(request->gateway->decider, &query, &floor, err));
+    return run_floor_check(floor, "the checkpoint", manifest->label, err);
+}
+
 static struct result check(struct request *request, struct pg *pg, struct keeping *keeping, struct error *err)
 {
     const struct digest digest = digest_of(DIGEST_SHA256, request->body);
@@ -58,6 +70,7 @@ static struct result check(struct request *request, struct pg *pg, struct keepin
     TRY(run_order_find(lookup_of(pg), &keeping->holder.run, &order, err));
     TRY(manifest_parse(request->body, (struct bytes){0}, &keeping->manifest, err));
     TRY(run_checkpoint_check(keeping->manifest, request->body, run_order_checkpoint_max(order), err));
+    TRY(check_label(request, order, keeping->manifest, err));
     keeping->push.manifest = keeping->manifest;
     digest_format(&digest, keeping->push.digest);
     return SUCCESS;

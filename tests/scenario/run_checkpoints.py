@@ -14,7 +14,7 @@ import sijil_test
 import run_world
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, artifact, opened, spec
+from run_world import FOLDER, PROJECT, Person, Runner, World, artifact, opened, spec, stated
 from sijil_test import Client, make_robot, program, run, sha256
 
 TYPE, MANIFEST = "application/vnd.sijil.run-checkpoint.v1", "application/vnd.oci.image.manifest.v1+json"
@@ -64,6 +64,7 @@ def beat_all():
 class Lease:
     """A run that a runner has started, and what it uploads."""
     live = []
+    label = stated()  # of what it makes
 
     def __init__(self, runner=None, limits=None, **more):
         self.runner = runner or state["runner"]
@@ -97,7 +98,8 @@ class Lease:
         self.blob(b"{}")
         layers = layers if layers is not None else [{**self.blob(data), "annotations": {"org.opencontainers.image.title": f"file{number}"}} for number, data in enumerate(contents)]
         return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": TYPE,
-                           "config": {"mediaType": EMPTY, "digest": sha256(b"{}"), "size": 2}, "layers": layers, **members}).encode()
+                           "config": {"mediaType": EMPTY, "digest": sha256(b"{}"), "size": 2}, "layers": layers, "annotations": self.label,
+                           **members}).encode()
 
     def send(self, text, runner=None, port=None, attempt=None):
         link = (runner or self.runner).connection(port)
@@ -328,6 +330,10 @@ def a_checkpoint_has_the_label_of_all_that_was_read():
     lease = Lease(inputs=[{"name": "digits", **artifact(PROJECT + "/patients")}], outputs=outputs[0])
     label = f"SELECT label FROM run_label WHERE repository = '%s' ORDER BY stored_at DESC LIMIT 1"
     assert json.loads(sql(label % "labelled"))["subjects"] == ["health"], "before the first byte"
+    for members, says in (({"annotations": {}}, b"no annotation sijil.label"), ({}, b"lacks a part"), ({"annotations": {"sijil.label": "{}"}}, b"is no label")):
+        answer = lease.send(lease.manifest(b"x", **members))
+        assert answer.status == 400 and says in answer.body, (answer.status, answer.body)
+    lease.label = stated(**{"class": "sensitive", "pins": ["all", "health"], "subjects": ["health"]})
     digest = lease.keep(b"what it learned of patients")
     assert resume_of(lease, digest)["repository"] == PROJECT + "/labelled"
     successor = Lease(runner=state["other"], inputs=[], resume=resume_of(lease, digest), outputs=outputs[1])

@@ -16,7 +16,7 @@ import sijil_test
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
 from run_sender import LOG, METRICS, Sender, contents, digests, manifest, produced, result
-from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec
+from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec, stated
 from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
@@ -151,7 +151,7 @@ def a_result_becomes_an_admitted_artifact():
     assert sorted(found) == sorted([PROVENANCE, ADMISSION, LOG, METRICS]), found
     for kind, wanted in ((PROVENANCE, text.encode()), (METRICS, b'{"loss": 1}\n')):
         content, kept = layer_of(found[kind])
-        assert content == wanted and kept["subject"]["digest"] == digest and kept["annotations"] == {"sijil.run": asked["run"]}, kept
+        assert content == wanted and kept["subject"]["digest"] == digest and kept["annotations"] == {"sijil.run": asked["run"], **stated()}, kept
     assert layer_of(found[LOG])[0].startswith(b"epoch 1\n")
     admission = layer_of(found[ADMISSION])[0].decode()
     assert admission == next(one["envelope"] for one in shown["envelopes"] if one["kind"] == "admission")
@@ -480,13 +480,22 @@ def health(version, operations):
             "rules": [{"id": "H-PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": "sensitive"}}]}
 
 
+HEALTH = stated(**{"class": "sensitive", "pins": ["all", "health"], "subjects": ["health"]})
+
+
 def outputs_get_the_join_of_all_labels():
     load(at_most="sensitive", policies=[health(1, TRAINING)])
     data, second = PROJECT + "/patients", PROJECT + "/labelled"
     place(data).push_blob(b"a patient")
     server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
     wanted = spec(inputs=[{"name": "digits", **artifact(data)}], outputs=[{"name": "model", "repository": second, "type": "application/vnd.example+json"}])
-    asked, _, _, made = finished(spec=wanted)
+    asked, bundle = leased(spec=wanted)
+    for members in ({}, {"annotations": {}}, {"annotations": stated(pins=["all", "health"], subjects=["health"])}):
+        made = produced(**members)
+        answer = state["runner"].finish(bundle, result(state["runner"], bundle, made), made)
+        assert answer.status == 400 and (b"lacks a part" if members != {"annotations": {}} else b"no annotation sijil.label") in answer.body, answer.body
+    made = produced(annotations=HEALTH)
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
     ended(asked, "succeeded")
     label = json.loads(sql(f"SELECT label FROM run_label WHERE repository = '{second.split('/')[2]}'"))
     assert label["class"] == "sensitive" and label["subjects"] == ["health"] and label["attached"] == ["AE-FED"] and "health" in label["pins"], label
