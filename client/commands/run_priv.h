@@ -73,6 +73,12 @@ struct run_number {
 /** *number_out stays as it is without the option. */
 RESULT run_number_option(struct invocation *invocation, const struct run_number *option, uint64_t *number_out, struct error *err);
 
+/**
+ * Adds the manifests of the run's artifacts to its bundle, as far as this person may pull them: the labels that they state count for a verifier. The
+ * bundle is not checked; without such a manifest, or if it is none, its bytes stay as they are. ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
+ */
+RESULT run_manifests_add(struct session *session, const struct run_address *address, struct buffer *bundle, struct error *err);
+
 /* --- showing --- */
 
 /** The run's state and what it waits for, in one line for a person. */

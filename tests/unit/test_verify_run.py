@@ -243,6 +243,32 @@ def check_terms(verifier):
           is_verified=True)
 
 
+def check_manifests(verifier):
+    """The labels that manifests state count, if the bundle has the manifests."""
+    def text(**annotations):
+        return json.dumps({"schemaVersion": 2, "layers": [], "annotations": annotations})
+    texts = {"code": text(), "data": text(**{"sijil.label": made.label(subjects=["health"])}), "image": text(**{"sijil.label": "health"})}
+    real, real_hex = made.artifact, made.hex_of
+    health = {"ops": ["train"], "when": {"subjects_any": ["health"]}}
+    found = policy_set({"id": "T-DUTY", "effect": "oblige", **health, "oblige": {"approvals": 2}},
+                       {"id": "T-HERE", "effect": "require", **health, "target": {"geo_within": ["SA"]}, "message": "there"})
+    policy = {"epoch": 7, "digest": found["digest"], "decision": "sha256:" + made.hex_of("decision")}
+    for names, says, is_verified in (((), "the bundle has 0\n    of 3 manifests", True), (("code",), "of the 3 artifacts' manifests state", True),
+                                     (("code", "data"), "the policies ask for 2 approvals", False), (("image",), "the manifest of image: the annotation sijil.label is no label", False),
+                                     (("code", "code"), "manifest 2: the bundle has it twice", False), (("other",), "manifest 1: the order names no artifact of its digest", False)):
+        with mock.patch.object(made, "artifact", lambda name: {**real(name), "digest": "sha256:" + real_hex(texts[name])} if name in texts else real(name)), \
+                lying("order", ("policy", policy)), \
+                mock.patch.object(made, "hex_of", lambda text: found["digest"][7:] if text == "policy" else real_hex(text)):
+            registry = Registry(verifier)
+            bundle = registry.bundle()
+            bundle["policy_sets"] = [made.seal("application/vnd.sijil.policy-set.v1+json", found, registry.keys["root"])]
+            bundle["manifests"] = [texts.get(name, text(name="x")) for name in names]
+            done = registry.verify(bundle)
+            assert (done.returncode == 0) == is_verified and says in done.stdout + done.stderr, (names, done.stdout, done.stderr)
+            if is_verified:
+                assert json.loads(registry.verify(bundle, "--json").stdout)["manifests"] == len(names)
+
+
 def check_runners(verifier):
     """What was signed of a runner limits what its key can prove."""
     expect(verifier, "")
@@ -309,6 +335,7 @@ def main():
         check_refusals(verifier)
         check_decisions(verifier)
         check_terms(verifier)
+        check_manifests(verifier)
         check_runners(verifier)
         check_times(verifier)
     print("sijil-verify run says what holds, and what does not")

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 #include "training/format/form.h"
 #include "training/format/shapes.h"
 
@@ -259,6 +260,40 @@ static struct result check_signers(struct run_bundle *bundle, const struct run_t
     return chain->admission == NULL ? SUCCESS : run_check_signer(chain->admission, trust->keyd, err);
 }
 
+/* ---- manifests ---- */
+
+static struct result place_manifest(struct run_bundle *bundle, const json_t *text, size_t number, struct error *err)
+{
+    const struct digest digest =
+        digest_of(DIGEST_SHA256, (struct bytes){(const uint8_t *)json_string_value(text), json_string_length(text)});
+    char name[DIGEST_TEXT_SIZE];
+    bool is_placed = false;
+
+    digest_format(&digest, name);
+    for (size_t i = 0; i < bundle->artifacts.count; i++) {
+        if (strcmp(json_text_of(bundle->artifacts.each[i].json, "digest"), name) != 0) continue;
+        if (bundle->manifests[i] != NULL) return failure(err, ERROR_DENIED, "manifest %zu: the bundle has it twice", number);
+        bundle->manifests[i] = text;
+        is_placed = true;
+    }
+    return is_placed ? SUCCESS : failure(err, ERROR_DENIED, "manifest %zu: the order names no artifact of its digest", number);
+}
+
+static struct result check_manifests(struct run_bundle *bundle, struct error *err)
+{
+    const json_t *texts = json_object_get(bundle->json, "manifests"), *text = NULL;
+    size_t bytes = 0, i = 0;
+
+    bundle->artifacts = run_spec_artifacts(run_member(bundle->chain.order, "spec"));
+    json_array_foreach (texts, i, text) {
+        bytes += json_string_length(text);
+        if (bytes > RUN_MANIFESTS_MAX)
+            return failure(err, ERROR_LIMIT, "the manifests of a bundle have at most %u bytes together", RUN_MANIFESTS_MAX);
+        TRY(place_manifest(bundle, text, i + 1, err));
+    }
+    return SUCCESS;
+}
+
 static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
     TRY(run_shape_check(bundle->json, &run_shape_bundle, "the bundle", err));
@@ -267,6 +302,7 @@ static struct result check_all(struct run_bundle *bundle, const struct run_trust
     TRY(check_event(bundle, trust, err));
     TRY(check_signers(bundle, trust, err));
     TRY(run_chain_check(&bundle->chain, err));
+    TRY(check_manifests(bundle, err));
     return bundle->chain.admission == NULL ? SUCCESS : check_level(bundle, err);
 }
 

@@ -98,6 +98,19 @@ static struct result write_asked(const struct run_bundle *bundle, struct buffer 
                     run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index);
 }
 
+static struct result write_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
+{
+    if (!repeated->has_terms) return SUCCESS;
+    TRY(buffer_add_text(text, "  - the signed policy set alone", err));
+    if (repeated->manifests > 0)
+        TRY(buffer_format(text, err, ", with the labels that %zu of the %zu artifacts' manifests state,", repeated->manifests,
+                          repeated->artifacts));
+    return buffer_add_text(text,
+                           " asks for no more approvals than the order, for a signed request\n"
+                           "    only if the order does, and allows each of the order's jurisdictions;\n",
+                           err);
+}
+
 static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                   struct error *err)
 {
@@ -106,11 +119,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
     TRY(write_asked(bundle, text, err));
     if (repeated->decisions > 0)
         TRY(buffer_add_text(text, "  - the order's recorded decision follows from the signed policy set;\n", err));
-    if (repeated->has_terms)
-        TRY(buffer_add_text(text,
-                            "  - the signed policy set alone asks for no more approvals than the order, for a signed request\n"
-                            "    only if the order does, and allows each of the order's jurisdictions;\n",
-                            err));
+    TRY(write_terms(repeated, text, err));
     if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
     if (chain->peer_count > 0) TRY(write_peers(chain, text, err));
@@ -198,6 +207,22 @@ static bool lacks_nodes(const struct run_chain *chain)
     return run_integer(chain->order, "spec.nodes") > (int64_t)chain->peer_count + 1;
 }
 
+static struct result write_unproven_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
+{
+    if (!repeated->has_terms)
+        return buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err);
+    if (repeated->manifests < repeated->artifacts)
+        TRY(buffer_format(
+            text, err,
+            "  - that the manifests of code, image, checkpoint and inputs state no stricter labels: the bundle has %zu\n"
+            "    of %zu manifests;\n",
+            repeated->manifests, repeated->artifacts));
+    return buffer_add_text(text,
+                           "  - that the repositories had no stricter labels, for which the policies ask for more: the registry\n"
+                           "    decided with these labels;\n",
+                           err);
+}
+
 static struct result write_unproven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                     struct error *err)
 {
@@ -211,14 +236,7 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
                                                                : RUN_ORDER)));
     if (chain->result != NULL && lacks_nodes(chain))
         TRY(buffer_add_text(text, "  - that the other nodes of the attempt did anything: the bundle has node 0 alone;\n", err));
-    if (!repeated->has_terms)
-        TRY(buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err));
-    else
-        TRY(buffer_add_text(
-            text,
-            "  - that the repositories had no stricter labels, for which the policies ask for more: the registry\n"
-            "    decided with these labels;\n",
-            err));
+    TRY(write_unproven_terms(repeated, text, err));
     if (repeated->decisions == 0)
         TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));
     if (repeated->others > 0)
@@ -295,7 +313,8 @@ struct result run_bundle_json(const struct run_bundle *bundle, const struct run_
                                 digest_of_envelope(chain->admission), "refusal", digest_of_envelope(chain->refusal), "runner",
                                 runner_json(bundle));
 
-    if (json == NULL || json_object_set_new(json, "outcome", json_string(run_bundle_outcome(bundle))) != 0)
+    if (json == NULL || json_object_set_new(json, "outcome", json_string(run_bundle_outcome(bundle))) != 0 ||
+        json_object_set_new(json, "manifests", json_integer((json_int_t)repeated->manifests)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));
     return buffer_add_u8(text, '\n', err);
