@@ -55,15 +55,21 @@ static struct result bring(const struct run_bundle_source *source, const struct 
     return SUCCESS;
 }
 
-/* What the runner will state in the manifests of outputs: their repositories must have it, whatever is missing among the labels of names. */
+/*
+ * What the runner will state in the manifests of outputs: their repositories must have it, whatever is missing among the labels of names. Too much for a label,
+ * or a stored one that can't be read, is the run's end.
+ */
 static struct result write_stated(const struct run_bundle_source *source, const struct run_wish *wish, struct buffer *stated,
-                                  struct error *err)
+                                  char reason_out[RUN_REASON_SIZE], struct error *err)
 {
     const struct run_floor_query query = {.order = wish->request, .at_ms = clock_wall_ms()};
     OWNED(run_floor) *floor = NULL;
+    struct error why = {0};
 
-    TRY(run_floor_now(source->pg, source->decider, &query, &floor, err));
-    return run_floor_write(floor, stated, err);
+    if (run_floor_now(source->pg, source->decider, &query, &floor, &why).ok) return run_floor_write(floor, stated, err);
+    if (why.kind != ERROR_DENIED && why.kind != ERROR_CORRUPT) return failure(err, why.kind, "%s", why.message);
+    (void)snprintf(reason_out, RUN_REASON_SIZE, "%.250s", why.message);
+    return SUCCESS;
 }
 
 struct result run_label_bring(const struct run_bundle_source *source, const struct run_wish *wish,
@@ -75,7 +81,7 @@ struct result run_label_bring(const struct run_bundle_source *source, const stru
     bool is_brought = false;
 
     reason_out[0] = '\0';
-    TRY(write_stated(source, wish, &stated, err));
+    TRY(write_stated(source, wish, &stated, reason_out, err));
     run_uses_of(wish->request, &uses);
     for (size_t i = 0; i < json_array_size(outputs) && reason_out[0] == '\0'; i++) {
         const char *output = json_text_of(json_array_get(outputs, i), "repository");

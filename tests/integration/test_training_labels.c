@@ -103,20 +103,28 @@ static void an_output_that_may_not_have_the_label_gets_no_order(void **state)
 #define A_STATED_LABEL \
     "{\"attached\":[],\"class\":\"sensitive\",\"lineage\":\"attested\",\"pins\":[],\"subjects\":[\"biometric\"]}"
 
+static void push_code(const char *label)
+{
+    char sql[800];
+
+    (void)snprintf(
+        sql, sizeof sql,
+        "SET session_replication_role = replica;"
+        "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, label) SELECT repository_id, "
+        "'sha256:' || repeat('0', 64), 'application/json', 2, gen_random_uuid(), 'x', '%s' FROM repository WHERE name = 'code';"
+        "SET session_replication_role = origin",
+        label);
+    label_the_code("{}");
+    database_execute(place.log.database, sql);
+}
+
 /* The names give no label, because a row was lost; the manifest of the code has it still. */
 static void what_a_manifest_states_counts_without_a_row(void **state)
 {
     const struct uuid id = request("\"AE\"", 0);
 
     (void)state;
-    database_execute(
-        place.log.database,
-        "SET session_replication_role = replica;"
-        "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, label) SELECT repository_id, 'sha256:'"
-        " || repeat('0', 64), 'application/json', 2, gen_random_uuid(), 'x', '" A_STATED_LABEL
-        "' FROM repository WHERE name = 'code';"
-        "SET session_replication_role = origin");
-    label_the_code("{}");
+    push_code(A_STATED_LABEL);
     order_well();
     expect_state(&id, "ordered", "");
     assert_string_equal(database_ask(place.log.database,
@@ -124,6 +132,18 @@ static void what_a_manifest_states_counts_without_a_row(void **state)
                         "1");
     database_execute(place.log.database, "DELETE FROM manifest; DELETE FROM run_label WHERE label LIKE '%biometric%'");
     label_the_code("{}");
+}
+
+/* It would be asked again for ever, and nobody would know why. */
+static void a_stored_label_that_is_damaged_ends_the_run(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+
+    (void)state;
+    push_code("{}");
+    order_well();
+    expect_state(&id, "failed", "a stored label: the annotation sijil.label is no label");
+    database_execute(place.log.database, "DELETE FROM manifest");
 }
 
 static void a_project_brings_few_labels(void **state)
@@ -149,6 +169,7 @@ int main(void)
         cmocka_unit_test(an_output_that_may_not_have_the_label_gets_no_order),
         cmocka_unit_test(content_gets_a_label_by_two_persons),
         cmocka_unit_test(what_a_manifest_states_counts_without_a_row),
+        cmocka_unit_test(a_stored_label_that_is_damaged_ends_the_run),
         cmocka_unit_test(a_project_brings_few_labels),
     };
 
