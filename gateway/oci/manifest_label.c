@@ -37,6 +37,10 @@ static struct result ask(struct request *request, struct manifest_push *push, st
 
     const struct result asked = decider_carried_label(request->gateway->decider, &query, &answer, err);
     labelling->text = answer.label;
+    if (!asked.ok && err->kind == ERROR_LIMIT) { /* together with what the repository has */
+        *goes_on = false;
+        return oci_refuse(request, 403, "DENIED", err->message);
+    }
     TRY(asked);
     if (answer.is_carried) return SUCCESS;
     if (!answer.is_allowed) {
