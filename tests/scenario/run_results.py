@@ -508,6 +508,16 @@ def outputs_get_the_join_of_all_labels():
     load(at_most="sensitive", policies=[health(3, TRAINING)])
 
 
+def a_label_that_its_repository_lacks_quarantines():
+    """A runner may state more than it must; but no manifest is admitted into a repository that is labelled less than the manifest says."""
+    asked, bundle = leased()
+    made = produced(annotations=stated(subjects=["child"]))
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    shown = ended(asked, "quarantined")
+    assert "states a label that main/models/trained does not have" in shown["reason"], shown
+    assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+
+
 def an_input_that_is_labelled_anew_before_the_admission_quarantines():
     data = PROJECT + "/relabelled"
     place(data).push_blob(b"a person")
@@ -802,7 +812,7 @@ if __name__ == "__main__":
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
-        an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
+        a_label_that_its_repository_lacks_quarantines, an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
         a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
