@@ -189,13 +189,13 @@ struct result signing_add(struct signing *signing, struct bytes payload, struct 
 struct result signing_release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
 {
     const struct run_signer *signer = signing->signer;
-    const bool is_order = signing->type == RUN_ORDER;
+    const bool is_first = signing->type <= RUN_ORDER; /* a request, or an order */
     struct run_follows follows = {.is_last = signing->type == RUN_ADMISSION};
     struct error why = {0};
 
-    write_subject(RUN_ORDER, signing->below.request->digest, 0, 0, follows.order);
+    if (!is_first) write_subject(RUN_ORDER, signing->below.request->digest, 0, 0, follows.order);
     if (!signing->is_again &&
-        !run_ledger_keep(signer->runs, &signing->promise, is_order ? NULL : &follows, signer->now_ms, &why).ok)
+        !run_ledger_keep(signer->runs, &signing->promise, is_first ? NULL : &follows, signer->now_ms, &why).ok)
         return why.kind == ERROR_CONFLICT
                    ? failure(err, ERROR_UNAVAILABLE, "this was signed for another request just now: ask again")
                    : failure(err, why.kind, "%s", why.message);
@@ -286,19 +286,18 @@ static struct result check_persons_now(const struct signing *signing, const stru
     const struct run_chain *below = &signing->below;
 
     if (run_member(below->request, "claims") == NULL) TRY(check_person_now(signing, bundle, below->request, "requester", err));
+    if (run_is_of_rule(below->request)) TRY(signing_check_rule(signing, bundle, err));
     for (size_t i = 0; i < below->approval_count; i++)
         TRY(check_person_now(signing, bundle, below->approvals[i], "approver", err));
     return SUCCESS;
 }
 
-/* "acme/models" is a project of the organisation acme. */
-static void set_share(struct signing *signing)
+void signing_set_share(struct signing *signing, struct bytes project)
 {
-    const struct bytes project = bytes_of_text(run_text(signing->below.request, "project"));
-    const char *slash = memchr(project.data, '/', project.length);
+    const uint8_t *slash = memchr(project.data, '/', project.length);
     struct bytes organisation = project;
 
-    if (slash != NULL) organisation.length = (size_t)(slash - (const char *)project.data);
+    if (slash != NULL) organisation.length = (size_t)(slash - project.data);
     signing->promise.organisation = run_ledger_share(organisation);
     signing->promise.project = run_ledger_share(project);
 }
@@ -326,7 +325,7 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
         signing.promise.reserves = (uint32_t)(wanted->attempts * run_integer(signing.below.request, "spec.nodes")) + 1;
-        set_share(&signing);
+        signing_set_share(&signing, bytes_of_text(run_text(signing.below.request, "project")));
     }
     TRY(write_order(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));

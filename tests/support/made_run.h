@@ -42,6 +42,7 @@ static inline const json_t *made_bundle(const json_t *vectors, size_t number)
 }
 
 #define MADE_NODES 4 /* the bundle of a run of two nodes, in a log of its own */
+#define MADE_RULE  5 /* the bundle of a run by a trust rule, likewise */
 
 /** The key of the log of a bundle. */
 static inline const char *made_vkey(const json_t *vectors, size_t number)

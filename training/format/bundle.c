@@ -246,11 +246,23 @@ static struct result check_runners(struct run_bundle *bundle, const struct run_t
     return check_peers(bundle, trust, err);
 }
 
+/* Of a request for a token: sijil-keyd has signed it. Of a robot or a person no document says more. */
+static struct result check_claimed(const struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    const struct run_envelope *request = bundle->chain.request;
+    const struct run_use use = {
+        .project = run_text(request, "project"), .sequence = bundle->event.index, .time_ms = bundle->event.event.time_ms};
+    const struct run_key *rule = NULL;
+
+    TRY(run_check_signer(request, trust->keyd, err));
+    return run_is_of_rule(request) ? run_keys_rule(&bundle->keys, request, &use, &rule, err) : SUCCESS;
+}
+
 static struct result check_signers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
 
-    if (run_member(chain->request, "claims") != NULL) TRY(run_check_signer(chain->request, trust->keyd, err));
+    if (run_member(chain->request, "claims") != NULL) TRY(check_claimed(bundle, trust, err));
     else TRY(check_person(bundle, chain->request, "requester", err));
     for (size_t i = 0; i < chain->approval_count; i++) TRY(check_person(bundle, chain->approvals[i], "approver", err));
     TRY(run_check_signer(chain->order, trust->keyd, err));

@@ -47,6 +47,23 @@ static struct result check_within(const struct run_envelope *envelope, int64_t a
 
 /* ---- request, approval ---- */
 
+static bool is_claimed_by(const struct run_envelope *request, const char *issuer)
+{
+    return run_member(request, "claims") != NULL && strcmp(run_text(request, "claims.issuer"), issuer) == 0;
+}
+
+bool run_is_of_rule(const struct run_envelope *request)
+{
+    return is_claimed_by(request, RUN_RULE_ISSUER);
+}
+
+int64_t run_approvals_needed(const struct run_envelope *request, int64_t asked)
+{
+    const bool is_nobody = run_is_of_rule(request) || is_claimed_by(request, RUN_REGISTRY_ISSUER);
+
+    return asked > 0 && is_nobody ? asked + 1 : asked;
+}
+
 /* When keyd signs for a token, the requester is the token's subject. */
 static struct result check_claims(const struct run_envelope *request, struct error *err)
 {
@@ -60,7 +77,7 @@ static struct result check_claims(const struct run_envelope *request, struct err
     sha256_of(buffer_bytes(&named), digest);
     text_hex(digest, sizeof digest, hex);
     if (strncmp(requester, "ext:", 4) == 0 && strcmp(requester + 4, hex) == 0) return SUCCESS;
-    if (strncmp(requester, "robot:", 6) == 0 && strcmp(issuer, "sijil:registry") == 0 && strcmp(requester + 6, subject) == 0)
+    if (strncmp(requester, "robot:", 6) == 0 && strcmp(issuer, RUN_REGISTRY_ISSUER) == 0 && strcmp(requester + 6, subject) == 0)
         return SUCCESS;
     return failure(err, ERROR_DENIED, "request: its claims are of another person than its requester");
 }
@@ -131,11 +148,17 @@ static struct result check_named_approvals(const struct run_chain *chain, struct
 
 static struct result check_obligations(const struct run_chain *chain, struct error *err)
 {
-    const int64_t needed = run_integer(chain->order, "obligations.approvals");
+    const int64_t asked = run_integer(chain->order, "obligations.approvals"),
+                  needed = run_approvals_needed(chain->request, asked);
 
-    if ((int64_t)chain->approval_count < needed)
-        return failure(err, ERROR_DENIED, "order: the policies ask for %lld approvals, and there are %zu", (long long)needed,
+    if ((int64_t)chain->approval_count < asked)
+        return failure(err, ERROR_DENIED, "order: the policies ask for %lld approvals, and there are %zu", (long long)asked,
                        chain->approval_count);
+    if ((int64_t)chain->approval_count < needed)
+        return failure(err, ERROR_DENIED,
+                       "order: a request by a trust rule or a robot's token needs one approval more than the policies ask for: "
+                       "%lld, and there are %zu",
+                       (long long)needed, chain->approval_count);
     if (json_is_true(run_member(chain->order, "obligations.signed_request")) && run_member(chain->request, "claims") != NULL)
         return failure(err, ERROR_DENIED, "order: the policies ask for a request that its requester has signed");
     return SUCCESS;
