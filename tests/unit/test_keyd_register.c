@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "crypto/digest.h"
 #include "documents/format/runner_key.h"
 #include "documents/format/signing_key.h"
 #include "keyd/key_register.h"
@@ -195,13 +194,6 @@ static void check_use(struct world *world, const struct rule *rule)
     if (!ok && strstr(err.message, rule->use) == NULL) fail_msg("%s", err.message);
 }
 
-static struct result set_pin_of_rules(const void *context, struct ledger_state *state, struct error *err)
-{
-    (void)err;
-    state->pins[document_kind(DOCUMENT_TRUST_RULE)->number - 1] = *(const struct document_pin *)context;
-    return SUCCESS;
-}
-
 static struct result set_pins(const void *context, struct ledger_state *state, struct error *err)
 {
     (void)err;
@@ -254,56 +246,6 @@ static void each_enrolment_keeps_its_event(void **state)
         assert_false(is_enrolment(&world, document, 12));
         assert_false(is_enrolment(&world, document, 9));
         check_use(&world, &(const struct rule){.use = "was withdrawn"});
-        assert_int_equal(open_register(&world), ERROR_NONE); /* and after a restart */
-    }
-}
-
-/* ---- trust rules ---- */
-
-static void note_rule(struct world *world, const char *scope, uint64_t version, bool is_withdrawn, uint64_t sequence)
-{
-    struct document rule = {.kind = DOCUMENT_TRUST_RULE, .version = version, .is_withdrawn = is_withdrawn, .name = "gh-train"};
-    struct error err = {0};
-
-    (void)snprintf(rule.scope, sizeof rule.scope, "%s", scope);
-    if (!note_by(world, &rule, sequence, true, &err).ok) fail_msg("%s", err.message);
-}
-
-static bool is_newest(struct world *world, const char *scope, uint64_t sequence)
-{
-    struct document rule = {.kind = DOCUMENT_TRUST_RULE, .name = "gh-train"};
-    struct error err = {0};
-
-    (void)snprintf(rule.scope, sizeof rule.scope, "%s", scope);
-    const bool is_it = key_register_check_newest(world->keys, &rule, sequence, &err).ok;
-    if (!is_it) assert_int_equal(err.kind, ERROR_DENIED);
-    return is_it;
-}
-
-static void set_rule_pin(struct world *world, uint64_t sequence);
-
-/* Each version has an entry, so that an order of an earlier version can be leased. Only the newest one asks for a run, and a rule may come back. */
-static void the_newest_version_of_a_rule_counts(void **state)
-{
-    const struct document rule = {.kind = DOCUMENT_TRUST_RULE, .name = "gh-train", .scope = "acme"};
-    OWNED_WORLD world;
-
-    (void)state;
-    begin(&world);
-    note_rule(&world, "acme", 1, false, 10);
-    note_rule(&world, "acme/models", 1, false, 11);
-    assert_true(is_newest(&world, "acme", 10) && is_newest(&world, "acme/models", 11));
-    note_rule(&world, "acme", 2, false, 12);
-    assert_true(!is_newest(&world, "acme", 10) && is_newest(&world, "acme", 12));
-    note_rule(&world, "acme", 3, true, 13);
-    assert_true(!is_newest(&world, "acme", 12) && !is_newest(&world, "acme", 13));
-    note_rule(&world, "acme", 4, false, 14);
-    set_rule_pin(&world, 14);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_true(is_newest(&world, "acme", 14) && is_newest(&world, "acme/models", 11));
-        assert_true(!is_newest(&world, "acme", 12) && !is_newest(&world, "globex", 10));
-        assert_true(is_enrolment(&world, &rule, 10) && is_enrolment(&world, &rule, 12) && is_enrolment(&world, &rule, 14));
-        assert_false(is_enrolment(&world, &rule, 11));
         assert_int_equal(open_register(&world), ERROR_NONE); /* and after a restart */
     }
 }
@@ -394,75 +336,6 @@ static void failing_disks_forget_no_withdrawal(void **state)
     assert_failures(nth - 2, 4);
 }
 
-static void set_rule_pin(struct world *world, uint64_t sequence)
-{
-    const struct document_pin set = pin_number(sequence);
-    struct error err = {0};
-
-    assert_true(ledger_change(world->ledger, set_pin_of_rules, &set, &err).ok);
-}
-
-/* ---- a file of version 1 ---- */
-
-/* As keyd wrote it before it kept rules: two pins of two kinds, and one key. */
-enum { FIRST_BODY = 2 * 2 * 40 + 4 + KEY_REGISTER_MAX * 84 };
-
-static size_t first_size(uint8_t version)
-{
-    return version == 1 ? FIRST_BODY : 0;
-}
-
-static void write_first(const void *context, uint8_t *body_out)
-{
-    const struct document *document = context;
-    uint8_t *entry = body_out + 164;
-
-    memset(body_out, 0, FIRST_BODY);
-    store_u64(body_out, 9);
-    body_out[8] = 9;
-    store_u64(body_out + 40, 10);
-    body_out[48] = 10;
-    store_u32(body_out + 160, 1);
-    memcpy(entry, document->name, 43);
-    sha256_of(bytes_of_text(ALICE), entry + 43);
-    store_u64(entry + 75, 10);
-}
-
-/* A rule that was pinned before the upgrade is not known: it asks for runs after its next version. The keys stay. */
-static void an_older_file_is_read(void **state)
-{
-    static const struct journal_format first = {.name = KEY_REGISTER_FILE,
-                                                .magic = "SJKR",
-                                                .version = 1,
-                                                .copy_size = (size_t)337 * 4096,
-                                                .body_size = first_size,
-                                                .write = write_first};
-    OWNED(document) *document = document_of(key, ALICE, "acme", false);
-    OWNED_WORLD world;
-    struct error err = {0};
-
-    (void)state;
-    begin(&world);
-    key_register_free(world.keys);
-    world.keys = NULL;
-    assert_int_equal(unlinkat(world.folder.fd, KEY_REGISTER_FILE, 0), 0);
-    assert_true(journal_create(world.folder.fd, &first, ledger_key, document, &err).ok);
-    pin(&world, 10);
-    set_rule_pin(&world, 11);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(open_register(&world), ERROR_NONE);
-        assert_true(is_enrolment(&world, document, 10));
-        check_use(&world, &(const struct rule){.name = "the key of the old file"});
-        assert_false(is_newest(&world, "acme", 11));
-    }
-    note_rule(&world, "acme", 2, false, 12);
-    set_rule_pin(&world, 12);
-    assert_int_equal(open_register(&world), ERROR_NONE);
-    assert_true(is_newest(&world, "acme", 12) && is_enrolment(&world, document, 10));
-    set_rule_pin(&world, 15);
-    assert_int_equal(open_register(&world), ERROR_CORRUPT); /* an older register */
-}
-
 /* ---- kill -9 ---- */
 
 enum { KILLED_KEYS = 12, KILLS = 12 };
@@ -539,8 +412,6 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(each_enrolment_keeps_its_event),
-        cmocka_unit_test(the_newest_version_of_a_rule_counts),
-        cmocka_unit_test(an_older_file_is_read),
         cmocka_unit_test(one_damaged_copy_is_mended_and_two_refuse),
         cmocka_unit_test(failing_disks_forget_no_withdrawal),
         cmocka_unit_test(kills_lose_no_reported_key),
