@@ -145,11 +145,17 @@ struct policy_retention {
 RESULT decider_retention(struct decider *decider, const char *name, int64_t now_ms, struct policy_retention *retention_out,
                          struct error *err);
 
+/** What the policies demand of a training run, wherever it is. */
+struct run_duties {
+    int64_t approvals;   /* the number of persons that must approve */
+    bool signed_request; /* the requester must have signed with an enrolled key */
+};
 /**
- * Raises *approvals to the number that the policies demand for a training run which reads or writes the repository `name`.
- * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ * Raises *duties to those for a training run which reads or writes the repository `name`. ERROR_UNAVAILABLE while the policies are not known;
+ * ERROR_LIMIT.
  */
-RESULT decider_run_approvals(struct decider *decider, const char *name, int64_t now_ms, int64_t *approvals, struct error *err);
+RESULT decider_run_duties(struct decider *decider, const char *name, int64_t now_ms, struct run_duties *duties,
+                          struct error *err);
 
 /** What the policies say of a training run that uses or writes one repository in one region. */
 struct train_answer {

@@ -23,7 +23,8 @@ struct result evaluate_listing(const struct decision_context *context, const cha
     return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
 }
 
-struct result evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err)
+struct result evaluate_run_duties(const struct decision_context *context, const char *name, struct run_duties *duties,
+                                  struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
 
@@ -31,7 +32,8 @@ struct result evaluate_approvals(const struct decision_context *context, const c
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_TRAIN, NULL}, &decision, err));
     const int64_t demanded = policy_decision_approvals(decision);
-    if (demanded > *approvals) *approvals = demanded;
+    if (demanded > duties->approvals) duties->approvals = demanded;
+    duties->signed_request = duties->signed_request || policy_decision_signed_request(decision);
     return SUCCESS;
 }
 
