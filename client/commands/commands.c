@@ -144,6 +144,10 @@ static const struct option_row gc_options[] = {
     {                                                                                                                    \
         'P', "pkcs11", "URI", "instead, a key in a PKCS#11 token (RFC 7512); the PIN is in its pin-source, or asked for" \
     }
+#define TOKEN_OPTION                                                                                         \
+    {                                                                                                        \
+        't', "by-token", NULL, "instead, ask by the token of the login: sijil-keyd signs the request for it" \
+    }
 #define LIFE_OPTION                                                                        \
     {                                                                                      \
         'e', "expires", "HOURS", "hours until the request ends, at most 720 (default: 24)" \

@@ -54,7 +54,9 @@ struct run_wish {
     const json_t *spec;
     const struct run_envelope *rerun;
 };
-/** Signs the request and sends it. *answer_out: the registry's description of the new run, with its id. */
+/** The key that signs a request; NULL: with --by-token, or without a key if the login is a token of the registry, the login's token asks. */
+RESULT run_signer(struct invocation *invocation, const char *host, struct ecdsa_key **key_out, struct error *err);
+/** Signs the request and sends it; `key` NULL: asks by the token of the login. *answer_out: the registry's description of the new run, with its id. */
 RESULT run_ask(struct session *session, const struct run_wish *wish, int64_t hours, const struct ecdsa_key *key,
                json_t **answer_out, struct error *err);
 

@@ -1,4 +1,4 @@
-/* `sijil run start`: a specification becomes a signed request. */
+/* `sijil run start`: a specification becomes a request, signed here or asked for by a token. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -78,7 +78,7 @@ struct result command_run_start(struct invocation *invocation, struct error *err
 
     TRY(run_check_line(invocation, err));
     TRY(run_life_option(invocation, &hours, err));
-    TRY(command_signer(invocation, &key, err));
+    TRY(run_signer(invocation, invocation->operands[0], &key, err));
     TRY(read_spec(invocation, invocation->operands[2], &spec, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(resolve_all(session, invocation->operands[0], spec, err));
