@@ -1,4 +1,4 @@
-/* Requests of runs that keyd signs for the subject of a token, and the trust rule behind such a request. */
+/* Requests of runs that keyd signs for the subject of a token. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,17 +87,4 @@ struct result run_sign_request(const struct run_signer *signer, const struct key
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
     TRY(check_made(&signing, err));
     return signing_release(&signing, &made, envelope, err);
-}
-
-/* ---- at the order ---- */
-
-struct result signing_check_rule(const struct signing *signing, const struct run_bundle *bundle, struct error *err)
-{
-    const struct run_envelope *request = signing->below.request;
-    const struct run_use use = {
-        .project = run_text(request, "project"), .sequence = UINT64_MAX, .time_ms = signing->signer->now_ms};
-    const struct run_key *rule = NULL;
-
-    TRY(run_keys_rule(&bundle->keys, request, &use, &rule, err));
-    return key_register_check_newest(signing->signer->keys, rule->document, rule->sequence, err);
 }
