@@ -207,7 +207,8 @@ static struct result decide_order(struct asking *asking, struct error *err)
     const int64_t needed = run_approvals_needed(wish->request, asking->draft->approvals);
 
     if (needed > wish->approvals)
-        return end(asking, "today this run needs %lld approvals, and it has %lld: ask for it again", (long long)needed,
+        return end(asking, "the policies of today ask for %lld approvals%s, and the run has %lld: ask for it again",
+                   (long long)asking->draft->approvals, needed > asking->draft->approvals ? " (and this run needs one more)" : "",
                    (long long)wish->approvals);
     if (asking->draft->signed_request && run_member(wish->request, "claims") != NULL)
         return end(asking, "the policies of today ask for a request that its requester has signed with an enrolled key");

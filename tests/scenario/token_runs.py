@@ -245,7 +245,7 @@ def a_policy_of_today_counts_at_the_order():
     asked = ask(exchanged()).json
     server.load(approvals=2)
     approve(asked, "bob", "carol")
-    assert "today this run needs 3 approvals, and it has 2" in wait(asked["id"], "failed")["reason"]
+    assert "the policies of today ask for 2 approvals (and this run needs one more), and the run has 2" in wait(asked["id"], "failed")["reason"]
     server.load(rules=[{"id": "SIGNED", "effect": "oblige", "ops": ["train"], "oblige": {"signed_request": True}}], approvals=1)
     server.load(approvals=1)
 
