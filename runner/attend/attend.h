@@ -33,7 +33,7 @@ struct attend_run {
 };
 
 /**
- * As sandbox_run(). Ignores the user, the control group, the image, the devices and the tasks of `options`. ERROR_UNAVAILABLE, before the program has begun: the cluster gave no pod,
+ * As sandbox_run(). Ignores the user, the control group, the image and the devices of `options`. ERROR_UNAVAILABLE, before the program has begun: the cluster gave no pod,
  * another attempt may get one. ERROR_DENIED: the pod is not closed, or no agent proved itself. If the pod is gone later, the report says why (`lost`).
  */
 RESULT attend_run(const struct attend_run *about, const struct sandbox_options *options, struct sandbox_report *report_out,

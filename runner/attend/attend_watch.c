@@ -67,7 +67,8 @@ static struct result let_go(struct attending *attending, struct error *err)
     size_t count = 0;
 
     while (options->arguments[count] != NULL) count++;
-    TRY(buffer_format(&words, err, "%zu%c%lld%c", count, '\0', (long long)options->limits->processes, '\0'));
+    TRY(buffer_format(&words, err, "%zu%c%lld%c%u%c%lld%c", count, '\0', (long long)options->limits->processes, '\0',
+                      options->tasks == 0 ? 1 : options->tasks, '\0', (long long)options->limits->grace_s, '\0'));
     for (size_t i = 0; i < count; i++) TRY(add_text(&words, err, options->arguments[i], NULL));
     json_object_foreach ((json_t *)(uintptr_t)options->variables, name, value)
         if (strcmp(name, HEARTBEAT) != 0 && strcmp(name, CHECKPOINTS) != 0)

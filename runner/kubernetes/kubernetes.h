@@ -59,6 +59,7 @@ struct kubernetes_job {
     const char *runner;          /* a UUID: whose job it is, for kubernetes_sweep(); NULL: nobody's */
     int64_t ttl_s;               /* how long the cluster keeps an ended job that nobody removes; 0: an hour */
     int64_t payload_user;        /* 0: KUBERNETES_PAYLOAD_USER */
+    bool has_tasks;              /* the payload's first program lets tasks talk to each other */
     const char *device;          /* "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; NULL: none */
     int64_t devices;             /* how many */
     size_t word_count;           /* the agent's program and its arguments */

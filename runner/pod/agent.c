@@ -85,7 +85,7 @@ static struct result prepare(struct agent *agent, struct error *err)
     }
     TRY(agent_take_inputs(agent->talk, &heard, err));
     TRY(expect(agent, TALK_GO, WAIT_MS, err));
-    TRY(talk_texts(&heard, 3, err));
+    TRY(talk_texts(&heard, 5, err));
     return meeting_let_it_go(&agent->meeting, heard.texts, heard.count, err);
 }
 

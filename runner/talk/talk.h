@@ -6,7 +6,7 @@
  *
  *     agent: token                          runner: check ADDRESS PORT ...      (the token was reviewed)
  *     agent: closed VERSION MEMORY CPU N    runner: file PATH MODE SIZE, piece ..., whole
- *            | refused WHY                  runner: go COUNT PROCESSES ARGUMENT ... NAME=VALUE ...
+ *            | refused WHY                  runner: go COUNT PROCESSES TASKS GRACE ARGUMENT ... NAME=VALUE ...
  *     agent: log, beat, use, ended ...      runner: stop, kill, walk FILES BYTES
  *     agent: file, piece ..., whole         runner: bye
  *            | broken WHY

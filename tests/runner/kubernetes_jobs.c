@@ -28,6 +28,7 @@ static void take_setting(struct kubernetes_job *job, const char *name, const cha
                 {"output", NULL, &job->output_bytes}, {"grace", NULL, &job->grace_s},
                 {"devices", NULL, &job->devices}};
 
+    if (strcmp(name, "tasks") == 0) job->has_tasks = true;
     if (strcmp(name, "jurisdiction") == 0) job->jurisdictions[job->jurisdiction_count++] = value;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) != 0) continue;

@@ -116,6 +116,48 @@ def ends_are_told(world):
     assert world.end_of(run) == ("succeeded", "") and run.log == b"x" * 100000, len(run.log)
 
 
+RING = """cat > /tmp/ring.py <<'PYTHON'
+import os, socket, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    with socket.create_server(place) as server:
+        peers = [server.accept()[0] for _ in range(world - 1)]
+        total = sum(int(peer.recv(16)) for peer in peers)
+        for peer in peers: peer.sendall(b"%d" % total)
+else:
+    for attempt in range(400):
+        try: peer = socket.create_connection(place); break
+        except ConnectionRefusedError: time.sleep(0.05)
+    peer.sendall(b"%d" % rank)
+    total = int(peer.recv(16))
+print("total", total, os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"], os.environ["GROUP_RANK"], flush=True)
+PYTHON
+"""
+
+
+def tasks_reach_each_other(world):
+    """Through the pod's own loopback. Each has its variables, its number in the log, and one end for all."""
+    ring = RING.replace("/tmp/ring.py", "/tmp/$RANK.py") + "python3 /tmp/$RANK.py\nif [ $RANK = 0 ]; then " + WRITES.strip() + "; fi\n"
+    for network in ("tasks", "none"):
+        run, _ = world.run(ring, tasks=4, network=network)
+        assert world.end_of(run) == ("succeeded", ""), (world.end_of(run), run.log)
+        assert sorted(run.log.splitlines()) == [b"[%d] total 6 %d 4 0" % (rank, rank) for rank in range(4)], run.log
+    run, _ = world.run(ring, network="tasks")
+    assert world.end_of(run) == ("succeeded", "") and run.log == b"total 0 0 1 0\n", run.log
+    run, _ = world.run("if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told; exit 0' TERM; sleep 60 & wait; : MARK", tasks=3)
+    assert world.end_of(run)[0] == "failed" and "status 7" in world.end_of(run)[1], world.end_of(run)
+    assert b"[sijil] task 1 ended with status 7: all tasks are stopped\n" in run.log, run.log
+    world.nothing_runs()
+    words = [json.loads(body)["spec"]["template"]["spec"]["containers"][1]["command"][3:] for method, path, _, body in world.api.asked
+             if method == "POST" and path.endswith("/jobs")]
+    assert words[-4:] == [["tasks"]] * 4 and [] in words, words
+    run = world.begun("trap '' TERM; echo begun; while :; do sleep 1; done; : MARK", tasks=3)
+    run.stop = "an approver has stopped it"
+    world.peer.wait(lambda: not world.api.jobs, "its job is left")
+    world.nothing_runs()
+
+
 def processes_are_counted(world):
     """Its user has no other processes on the node."""
     run, _ = world.run("for i in 1 2 3 4 5 6 7 8 9; do sleep 30 & done; echo all; : MARK", processes=6)
@@ -223,7 +265,7 @@ def what_is_not_limited_is_refused(world):
     run, _ = world.give(world.script(WRITES))  # below the floor of the runner's document
     assert world.end_of(run)[0] == "refused" and "the pod gives cgroup-v1" in world.end_of(run)[1], world.end_of(run)
     world.api.reset()
-    for more in ({"tasks": 2}, {"network": "tasks"}, {"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}):
+    for more in ({"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}, {"nodes": 2}):
         run, _ = world.give(world.script(WRITES, **more))
         assert world.end_of(run)[0] == "refused" and not world.api.jobs, more
 
@@ -324,7 +366,7 @@ def wrong_words_are_refused(world):
     assert done.returncode == 1 and "only declared" in done.stderr, done
 
 
-TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
+TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, tasks_reach_each_other, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
          a_cluster_that_says_complete, who_is_not_the_pod_gets_nothing, strangers_at_the_door, what_is_not_limited_is_refused, an_image_with_volumes_is_refused,
          a_killed_runner_leaves_nothing, a_stopped_runner_cancels, wrong_words_are_refused, without_a_token_no_run_is_asked_for, a_pod_that_does_not_begin)
 

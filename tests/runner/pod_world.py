@@ -62,7 +62,7 @@ class Pod:
         spec = job["spec"]["template"]["spec"]
         containers = {one["name"]: one for one in spec["containers"]}
         self.user = containers["payload"]["securityContext"]["runAsUser"]
-        self.words = list(containers["agent"]["command"][1:])
+        self.words, self.payload_words = list(containers["agent"]["command"][1:]), containers["payload"]["command"]
         self.words[4] = cluster.pin or self.words[4]
         self.folder = tempfile.mkdtemp(prefix="sijil-pods-", dir="/dev/shm")
         os.chmod(self.folder, 0o755)
@@ -112,7 +112,7 @@ class Pod:
             self.make(f"volume{number}", 0o777)
             own += ["--bind", self.path(f"volume{number}"), place]
         own += ["--remount-ro", "/"]
-        self.spawn("payload", self.user, *BWRAP, "--unshare-pid", "--as-pid-1", *mounts, *own, "/gate/sijil-pod", "payload", "/gate")
+        self.spawn("payload", self.user, *BWRAP, "--unshare-pid", "--as-pid-1", *mounts, *own, *self.payload_words)
 
     def pass_on(self):
         with contextlib.suppress(OSError):
