@@ -25,6 +25,8 @@ static int make(const struct seccomp_data *call)
 {
     const int family = (int)call->args[0], kind = (int)call->args[1], protocol = (int)call->args[2];
 
+    if ((family != AF_INET && family != AF_INET6) || (kind & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
+        return -EPERM; /* as the filter says */
     if (protocol != 0 && protocol != IPPROTO_TCP)
         return -EPROTONOSUPPORT; /* a stream of another protocol may have several ways */
     const int fd = socket(family, kind, protocol);
