@@ -206,6 +206,16 @@ struct result attend_judge(const char *const seen[3], const struct run_limits *l
     return SUCCESS;
 }
 
+/* Before the program begins: what the pod's own driver tells. */
+static struct result judge_devices(struct attending *attending, struct error *err)
+{
+    const struct sandbox_options *options = attending->options;
+    const struct talk_message *message = &attending->message;
+
+    if (attending->about->device == NULL || options->pod_devices == NULL) return SUCCESS;
+    return options->pod_devices(options->context, message->texts + 4, message->count - 4, err);
+}
+
 static struct result judge(struct attending *attending, struct error *err)
 {
     enum isolation floor = ISOLATION_RLIMITS, *seen = &attending->report.isolation;
@@ -216,7 +226,7 @@ static struct result judge(struct attending *attending, struct error *err)
     if (floor < attending->options->isolation) floor = attending->options->isolation;
     if (text_to_u64(bytes_of_text(attending->message.texts[3]), PROOF_ADDRESSES_MAX, &count))
         attending->report.address_count = (size_t)count;
-    if (*seen >= floor) return SUCCESS;
+    if (*seen >= floor) return judge_devices(attending, err);
     return failure(err, ERROR_DENIED, "the isolation %s is demanded, and the pod gives %s", isolation_name(floor),
                    isolation_name(*seen));
 }

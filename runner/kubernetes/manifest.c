@@ -219,11 +219,11 @@ static json_t *agent_container(const struct kubernetes_job *job)
 
 static json_t *payload_container(const struct kubernetes_job *job)
 {
-    return json_pack("{s:s s:s s:s s:[s s s s*] s:[o o o o o o] s:o s:o}", "name", "payload", "terminationMessagePath",
+    return json_pack("{s:s s:s s:s s:[s s s s* s*] s:[o o o o o o] s:o s:o}", "name", "payload", "terminationMessagePath",
                      "/gate/shut/word", "image", job->payload_image, "command", "/gate/sijil-pod", "payload", "/gate",
-                     job->has_tasks ? "tasks" : NULL, "volumeMounts", mount("gate", "/gate", true), mount("code", "/code", true),
-                     mount("in", "/in", true), mount("out", "/out", false), mount("tmp", "/tmp", false),
-                     mount("shm", "/dev/shm", false), "securityContext",
+                     job->has_tasks ? "tasks" : NULL, job->device != NULL ? "devices" : NULL, "volumeMounts",
+                     mount("gate", "/gate", true), mount("code", "/code", true), mount("in", "/in", true),
+                     mount("out", "/out", false), mount("tmp", "/tmp", false), mount("shm", "/dev/shm", false), "securityContext",
                      security_of(job->payload_user == 0 ? KUBERNETES_PAYLOAD_USER : job->payload_user), "resources",
                      resources_of(job->cpus, job->memory_bytes, job->device, job->devices));
 }

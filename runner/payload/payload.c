@@ -137,7 +137,7 @@ static struct result make_variables(struct payload *payload, struct error *err)
     size_t count = options->added_count;
 
     for (size_t i = 0; i < count; i++) payload->added[i] = options->added[i];
-    if (options->grant->count > 0) {
+    if (options->grant->visible[0] != '\0') { /* a pod has its own devices and no others */
         (void)snprintf(payload->visible, sizeof payload->visible, "CUDA_VISIBLE_DEVICES=%s", options->grant->visible);
         payload->added[count++] = payload->visible;
     }
@@ -148,18 +148,11 @@ static struct result make_variables(struct payload *payload, struct error *err)
     return SUCCESS;
 }
 
-/* The cluster fetches the image of a pod. */
-static struct result check_pod(const struct run_spec *spec, struct error *err)
-{
-    if (json_object_get(spec->json, "devices") == NULL) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the specification asks for devices, which this runner does not give to pods");
-}
-
 struct result payload_check(const struct run_spec *spec, const struct payload_place *place, struct error *err)
 {
     const json_t *json = spec->json;
 
-    TRY(place->in_pod ? check_pod(spec, err) : check_image(spec, err));
+    if (!place->in_pod) TRY(check_image(spec, err)); /* the cluster fetches the image of a pod */
     TRY(check_nodes(spec, place, err));
     if (json_object_get(json, "resume") == NULL) return SUCCESS;
     if (spec->input_count == RUN_INPUTS_MAX)

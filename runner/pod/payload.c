@@ -23,6 +23,7 @@
 #include "runner/pod/limits.h"
 #include "runner/pod/loopback.h"
 #include "runner/pod/payload_priv.h"
+#include "runner/pod/probe.h"
 
 #define AGENT_MS    600000 /* until the agent listens */
 #define NUMBER_TEXT 24
@@ -42,6 +43,7 @@ struct first {
 
 static volatile sig_atomic_t was_told_to_stop;
 static struct pod_message message; /* 128 KiB: of the one thread */
+static struct probe probe = {.output = -1};
 
 static void on_signal(int number)
 {
@@ -127,6 +129,28 @@ static struct result hear_agent(struct first *first, struct error *err)
     return SUCCESS;
 }
 
+/* With what the driver tells, if the run has devices. */
+static struct result pass_closed(const struct first *first, struct error *err)
+{
+    const char *texts[4 + PROBE_TEXTS_MAX];
+
+    if (probe.output < 0 || message.count != 4) return pod_send(first->agent, message.texts, message.count, NULL, err);
+    probe_await_devices(&probe);
+    memcpy(texts, message.texts, 4 * sizeof texts[0]);
+    memcpy(texts + 4, probe.texts, probe.count * sizeof texts[0]);
+    return pod_send(first->agent, texts, 4 + probe.count, NULL, err);
+}
+
+static void tell_devices(const struct first *first)
+{
+    const char *texts[1 + PROBE_TEXTS_MAX] = {"devices"};
+    struct error none;
+
+    if (!probe_hear_use(&probe) || !first->has_begun) return;
+    memcpy(texts + 1, probe.texts, probe.count * sizeof texts[0]);
+    (void)pod_send(first->agent, texts, 1 + probe.count, NULL, &none).ok;
+}
+
 /* What the process inside says, until it is the command. */
 static struct result hear_inside(struct first *first, struct error *err)
 {
@@ -142,6 +166,7 @@ static struct result hear_inside(struct first *first, struct error *err)
     }
     drop_pipes();
     if (pod_is(&message, "failed", 1)) first->has_begun = false;
+    if (pod_is(&message, "closed", 1)) return pass_closed(first, err);
     return pod_send(first->agent, message.texts, message.count, NULL, err);
 }
 
@@ -158,20 +183,27 @@ static bool has_ended(struct first *first)
     return false;
 }
 
+/* No process is left that could ask. */
+static void forget_listener(struct first *first)
+{
+    file_close_owned(&first->listener);
+    first->listener = -1;
+}
+
 static struct result hear(struct first *first, const sigset_t *mask, struct error *err)
 {
     const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
-    struct pollfd polled[3] = {{.fd = first->agent, .events = POLLIN},
+    struct pollfd polled[4] = {{.fd = first->agent, .events = POLLIN},
                                {.fd = first->inside, .events = POLLIN},
-                               {.fd = first->listener, .events = POLLIN}};
+                               {.fd = first->listener, .events = POLLIN},
+                               {.fd = first->has_begun ? probe.output : -1, .events = POLLIN}};
 
-    if (ppoll(polled, 3, &patience, mask) <= 0) return SUCCESS;
+    if (ppoll(polled, 4, &patience, mask) <= 0) return SUCCESS;
     if (polled[1].revents != 0) TRY(hear_inside(first, err));
     if (polled[0].revents != 0) TRY(hear_agent(first, err));
     if ((polled[2].revents & POLLIN) != 0) loopback_answer(first->listener);
-    else if (polled[2].revents != 0) { /* no process is left that could ask */ file_close_owned(&first->listener);
-        first->listener = -1;
-    }
+    else if (polled[2].revents != 0) forget_listener(first);
+    if (polled[3].revents != 0) tell_devices(first);
     return SUCCESS;
 }
 
@@ -230,7 +262,7 @@ static void let_read_all(void)
 /* ---- The beginning ---- */
 
 /* In a group of its own, so that a signal reaches all of the command. */
-static struct result start_inside(struct first *first, const char *folder, bool has_tasks, struct error *err)
+static struct result start_inside(struct first *first, const char *folder, const struct pod_wishes *wishes, struct error *err)
 {
     int ends[2];
 
@@ -240,7 +272,7 @@ static struct result start_inside(struct first *first, const char *folder, bool 
     if (first->child == 0) {
         (void)close(ends[0]);
         (void)setpgid(0, 0);
-        payload_inside(ends[1], folder, has_tasks);
+        payload_inside(ends[1], folder, wishes);
     }
     (void)close(ends[1]);
     first->inside = ends[0];
@@ -279,7 +311,8 @@ static struct result report(const struct first *first, int *exit_out, struct err
     return tell_numbers(first->agent, "ended", numbers, 5, err);
 }
 
-static struct result run(struct first *first, const char *folder, bool has_tasks, int *exit_out, struct error *err)
+static struct result run(struct first *first, const char *folder, const struct pod_wishes *wishes, int *exit_out,
+                         struct error *err)
 {
     sigset_t held, before;
     int none = -1;
@@ -288,8 +321,9 @@ static struct result run(struct first *first, const char *folder, bool has_tasks
     (void)sigaddset(&held, SIGCHLD);
     (void)sigaddset(&held, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &held, &before);
-    TRY(start_inside(first, folder, has_tasks, err));
-    TRY(pod_confine(has_tasks ? CONFINE_LISTENER : CONFINE_ALONE, &none, err));
+    TRY(start_inside(first, folder, wishes, err));
+    if (wishes->devices) TRY(probe_start(&probe, folder, err));
+    TRY(pod_confine(wishes->tasks ? CONFINE_LISTENER : CONFINE_ALONE, &none, err));
     TRY(call_agent(folder, &before, &first->agent, err));
     const struct result awaited = await_end(first, &before, err);
     end_all();
@@ -298,7 +332,7 @@ static struct result run(struct first *first, const char *folder, bool has_tasks
     return report(first, exit_out, err);
 }
 
-int pod_payload(const char *folder, bool has_tasks)
+int pod_payload(const char *folder, const struct pod_wishes *wishes)
 {
     const struct sigaction action = {.sa_handler = on_signal};
     struct first first = {.agent = -1, .inside = -1, .listener = -1};
@@ -309,7 +343,7 @@ int pod_payload(const char *folder, bool has_tasks)
     (void)sigaction(SIGCHLD, &action, NULL);
     struct result done = getpid() == 1 ? SUCCESS : failure(&err, ERROR_DENIED, "the containers share their processes");
     if (done.ok) done = sandbox_prepare(&err);
-    if (done.ok) done = run(&first, folder, has_tasks, &status, &err);
+    if (done.ok) done = run(&first, folder, wishes, &status, &err);
     if (!done.ok) {
         (void)fprintf(stderr, "sijil-pod: %s\n", err.message);
         if (first.agent >= 0) (void)tell(first.agent, "failed", err.message, &none);
@@ -317,5 +351,6 @@ int pod_payload(const char *folder, bool has_tasks)
     file_close_owned(&first.agent);
     file_close_owned(&first.inside);
     file_close_owned(&first.listener);
+    file_close_owned(&probe.output);
     return done.ok ? status : POD_CLOSED;
 }

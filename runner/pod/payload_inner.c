@@ -22,21 +22,22 @@
 #define TASKS_MAX   64
 #define GRACE_MAX   3600
 #define WORDS       5                      /* of `go`, before the arguments */
+#define DEVICES     "/dev/nvidiactl"       /* of the driver of devices */
 #define TERMINATION "/dev/termination-log" /* what is written there becomes a part of the pod's status */
 
 static struct pod_message message; /* 128 KiB */
 
 /* ---- what it shows ---- */
 
-static const char *what_answers(bool has_tasks)
+static const char *what_answers(const struct pod_wishes *wishes)
 {
-    if (has_tasks) return loopback_what_is_open(message.texts + 1, message.count - 1);
+    if (wishes->tasks) return loopback_what_is_open(message.texts + 1, message.count - 1);
     for (size_t i = 1; i + 1 < message.count; i += 2)
         if (!closed_to(message.texts[i], message.texts[i + 1])) return message.texts[i];
     return NULL;
 }
 
-static const char *what_is_open(const char *folder, bool has_tasks)
+static const char *what_is_open(const char *folder, const struct pod_wishes *wishes)
 {
     static const char *const secrets[] = {"/var/run/secrets/kubernetes.io", "/run/secrets/kubernetes.io", "/run/sijil"};
     struct statvfs root;
@@ -44,8 +45,9 @@ static const char *what_is_open(const char *folder, bool has_tasks)
     for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
         if (access(secrets[i], F_OK) == 0) return secrets[i];
     if (access(TERMINATION, W_OK) == 0) return TERMINATION;
+    if (!wishes->devices && access(DEVICES, F_OK) == 0) return DEVICES; /* some clusters give all of them to each container */
     if (statvfs("/", &root) != 0 || (root.f_flag & ST_RDONLY) == 0) return "the image can be written to";
-    const char *open = what_answers(has_tasks);
+    const char *open = what_answers(wishes);
     if (open == NULL) open = mounts_what_is_open(folder);
     return open != NULL ? open : closed_privileges();
 }
@@ -71,10 +73,10 @@ static struct result expect(int channel, const char *what, size_t least, struct 
     return pod_is(&message, what, least) ? SUCCESS : failure(err, ERROR_INVALID, "the agent does not say %s", what);
 }
 
-static struct result show(int channel, const char *folder, bool has_tasks, struct error *err)
+static struct result show(int channel, const char *folder, const struct pod_wishes *wishes, struct error *err)
 {
     TRY(expect(channel, "check", 1, err));
-    const char *open = what_is_open(folder, has_tasks);
+    const char *open = what_is_open(folder, wishes);
     if (open == NULL) return tell_limits(channel, err);
     const char *const texts[] = {"open", open};
     struct error none;
@@ -83,15 +85,15 @@ static struct result show(int channel, const char *folder, bool has_tasks, struc
 }
 
 /* The listener goes to process 1 before anybody can ask it. */
-static struct result confine(int channel, bool has_tasks, struct error *err)
+static struct result confine(int channel, const struct pod_wishes *wishes, struct error *err)
 {
     static const char *const hello[] = {"hello"};
     int listeners[2] = {-1, -1};
 
-    TRY(pod_confine(has_tasks ? CONFINE_TASKS : CONFINE_ALONE, &listeners[0], err));
+    TRY(pod_confine(wishes->tasks ? CONFINE_TASKS : CONFINE_ALONE, &listeners[0], err));
     listeners[1] = listeners[0]; /* messages have two descriptors */
-    const struct result told = pod_send(channel, hello, 1, has_tasks ? listeners : NULL, err);
-    if (has_tasks) (void)close(listeners[0]);
+    const struct result told = pod_send(channel, hello, 1, wishes->tasks ? listeners : NULL, err);
+    if (wishes->tasks) (void)close(listeners[0]);
     return told;
 }
 
@@ -135,10 +137,10 @@ static void open_signals(void)
     (void)sigprocmask(SIG_SETMASK, &open, NULL);
 }
 
-static _Noreturn void become(const struct command *command)
+static _Noreturn void become(const struct command *command, const struct pod_wishes *wishes)
 {
-    const struct rlimit none = {0, 0},
-                        few = {command->processes + 1, command->processes + 1}; /* of this user; one is process 1 */
+    const uint64_t most = command->processes + (wishes->devices ? 2 : 1); /* of this user: process 1, and what tells of devices */
+    const struct rlimit none = {0, 0}, few = {most, most};
 
     open_signals();
     (void)setrlimit(RLIMIT_CORE, &none);
@@ -152,17 +154,18 @@ static _Noreturn void become(const struct command *command)
     _exit(tasks_run((unsigned)command->tasks, command->grace_s, command->arguments, become_program));
 }
 
-void payload_inside(int channel, const char *folder, bool has_tasks)
+void payload_inside(int channel, const char *folder, const struct pod_wishes *wishes)
 {
     struct command command;
     struct error err = {0}, none;
 
-    struct result done = confine(channel, has_tasks, &err);
-    if (done.ok) done = show(channel, folder, has_tasks, &err);
+    struct result done = confine(channel, wishes, &err);
+    if (done.ok) done = show(channel, folder, wishes, &err);
     if (done.ok) done = expect(channel, "go", WORDS + 1, &err);
     if (done.ok) done = read_command(&command, &err);
-    if (done.ok && command.tasks > 1 && !has_tasks) done = failure(&err, ERROR_INVALID, "the pod was not made for several tasks");
-    if (done.ok) become(&command);
+    if (done.ok && command.tasks > 1 && !wishes->tasks)
+        done = failure(&err, ERROR_INVALID, "the pod was not made for several tasks");
+    if (done.ok) become(&command, wishes);
     const char *const texts[] = {"failed", err.message};
     (void)pod_send(channel, texts, 2, NULL, &none).ok;
     _exit(POD_CLOSED);

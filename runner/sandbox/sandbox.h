@@ -73,6 +73,10 @@ struct sandbox_options {
     RESULT (*output)(void *context, const struct output_file *file, struct error *err);
     /** While it runs, with what its control group has used. NULL: nothing. */
     void (*each_second)(void *context, const struct cgroup_use *use);
+    /** In a pod with devices: what its own side tells of them before the program begins (runner/devices/declared.h). Its failure ends the run. */
+    RESULT (*pod_devices)(void *context, const char *const *texts, size_t count, struct error *err);
+    /** And of their load, about once a second. */
+    void (*pod_device_use)(void *context, const char *const *texts, size_t count);
     void *context;
     const volatile sig_atomic_t *cancelled; /* the program is stopped when it is not 0; or NULL */
 };

@@ -112,6 +112,22 @@ static void each_second(void *context, const struct cgroup_use *use)
     worker_cancelled = 1;
 }
 
+/* What the pod's own driver tells takes the place of what was declared, also in the result. */
+static struct result take_devices(void *context, const char *const *texts, size_t count, struct error *err)
+{
+    struct leased *leased = context;
+
+    return declared_take_seen(leased->worker->devices, &leased->verdict->grant, &leased->verdict->spec->devices, texts, count,
+                              err);
+}
+
+static void take_device_use(void *context, const char *const *texts, size_t count)
+{
+    struct leased *leased = context;
+
+    declared_take_use(leased->worker->devices, &leased->verdict->grant, texts, count);
+}
+
 static void take_end(void *context, const struct sandbox_report *report)
 {
     struct leased *leased = context;
@@ -205,6 +221,7 @@ static const struct attend_run *pod_of(const struct leased *leased, struct atten
 {
     const struct serve_options *options = leased->worker->options;
     const json_t *named = json_object_get(leased->verdict->spec->json, "image");
+    const struct device_grant *grant = &leased->verdict->grant;
 
     if (options->pods == NULL) return NULL;
     if (named != NULL)
@@ -215,7 +232,9 @@ static const struct attend_run *pod_of(const struct leased *leased, struct atten
                                .run = leased->run.run,
                                .attempt = leased->run.attempt,
                                .node = leased->run.node,
-                               .image = named == NULL ? NULL : image};
+                               .image = named == NULL ? NULL : image,
+                               .device = grant->count == 0 ? NULL : declared_resource(leased->worker->devices, grant->which[0]),
+                               .devices = (int64_t)grant->count};
     return pod;
 }
 
@@ -248,6 +267,8 @@ static struct result run_payload(struct leased *leased, struct error *err)
                                                   .progress = take_progress,
                                                   .output = take_output,
                                                   .each_second = each_second,
+                                                  .pod_devices = take_devices,
+                                                  .pod_device_use = take_device_use,
                                                   .context = leased,
                                                   .cancelled = &worker_cancelled}};
     OWNED_JSON variables = NULL;

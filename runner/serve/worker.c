@@ -386,6 +386,16 @@ static bool is_over(const struct worker *worker, int64_t began_ms)
     return worker_cancelled != 0 || (is_for_job(worker) && clock_monotonic_ms() - began_ms > JOB_MS);
 }
 
+/* Without a driver, or without the administrator's word, there are none. */
+static void open_devices(struct worker *worker)
+{
+    const struct attend_place *pods = worker->options->pods;
+    struct error none;
+
+    if (pods == NULL) (void)devices_open(worker->options->nvml, &worker->devices, &none).ok;
+    else if (pods->devices.count > 0) (void)declared_open(&pods->devices, &worker->devices, &none).ok;
+}
+
 _Noreturn void worker_ask(struct worker *worker)
 {
     const int64_t began_ms = clock_monotonic_ms();
@@ -396,8 +406,7 @@ _Noreturn void worker_ask(struct worker *worker)
         log_error("a worker can't begin", &err);
         end(worker, WORKER_FAILED);
     }
-    if (worker->options->pods == NULL)
-        (void)devices_open(worker->options->nvml, &worker->devices, &err).ok; /* without a driver there are none */
+    open_devices(worker);
     find_addresses(worker);
     while (!is_over(worker, began_ms)) {
         pause_ms = ask(worker, pause_ms);

@@ -76,7 +76,7 @@ int talk_descriptor(const struct talk *talk)
 
 static bool is_known(uint8_t letter)
 {
-    return letter != 0 && strchr("tcsrfpwglbueqkoxy", letter) != NULL;
+    return letter != 0 && strchr("tcsrfpwglbudeqkoxy", letter) != NULL;
 }
 
 /* Once it has begun. */

@@ -5,9 +5,11 @@
  * talk; the agent knows the SHA-256 of this key. Nothing else is trusted: no authority, no name. The agent has no key: it sends the token of its pod first.
  *
  *     agent: token                          runner: check ADDRESS PORT ...      (the token was reviewed)
- *     agent: closed VERSION MEMORY CPU N    runner: file PATH MODE SIZE, piece ..., whole
+ *     agent: closed VERSION MEMORY CPU N [UUID TYPE BYTES DRIVER]...
+ *                                           runner: file PATH MODE SIZE, piece ..., whole
  *            | refused WHY                  runner: go COUNT PROCESSES TASKS GRACE ARGUMENT ... NAME=VALUE ...
- *     agent: log, beat, use, ended ...      runner: stop, kill, walk FILES BYTES
+ *     agent: log, beat, use, devices [PERCENT BYTES]..., ended ...
+ *                                           runner: stop, kill, walk FILES BYTES
  *     agent: file, piece ..., whole         runner: bye
  *            | broken WHY
  */
@@ -34,6 +36,7 @@ enum talk_kind {
     TALK_LOG = 'l',
     TALK_BEAT = 'b',
     TALK_USE = 'u',
+    TALK_DEVICES = 'd',
     TALK_ENDED = 'e',
     TALK_STOP = 'q',
     TALK_KILL = 'k',

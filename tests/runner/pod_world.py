@@ -17,6 +17,7 @@ from kubernetes_api import SPACE, Api, Handler
 
 BUILD = os.path.abspath(sys.argv[1])
 REAL, PROGRAM = os.path.join(BUILD, "cmd/sijil-pod"), os.path.join(BUILD, "tests/runner/pod_of_files")
+LIBRARY = "/usr/local/nvidia/lib64/libnvidia-ml.so.1"
 AGENT, GROUP, NODE = 64001, 64000, "0f8fad5b-d9cb-469f-a165-70867728950e"
 ACCOUNT = f"system:serviceaccount:{SPACE}:sijil-run"
 ROOT = ("--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64",
@@ -111,6 +112,8 @@ class Pod:
         for number, place in enumerate(self.cluster.volumes):  # of the image: a container runtime mounts them over all others
             self.make(f"volume{number}", 0o777)
             own += ["--bind", self.path(f"volume{number}"), place]
+        if self.cluster.driver:  # as a plugin of devices has it mounted
+            own += ["--tmpfs", "/usr/local", "--ro-bind", os.path.join(BUILD, f"tests/runner/libfake_pod_{self.cluster.driver}.so"), LIBRARY, "--remount-ro", "/usr/local"]
         own += ["--remount-ro", "/"]
         self.spawn("payload", self.user, *BWRAP, "--unshare-pid", "--as-pid-1", *mounts, *own, *self.payload_words)
 
@@ -174,7 +177,9 @@ class Cluster(Api):
     """What it lies about is in its members; reset() makes it honest."""
 
     def __init__(self, folder):
-        self.pods_of = {}
+        self.pods_of, self.image = {}, os.path.join(folder, "sijil-pod")
+        shutil.copy(PROGRAM, self.image)
+        shutil.copy(os.path.join(BUILD, "cmd/sijil-pod-devices"), folder)
         self.reset()
         super().__init__(folder, PodHandler)
         self.pods = self.list_pods
@@ -184,7 +189,8 @@ class Cluster(Api):
         self.said = {}                         # of a review: what is not as it should be
         self.waiting, self.conditions = None, []  # a reason; of each job
         self.pod_says, self.ended_reason = {}, "Error"
-        self.program, self.volumes = PROGRAM, ()  # of the pods; of the payload's image
+        self.program, self.volumes = self.image, ()  # of the pods; of the payload's image
+        self.driver = None                         # gpu, gpus, part: what the payload's container has
         self.limits = lambda limits: {"memory.max": limits["memory"] + "\n", "cpu.max": f"{int(limits['cpu']) * 100000} 100000\n",
                                       "cpu.stat": "usage_usec 70000\n", "memory.peak": "1234567\n", "memory.events": "oom_kill 0\n"}
 
