@@ -64,6 +64,30 @@ const struct resource *permit_resource(const struct permit *permit, enum action 
     refuse(permit, action, "(any)");
 }
 
+void permit_require_detail(const struct permit *permit, enum action action, const char *detail)
+{
+    const char *allowed = permit_resource(permit, action)->detail;
+    const size_t length = strlen(detail);
+
+    if (length == 0 || strncmp(allowed, detail, length) != 0 || (allowed[length] != '\0' && allowed[length] != ' '))
+        refuse(permit, action, detail);
+}
+
+static bool is_same_node(const struct uuid *above, const struct uuid *below)
+{
+    return !uuid_is_nil(above) && uuid_equal(above, below);
+}
+
+void permit_require_above(const struct permit *permit, enum action action, const struct resource *below)
+{
+    const struct resource *above = permit_resource(permit, action);
+
+    if (above->kind == RESOURCE_SYSTEM) return;
+    if (above->kind == RESOURCE_ORGANISATION && is_same_node(&above->organisation, &below->organisation)) return;
+    if (above->kind == RESOURCE_PROJECT && is_same_node(&above->project, &below->project)) return;
+    refuse(permit, action, below->name);
+}
+
 uint64_t permit_sequence(const struct permit *permit)
 {
     return permit->sequence;

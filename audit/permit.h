@@ -21,6 +21,16 @@ struct permit;
  */
 void permit_require(const struct permit *permit, enum action action, const struct resource *resource) __attribute__((nonnull(3)));
 
+/**
+ * Aborts unless the resource of the pair with this action has this detail, or one that begins with it and a blank: of
+ * "RUN ATTEMPT NODE" the whole names a lease, and "RUN" its run.
+ */
+void permit_require_detail(const struct permit *permit, enum action action, const char *detail) __attribute__((nonnull(3)));
+
+/** Aborts unless the resource of the pair with this action is above `below`, or is `below`: the registry, its organisation, its project. */
+void permit_require_above(const struct permit *permit, enum action action, const struct resource *below)
+    __attribute__((nonnull(3)));
+
 /** The resource of the pair with this action, for functions that take their resource from the permit. Aborts if there is none. */
 const struct resource *permit_resource(const struct permit *permit, enum action action) __attribute__((returns_nonnull));
 

@@ -173,6 +173,14 @@ struct bytes audit_page_subject(const struct audit_page *page, size_t index)
     return row.subject;
 }
 
+struct bytes audit_page_salt(const struct audit_page *page, size_t index)
+{
+    struct audit_row row;
+
+    audit_read_row(page->rows, index, &row);
+    return row.salt;
+}
+
 size_t audit_page_count(const struct audit_page *page)
 {
     return pg_rows_count(page->rows);

@@ -93,8 +93,8 @@ struct run_entry {
     const struct signed_checkpoint *checkpoint; /* of the proof */
 };
 /**
- * Appends the entry and its proof. The event must be a run.order of this project, or one that puts a document of a key into force: bundles
- * prove the keys of persons and runners with these, whatever their scope. Errors as audit_prove().
+ * Appends the entry and its proof. The event must be a run.order of this project, or one that puts a document of a key or of a trust rule into force: bundles
+ * prove the keys of persons and runners, and the rule that asked, with these, whatever their scope. Errors as audit_prove().
  */
 RESULT audit_prove_run(const struct permit *permit, struct pg *pg, const struct run_entry *entry,
                        const struct proven_entry *proven, struct error *err) __attribute__((nonnull));

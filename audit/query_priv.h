@@ -23,6 +23,8 @@ RESULT audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t cou
 RESULT audit_select_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct pg_rows **rows_out, struct error *err);
 /** The subject whose key seals the payload of an event; empty without one. */
 struct bytes audit_page_subject(const struct audit_page *page, size_t index);
+/** The salt of its commitment to the payload; empty without a payload. */
+struct bytes audit_page_salt(const struct audit_page *page, size_t index);
 
 /** With what payloads are opened: sijil-keyd, and the origin of the log. */
 struct payload_opener {

@@ -4,9 +4,11 @@
 
 #include "audit/query_priv.h"
 
-static bool is_of_a_key(const char *action)
+/* A key of a person or a runner, or a trust rule. */
+static bool is_of_a_document(const char *action)
 {
-    static const enum action keys[] = {ACTION_KEY_APPROVE, ACTION_KEY_REVOKE, ACTION_RUNNER_APPROVE, ACTION_RUNNER_REVOKE};
+    static const enum action keys[] = {ACTION_KEY_APPROVE,   ACTION_KEY_REVOKE,   ACTION_RUNNER_APPROVE,
+                                       ACTION_RUNNER_REVOKE, ACTION_RULE_APPROVE, ACTION_RULE_REVOKE};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(action, action_name(keys[i])) == 0) return true;
@@ -32,7 +34,7 @@ static struct result find_of_run(const struct permit *permit, struct pg *pg, con
     TRY(audit_page_between(pg, entry->sequence, entry->sequence + 1, &page, err));
     if (audit_page_count(page) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such event");
     TRY(leaf_read(audit_page_leaf(page, 0), &leaf, err));
-    if (!is_of_a_key(leaf.targets[0].action) && !is_order_of(&leaf.targets[0], where->name))
+    if (!is_of_a_document(leaf.targets[0].action) && !is_order_of(&leaf.targets[0], where->name))
         return failure(err, ERROR_NOT_FOUND, "there is no such event");
     *page_out = GIVE(page);
     return SUCCESS;

@@ -135,7 +135,8 @@ static struct result check_all(struct sequencer *sequencer, struct log_check *ch
     TRY(check_notes(sequencer, check, &identity, rows, err));
     TRY(check_tail(check, identity.log_size, err));
     TRY(sequencer_check_last_time(sequencer->pg, state.frontier.size, state.last_time_ms, err));
-    sequencer->appended_size = state.frontier.size;
+    sequencer->appended_size = sequencer->kept_size = state.frontier.size;
+    sequencer->appended_root = merkle_frontier_root(&state.frontier);
     return SUCCESS;
 }
 

@@ -88,18 +88,21 @@ static bool connect_again(struct sequencer *sequencer)
     return false;
 }
 
-static void note_durable(struct sequencer *sequencer, uint64_t size)
+static void note_durable(struct sequencer *sequencer, const struct merkle_frontier *frontier)
 {
+    const struct merkle_hash root = merkle_frontier_root(frontier);
+
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->is_broken = false;
-    sequencer->appended_size = size;
+    sequencer->appended_size = frontier->size;
+    sequencer->appended_root = root;
     if (sequencer->unsigned_since_ms == 0) sequencer_note_unsigned(sequencer, clock_monotonic_ms());
     (void)pthread_cond_signal(&sequencer->sign_work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     sequencer->backoff_ms = 0;
     sequencer->retry_at_ms = 0;
     sequencer->group_limit = sequencer->group_limit > GROUP_RECORDS_MAX / 2 ? GROUP_RECORDS_MAX : 2 * sequencer->group_limit;
-    metric_set(AUDIT_METRIC(audit_log_size), (int64_t)size);
+    metric_set(AUDIT_METRIC(audit_log_size), (int64_t)frontier->size);
 }
 
 static void finish_event(struct sequencer *sequencer, struct event *event)
@@ -126,7 +129,7 @@ static void finish_durable(struct sequencer *sequencer, struct group *group)
         sequencer->tail_size = group->state.size + group->count;
     }
     metric_add(AUDIT_METRIC(audit_events), (int64_t)group->count);
-    note_durable(sequencer, group->state.size + group->count);
+    note_durable(sequencer, &group->frontier);
     for (size_t i = 0; i < group->count; i++) finish_event(sequencer, &group->events[i]);
     group->count = 0;
 }

@@ -160,9 +160,10 @@ struct sequencer {
     struct error last_error;
     uint64_t unrecorded; /* not yet in an event */
     int64_t unrecorded_since_ms;
-    struct error forked;   /* ERROR_NONE, or the contradiction to the signed log; never cleared */
-    bool fork_is_reported; /* reported to sijil-keyd, so that it outlives this process */
-    uint64_t appended_size;
+    struct error forked;                 /* ERROR_NONE, or the contradiction to the signed log; never cleared */
+    bool fork_is_reported;               /* reported to sijil-keyd, so that it outlives this process */
+    uint64_t appended_size;              /* of the log behind this gateway's newest group, or of the log at the start */
+    struct merkle_hash appended_root;    /* of that log */
     struct signed_checkpoint newest;     /* the newest that sijil-keyd signed and we verified; size 0: none */
     int64_t unsigned_since_ms;           /* 0: all entries are signed; sequencer_note_unsigned() sets it */
     bool sign_is_broken, sign_is_wanted; /* sign_is_wanted: at once */
@@ -188,6 +189,7 @@ struct sequencer {
     struct log_clock clock;
 
     /* Used by the signer only. */
+    uint64_t kept_size;    /* appended_size, when the log in the database was last seen to continue it */
     uint64_t foreign_size; /* of the newest row of audit_checkpoint that keyd has not signed; 0: none */
     struct pg *sign_pg;
     struct log_tiles *sign_tiles;

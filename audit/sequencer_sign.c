@@ -104,12 +104,51 @@ static struct result check_state(const struct sequencer *sequencer, const struct
                    (unsigned long long)state->frontier.size);
 }
 
+/* What this gateway has appended last. */
+struct appended {
+    uint64_t size;
+    struct merkle_hash root;
+};
+
+static struct appended read_appended(struct sequencer *sequencer)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    const struct appended appended = {sequencer->appended_size, sequencer->appended_root};
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    return appended;
+}
+
+/* Until an event is signed, only the gateway that has acknowledged it knows which one it was. `appended` was read before `state`. */
+static struct result check_appended(struct sequencer *sequencer, const struct appended *appended,
+                                    const struct audit_signing_state *state, struct error *err)
+{
+    const struct merkle_hash root = merkle_frontier_root(&state->frontier);
+    struct merkle_proof proof = {0};
+
+    if (appended->size == sequencer->kept_size) return SUCCESS;
+    if (state->frontier.size < appended->size)
+        return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, appended->size, err);
+    log_tiles_init(sequencer->sign_tiles, sequencer->sign_pg, state->frontier.size);
+    if (state->frontier.size > appended->size)
+        TRY(merkle_prove_consistency(&sequencer->sign_tiles->tiles.source, appended->size, state->frontier.size, &proof, err));
+    if (!merkle_verify_consistency(appended->size, state->frontier.size, &appended->root, &root, &proof))
+        return failure(
+            err, ERROR_FORKED,
+            "the log does not continue the %llu events that this gateway has acknowledged: it was changed before it was "
+            "signed. Restore the database; nothing is served until then",
+            (unsigned long long)appended->size);
+    sequencer->kept_size = appended->size;
+    return SUCCESS;
+}
+
 static struct result read_state(struct sequencer *sequencer, struct audit_signing_state *state_out, struct error *err)
 {
+    const struct appended appended = read_appended(sequencer);
     struct audit_signing_state state;
 
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
     TRY(check_state(sequencer, &state, err));
+    TRY(check_appended(sequencer, &appended, &state, err));
     TRY(make_partitions(sequencer, state.frontier.size, err));
     *state_out = state;
     return SUCCESS;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/lease_name.h"
 #include "base/text.h"
 
 #define SOURCE     "lease:" /* and attempt, node and key, with colons between them */
@@ -21,8 +22,8 @@ static struct result lifetime_of(const struct run_token_request *request, unsign
     return SUCCESS;
 }
 
-struct result run_token_mint(struct keyd_client *keyd, const struct run_token_request *request, struct buffer *answer,
-                             struct error *err)
+struct result run_token_mint(const struct permit *permit, struct keyd_client *keyd, const struct run_token_request *request,
+                             struct buffer *answer, struct error *err)
 {
     const struct run_token *of = request->token;
     struct buffer OWNED_BUFFER token = BUFFER(KEYD_TOKEN_MAX);
@@ -34,8 +35,11 @@ struct result run_token_mint(struct keyd_client *keyd, const struct run_token_re
                                   .organisation = request->organisation,
                                   .confirmation = request->thumbprint,
                                   .request = request->request};
+    char lease[RESOURCE_DETAIL_MAX + 1];
     int64_t issued_at_s = 0;
 
+    lease_name(&of->run, of->attempt, of->node, lease);
+    permit_require_detail(permit, ACTION_RUN_TOKEN, lease);
     TRY(lifetime_of(request, &asked.lifetime_s, err));
     uuid_format(&of->run, subject + sizeof "run:" - 1);
     (void)snprintf(source, sizeof source, SOURCE "%" PRId64 ":%" PRId64 ":%s", of->attempt, of->node, of->key);

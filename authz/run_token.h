@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "audit/permit.h"
 #include "authz/claims.h"
 #include "authz/snapshot.h"
 #include "crypto/keyd_client.h"
@@ -29,9 +30,12 @@ struct run_token_request {
     const char *request;      /* id of the request whose event records it */
     int64_t ends_ms, now_ms;  /* the lease's end: the token ends before it */
 };
-/** Appends the JSON of the answer: access_token, expires_in, token_type. ERROR_DENIED if the lease ends within seconds; errors of keyd. */
-RESULT run_token_mint(struct keyd_client *keyd, const struct run_token_request *request, struct buffer *answer,
-                      struct error *err);
+/**
+ * Appends the JSON of the answer: access_token, expires_in, token_type. ERROR_DENIED if the lease ends within seconds; errors of keyd. The permit:
+ * run.token for exactly this lease.
+ */
+RESULT run_token_mint(const struct permit *permit, struct keyd_client *keyd, const struct run_token_request *request,
+                      struct buffer *answer, struct error *err) __attribute__((nonnull));
 
 /** A principal from the claims of such a token, without any right yet. ERROR_DENIED: the token is not one that keyd makes here. */
 RESULT run_token_read(const struct claims *claims, struct principal *principal, struct error *err);

@@ -23,12 +23,12 @@ bool trust_rule_is_live(const struct authz_snapshot *snapshot, const char *key, 
 }
 
 /* A rule of a deleted organisation has no role left, and must not match in place of others. */
-static bool has_role(const struct trust_login *login, const struct trust_entry *entry)
+static bool has_role(const struct authz_snapshot *snapshot, const struct trust_entry *entry, int64_t now_ms)
 {
     struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .issuer = TRUST_ISSUER};
 
     (void)snprintf(principal.subject, sizeof principal.subject, "%s", entry->key);
-    return authz_snapshot_has_role(login->snapshot, &principal, login->now_ms);
+    return authz_snapshot_has_role(snapshot, &principal, now_ms);
 }
 
 static const struct trust_entry *next_match(const struct trust_login *login, size_t *at)
@@ -37,8 +37,20 @@ static const struct trust_entry *next_match(const struct trust_login *login, siz
     const struct trust_entry *entry = NULL;
 
     do entry = trust_rules_match(rules, login->payload, login->now_ms, at);
-    while (entry != NULL && !has_role(login, entry));
+    while (entry != NULL && !has_role(login->snapshot, entry, login->now_ms));
     return entry;
+}
+
+/* One that is to come gives its role from then on. */
+bool trust_rule_meets_another(const struct authz_snapshot *snapshot, const struct trust_rule *rule, const char *scope,
+                              int64_t now_ms)
+{
+    const struct trust_entry *entry = NULL;
+    size_t at = 0;
+
+    while ((entry = trust_rules_meeting(authz_snapshot_rules(snapshot), rule, scope, now_ms, &at)) != NULL)
+        if (has_role(snapshot, entry, entry->effective_ms > now_ms ? entry->effective_ms : now_ms)) return true;
+    return false;
 }
 
 static struct result choose(const struct trust_login *login, const struct trust_entry **entry_out, struct error *err)

@@ -50,6 +50,10 @@ struct trust_resumption {
 };
 RESULT trust_resume(const struct trust_resumption *resumption, struct error *err);
 
+/** Whether a rule of another organisation that gives a role takes tokens that `rule`, in this scope, would take, too. */
+bool trust_rule_meets_another(const struct authz_snapshot *snapshot, const struct trust_rule *rule, const char *scope,
+                              int64_t now_ms);
+
 /** Whether a principal is the subject of a trust rule. */
 bool trust_is_rule(const struct principal *principal);
 /** Whether the rule behind such a principal is in force, and its issuer trusted. */

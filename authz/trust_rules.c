@@ -213,6 +213,24 @@ static size_t first_of(const struct trust_rules *rules, const char *issuer)
     return low;
 }
 
+/* "acme" of "acme/models" and "acme/models:gh-train". */
+static struct bytes organisation_of(const char *text)
+{
+    return (struct bytes){(const uint8_t *)text, strcspn(text, "/:")};
+}
+
+const struct trust_entry *trust_rules_meeting(const struct trust_rules *rules, const struct trust_rule *rule, const char *scope,
+                                              int64_t now_ms, size_t *at)
+{
+    while (rules != NULL && *at < rules->count) {
+        const struct trust_entry *entry = &rules->entries[(*at)++];
+        if (now_ms < entry->expires_ms && !bytes_equal(organisation_of(entry->key), organisation_of(scope)) &&
+            trust_rules_meet(&entry->rule, rule))
+            return entry;
+    }
+    return NULL;
+}
+
 const struct trust_entry *trust_rules_match(const struct trust_rules *rules, const json_t *claims, int64_t now_ms, size_t *at)
 {
     const char *issuer = json_text_of(claims, "iss");

@@ -34,6 +34,10 @@ const struct trust_entry *trust_rules_find(const struct trust_rules *rules, cons
 const struct trust_entry *trust_rules_match(const struct trust_rules *rules, const json_t *claims, int64_t now_ms, size_t *at);
 size_t trust_rules_count(const struct trust_rules *rules);
 const struct trust_entry *trust_rules_at(const struct trust_rules *rules, size_t number);
+/** The next rule after *at of another organisation than that of `scope` that one token can match as well as `rule`, and that has not expired; begin
+ *  with *at = 0. NULL: no further one. The registry counts as one more organisation. */
+const struct trust_entry *trust_rules_meeting(const struct trust_rules *rules, const struct trust_rule *rule, const char *scope,
+                                              int64_t now_ms, size_t *at);
 bool trust_entry_is_in_force(const struct trust_entry *entry, int64_t now_ms);
 
 /** NULL stands for no rules. */

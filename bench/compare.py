@@ -121,6 +121,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
     parser.add_argument("--beside", action="append", type=way, default=[], metavar="NAME=COMMAND",
                         help="of runs: another way to train, such as one of kubectl that waits for its job's end; may be repeated")
+    parser.add_argument("--waiting", action="store_true", help="of runs: only what waiting runners cost")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()

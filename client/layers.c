@@ -8,14 +8,6 @@
 #include "client/layout.h"
 #include "client/local.h"
 
-const char *layer_name(const json_t *layer)
-{
-    const json_t *annotations = json_object_get(layer, "annotations");
-    const char *title = json_text_of(annotations, "org.opencontainers.image.title");
-
-    return title != NULL ? title : json_text_of(annotations, "org.cncf.model.filepath");
-}
-
 static struct result check_title(const char *title, struct error *err)
 {
     if (title_is_safe(title)) return SUCCESS;
@@ -25,24 +17,20 @@ static struct result check_title(const char *title, struct error *err)
 
 struct result layers_check(const json_t *layers, struct error *err)
 {
-    OWNED_JSON seen = json_object();
-
     if (!json_is_array(layers) || json_array_size(layers) > LAYERS_MAX)
         return failure(err, ERROR_INVALID, "this is no manifest with layers (an index?); pull one of its manifests by digest");
     for (size_t i = 0; i < json_array_size(layers); i++) {
-        const char *title = layer_name(json_array_get(layers, i));
-        if (title == NULL) continue;
-        TRY(check_title(title, err));
-        if (json_object_get(seen, title) != NULL)
-            return failure(err, ERROR_INVALID, "refused: two layers are called '%.100s'", title);
-        if (json_object_set_new(seen, title, json_true()) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for names");
+        const char *title = title_of_layer(json_array_get(layers, i));
+        if (title != NULL) TRY(check_title(title, err));
     }
-    return SUCCESS;
+    const struct result apart = titles_check_apart(layers, err);
+    if (!apart.ok && err->kind == ERROR_INVALID) failure_name("refused", err);
+    return apart;
 }
 
 struct result layer_read(const json_t *layer, struct layer *layer_out, struct error *err)
 {
-    const char *title = layer_name(layer), *digest = json_text_of(layer, "digest");
+    const char *title = title_of_layer(layer), *digest = json_text_of(layer, "digest");
     int64_t size = -1;
 
     TRY(check_title(title, err));

@@ -8,12 +8,11 @@
 #include <jansson.h>
 
 #include "client/session.h"
+#include "registry/names/titles.h"
 
 #define LAYERS_MAX 10000 /* more than any model has files */
 
-/** Its title; NULL: the layer has no name, and becomes no file. */
-const char *layer_name(const json_t *layer);
-/** Whether `layers`, of a manifest, is a list of layers with safe and different names. ERROR_INVALID. */
+/** Whether `layers`, of a manifest, is a list of layers with safe names that can all be files of one folder. ERROR_INVALID, ERROR_NO_MEMORY. */
 RESULT layers_check(const json_t *layers, struct error *err);
 
 /** A layer with a name. Views into the manifest. */

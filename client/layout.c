@@ -11,41 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "client/terminal.h"
 #include "crypto/digest.h"
-
-static bool part_is_safe(const char *part, size_t length)
-{
-    if (length == 0 || length > NAME_MAX) return false;
-    return !(length == 1 && part[0] == '.') && !(length == 2 && part[0] == '.' && part[1] == '.');
-}
-
-static bool path_is_safe(const char *path)
-{
-    if (strlen(path) >= PATH_MAX / 4) return false;
-    if (strchr(path, '\\') != NULL || !terminal_is_printable(path)) return false; /* a terminal would show another name */
-    for (const char *part = path;; part++) {
-        const size_t length = strcspn(part, "/");
-        if (!part_is_safe(part, length)) return false;
-        part += length;
-        if (*part == '\0') return true;
-    }
-}
-
-/* A layer with the name of a part file would be taken for the part file of another layer, and would vanish when the other layer
- * is complete. */
-static bool is_part_file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
-    const size_t length = strlen(name), end = strlen(PART_ENDING);
-
-    return name[0] == '.' && length > end && strcmp(name + length - end, PART_ENDING) == 0;
-}
-
-bool title_is_safe(const char *title)
-{
-    return path_is_safe(title) && !is_part_file_name(title);
-}
 
 struct result layer_title(const char *path, char *title_out, size_t room, struct error *err)
 {
@@ -67,17 +33,39 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcasecmp(text + length - end_length, end) == 0;
 }
 
+#define RAW_WEIGHTS "application/vnd.cncf.model.weight.v1.raw"
+
+static const struct media_row {
+    const char *type;
+    const char *ends[16]; /* the last one is NULL */
+} media_rows[] = {
+    {"application/vnd.cncf.model.doc.v1.raw", {".md", ".pdf", ".rst", ".html", "LICENSE", "NOTICE", "README"}},
+    {"application/vnd.cncf.model.weight.config.v1.raw", {".json", ".yaml", ".yml", ".toml", ".ini", ".txt", ".vocab", ".model"}},
+    {"application/vnd.cncf.model.code.v1.raw",
+     {".py", ".ipynb", ".sh", ".c", ".h", ".cpp", ".cu", ".go", ".java", ".jl", ".js", ".r", ".rs", ".ts"}},
+    {"application/vnd.cncf.model.dataset.v1.raw", {".csv", ".tsv", ".jsonl", ".parquet", ".arrow"}},
+};
+
 const char *layer_media_type(const char *title, bool dataset)
 {
-    static const char *const configs[] = {".json", ".yaml", ".yml", ".toml", ".ini", ".txt", ".vocab", ".model"};
-    static const char *const documents[] = {".md", ".pdf", ".rst", ".html", "LICENSE", "NOTICE", "README"};
-
     if (dataset) return "application/vnd.cncf.model.dataset.v1.raw";
-    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++)
-        if (ends_with(title, documents[i])) return "application/vnd.cncf.model.doc.v1.raw";
-    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++)
-        if (ends_with(title, configs[i])) return "application/vnd.cncf.model.weight.config.v1.raw";
-    return "application/vnd.cncf.model.weight.v1.raw";
+    for (size_t i = 0; i < sizeof media_rows / sizeof media_rows[0]; i++)
+        for (const char *const *end = media_rows[i].ends; *end != NULL; end++)
+            if (ends_with(title, *end)) return media_rows[i].type;
+    return RAW_WEIGHTS;
+}
+
+/* A model has one format, so it is that of all its weights. */
+static bool is_onnx(const struct layer_file *files, size_t count)
+{
+    bool has_weights = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(files[i].media_type, RAW_WEIGHTS) != 0) continue;
+        if (!ends_with(files[i].title, ".onnx")) return false;
+        has_weights = true;
+    }
+    return has_weights;
 }
 
 static struct result add_member(struct buffer *text, const char *before, const char *value, struct error *err)
@@ -86,14 +74,12 @@ static struct result add_member(struct buffer *text, const char *before, const c
     return json_write_string(text, bytes_of_text(value), err);
 }
 
-struct result layout_config(const struct layer_file *files, size_t count, struct buffer *text, struct error *err)
+struct result layout_config(const char *name, const struct layer_file *files, size_t count, struct buffer *text,
+                            struct error *err)
 {
-    bool onnx = false;
-
-    for (size_t i = 0; i < count; i++) onnx = onnx || ends_with(files[i].title, ".onnx");
-    TRY(add_member(text, "{\"descriptor\":{\"name\":", files[0].title, err));
+    TRY(add_member(text, "{\"descriptor\":{\"name\":", name, err));
     TRY(buffer_format(text, err, "},\"config\":{%s},\"modelfs\":{\"type\":\"layers\",\"diffIds\":[",
-                      onnx ? "\"format\":\"onnx\"" : ""));
+                      is_onnx(files, count) ? "\"format\":\"onnx\"" : ""));
     for (size_t i = 0; i < count; i++) TRY(add_member(text, i == 0 ? "" : ",", files[i].digest, err));
     return buffer_add_text(text, "]}}", err);
 }
@@ -178,7 +164,7 @@ struct result title_open(int folder, const char *title, int flags, int *fd_out, 
     OWNED_FD parent = -1;
     const char *last = NULL;
 
-    if (!path_is_safe(title))
+    if (!title_is_path(title))
         return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder, or has control characters", title);
     TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
     return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);

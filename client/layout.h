@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/bytes.h"
+#include "registry/names/titles.h"
 
 #define MODEL_ARTIFACT_TYPE "application/vnd.cncf.model.manifest.v1+json"
 #define MODEL_CONFIG_TYPE   "application/vnd.cncf.model.config.v1+json"
@@ -28,18 +29,13 @@ struct layer_file {
     uint64_t size;
 };
 
-/** While "x" is fetched, its part file ".x.sijil-part" is in the same folder. */
-#define PART_ENDING ".sijil-part"
-/** Relative, without "." or ".." or an empty part, without a backslash or a character that steers a terminal (client/terminal.h); each part
- *  has at most 255 bytes and is not the name of a part file. */
-bool title_is_safe(const char *title);
 /** The title of a path: the path itself if it is safe; its last part if it is absolute or has "..". ERROR_INVALID if neither is safe. */
 RESULT layer_title(const char *path, char *title_out, size_t room, struct error *err);
-/** By the end of the name: weights, configuration, documents; all are dataset layers if `dataset`. */
+/** By the end of the name: weights, configuration, documents, code, data; all are dataset layers if `dataset`. */
 const char *layer_media_type(const char *title, bool dataset);
 
-/** Appends the config blob: descriptor, format, digests of the layers. */
-RESULT layout_config(const struct layer_file *files, size_t count, struct buffer *text, struct error *err);
+/** Appends the config blob: descriptor with the `name` of the whole, digests of the layers, and the format if all weights have the same one. */
+RESULT layout_config(const char *name, const struct layer_file *files, size_t count, struct buffer *text, struct error *err);
 /** An artifact of any type. */
 struct layout {
     const char *artifact_type, *config_type;

@@ -3,12 +3,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <yaml.h>
 
 #include "base/text.h"
 
-#define NAME_MAX_BYTES 128 /* a variable's name is the longest name of a specification */
-#define WORD_SHOWN     40  /* bytes of a scalar in a message */
+#define NAME_MAX_BYTES  128 /* a variable's name is the longest name of a specification */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define WORD_SHOWN      40 /* bytes of a scalar in a message */
 
 /* A mapping or a list that has not ended. Its values belong to the root. */
 struct level {
@@ -24,6 +26,10 @@ struct reading {
     struct level levels[JSON_DEPTH_MAX];
     size_t depth, documents;
     json_t *value, *lines; /* the root; owned */
+    struct bytes text;
+    size_t at, characters; /* how far has been looked for comments: bytes, and the characters that libyaml counts */
+    unsigned line;         /* there, from 0 */
+    unsigned block_line;   /* of the last scalar, if it is a block; 0 */
 };
 
 static void reading_done(struct reading *reading)
@@ -63,15 +69,34 @@ static bool is_one_of(const char *word, const char *const *words)
     return false;
 }
 
-/* A reader of YAML 1.1 or 1.2 may take it for a number or a time: 0x1F, 1_000, 12:30, 2026-11-26, 1e3, .5, -.inf */
+static bool is_one_of_in_any_case(const char *word, const char *const *words)
+{
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (strcasecmp(word, words[i]) == 0) return true;
+    return false;
+}
+
+/* Some readers make "not a number" of it: . -. ._ e1 .E5 */
+static bool is_number_without_digits(const char *text, const char *behind_dots)
+{
+    const char *dot = strchr(text, '.');
+
+    if (*behind_dots == '\0') return dot != NULL && dot == strrchr(text, '.');
+    if (*behind_dots != 'e' && *behind_dots != 'E') return false;
+    behind_dots += behind_dots[1] == '-' || behind_dots[1] == '+' ? 2 : 1;
+    return *behind_dots != '\0' && text_consists_of(bytes_of_text(behind_dots), "0123456789");
+}
+
+/* A reader of YAML 1.1 or 1.2 may take it for a number or a time: 0x1F, 1_000, 1,000, +_1, ._5, 12:30, 2026-11-26, 1e3, .5, -.inf */
 static bool is_like_number(const char *word)
 {
-    static const char *const odd[] = {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN", NULL};
+    static const char *const odd[] = {".inf", ".nan", NULL};
     const char *after = word + (word[0] == '-' || word[0] == '+' ? 1 : 0);
+    const char *behind_dots = after + strspn(after, "._");
 
-    if (is_one_of(after, odd)) return true;
-    if (*after == '.') after++;
-    return *after >= '0' && *after <= '9' && text_consists_of(bytes_of_text(word), "0123456789+-_.: abcdefABCDEFxXoOtTzZ");
+    if (is_one_of_in_any_case(after, odd)) return true;
+    if (*behind_dots < '0' || *behind_dots > '9') return is_number_without_digits(after, behind_dots);
+    return text_consists_of(bytes_of_text(word), "0123456789+-_.,: abcdefABCDEFxXoOtTzZ");
 }
 
 static bool is_integer(const char *word, int64_t *number_out)
@@ -88,13 +113,12 @@ static enum meaning meaning_of(const char *word, int64_t *number_out)
 {
     static const char *const nothing[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const yes[] = {"true", "True", "TRUE", NULL}, *const no[] = {"false", "False", "FALSE", NULL};
-    static const char *const unclear[] = {"y",  "Y",  "yes", "Yes", "YES", "n",   "N",  "no", "No", "NO",
-                                          "on", "On", "ON",  "off", "Off", "OFF", "<<", "=",  NULL};
+    static const char *const unclear[] = {"null", "true", "false", "y", "yes", "n", "no", "on", "off", "<<", "=", NULL};
 
     if (is_one_of(word, nothing)) return MEANS_NOTHING;
     if (is_one_of(word, yes)) return MEANS_TRUE;
     if (is_one_of(word, no)) return MEANS_FALSE;
-    if (is_one_of(word, unclear)) return MEANS_UNCLEAR;
+    if (is_one_of_in_any_case(word, unclear) || word[0] == ':') return MEANS_UNCLEAR; /* ":a" is no text for Ruby */
     if (is_integer(word, number_out)) return MEANS_INTEGER;
     return is_like_number(word) ? MEANS_UNCLEAR : MEANS_TEXT;
 }
@@ -205,6 +229,13 @@ static json_t *plain_value(enum meaning meaning, const char *word, int64_t numbe
     return json_string(word);
 }
 
+static void note_block(struct reading *reading, const yaml_event_t *event)
+{
+    const yaml_scalar_style_t style = event->data.scalar.style;
+
+    reading->block_line = style == YAML_LITERAL_SCALAR_STYLE || style == YAML_FOLDED_SCALAR_STYLE ? line_of(event) : 0;
+}
+
 static struct result take_scalar(struct reading *reading, const yaml_event_t *event, struct error *err)
 {
     const char *word = (const char *)event->data.scalar.value;
@@ -214,6 +245,7 @@ static struct result take_scalar(struct reading *reading, const yaml_event_t *ev
     if (wants_name(reading)) return take_name(reading, event, word, err);
     if (strlen(word) != event->data.scalar.length)
         return wrong_at(reading, line_of(event), "a text with the character NUL", "leave it out", err);
+    note_block(reading, event);
     const bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     const enum meaning meaning = is_plain ? meaning_of(word, &number) : MEANS_TEXT;
     if (meaning == MEANS_UNCLEAR) return unclear(reading, event, word, err);
@@ -224,6 +256,43 @@ static struct result begin_document(struct reading *reading, const yaml_event_t 
 {
     if (reading->documents++ == 0) return SUCCESS;
     return wrong_at(reading, line_of(event), "a second document", "one file is one specification", err);
+}
+
+/* Marks of libyaml count characters. The text before a mark was found to be UTF-8. */
+static void go_on(struct reading *reading)
+{
+    if (reading->text.data[reading->at] == '\n') reading->line++;
+    reading->at++;
+    while (reading->at < reading->text.length && (reading->text.data[reading->at] & 0xC0) == 0x80) reading->at++;
+    reading->characters++;
+}
+
+/* At the beginning, or with a blank before it. */
+static bool is_comment_for_all(const struct reading *reading)
+{
+    const uint8_t before = reading->at == 0 ? '\n' : reading->text.data[reading->at - 1];
+
+    return before == ' ' || before == '\t' || before == '\n';
+}
+
+/* "a"#b and [1,#b: a comment for libyaml, and an error for others, as YAML demands a blank before it. Comments are between events. */
+static struct result check_comments(struct reading *reading, const yaml_event_t *event, struct error *err)
+{
+    bool is_in_comment = false;
+
+    while (reading->characters < event->start_mark.index && reading->at < reading->text.length) {
+        const uint8_t here = reading->text.data[reading->at];
+        if (here == '\n') is_in_comment = false;
+        if (here == '#' && !is_in_comment) {
+            if (!is_comment_for_all(reading))
+                return wrong_at(reading, reading->line + 1, "a comment (#) without a blank before it", "put a blank before it",
+                                err);
+            is_in_comment = true;
+        }
+        go_on(reading);
+    }
+    while (reading->characters < event->end_mark.index && reading->at < reading->text.length) go_on(reading);
+    return SUCCESS;
 }
 
 static struct result take(struct reading *reading, const yaml_event_t *event, struct error *err)
@@ -270,24 +339,69 @@ static struct result read_all(struct reading *reading, struct error *err)
     for (;;) {
         OWNED_EVENT event = {.type = YAML_NO_EVENT};
         if (yaml_parser_parse(&reading->parser, &event) != 1) return not_yaml(reading, err);
+        TRY(check_comments(reading, &event, err));
         if (event.type == YAML_STREAM_END_EVENT) break;
         TRY(take(reading, &event, err));
     }
+    if (reading->block_line > 0 && reading->text.data[reading->text.length - 1] != '\n')
+        return wrong_at(reading, reading->block_line, "a block (| or >) at the end of a file that ends without a line feed",
+                        "end the file with a line feed", err);
     if (reading->value != NULL) return SUCCESS;
     return failure(err, ERROR_INVALID, "%.100s: nothing is in it", reading->file);
+}
+
+/* ---- the characters ---- */
+
+/* Readers disagree on what these are as they stand: a line's end, a part of a text or of a comment, or nothing. */
+static const struct odd_character {
+    const char *bytes, *what, *way_out;
+} odd_characters[] = {
+    {"\xc2\x85", "the character U+0085", "leave it out, or write \\u0085 in double quotes"},
+    {"\xe2\x80\xa8", "the character U+2028", "leave it out, or write \\u2028 in double quotes"},
+    {"\xe2\x80\xa9", "the character U+2029", "leave it out, or write \\u2029 in double quotes"},
+    {BYTE_ORDER_MARK, "the character U+FEFF", "leave it out, or write \\uFEFF in double quotes"},
+    {"\r", "a carriage return without a line feed", "end lines with a line feed, or write \\r in double quotes"},
+};
+
+static bool begins_with(struct bytes text, const char *what)
+{
+    return text.length >= strlen(what) && memcmp(text.data, what, strlen(what)) == 0;
+}
+
+static const struct odd_character *odd_character_at(struct bytes text)
+{
+    if (begins_with(text, "\r\n")) return NULL;
+    for (size_t i = 0; i < sizeof odd_characters / sizeof odd_characters[0]; i++)
+        if (begins_with(text, odd_characters[i].bytes)) return &odd_characters[i];
+    return NULL;
+}
+
+/* libyaml ends a line at most of them, and so it finds members where other readers see a comment. */
+static struct result check_characters(const struct reading *reading, struct bytes text, struct error *err)
+{
+    unsigned line = 1;
+
+    for (size_t at = 0; at < text.length; at++) {
+        const struct odd_character *odd = odd_character_at((struct bytes){text.data + at, text.length - at});
+        if (odd != NULL) return wrong_at(reading, line, odd->what, odd->way_out, err);
+        if (text.data[at] == '\n') line++;
+    }
+    return SUCCESS;
 }
 
 struct result yaml_read(struct bytes text, size_t maximum, const char *name, json_t **value_out, json_t **lines_out,
                         struct error *err)
 {
     const unsigned lacks = json_lacks();
-    OWNED_READING reading = {.file = name};
+    const size_t mark = begins_with(text, BYTE_ORDER_MARK) ? strlen(BYTE_ORDER_MARK) : 0; /* libyaml would count it as a column */
+    OWNED_READING reading = {.file = name, .text = {text.data + mark, text.length - mark}};
 
     if (yaml_parser_initialize(&reading.parser) != 1) return no_memory(err);
     if (text.length > maximum)
         return failure(err, ERROR_LIMIT, "%.100s has %zu bytes; at most %zu are read", name, text.length, maximum);
+    TRY(check_characters(&reading, reading.text, err));
     yaml_parser_set_encoding(&reading.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reading.parser, text.data, text.length);
+    yaml_parser_set_input_string(&reading.parser, reading.text.data, reading.text.length);
     TRY(read_all(&reading, err));
     if (json_lacks() != lacks) return no_memory(err);
     *value_out = GIVE(reading.value);

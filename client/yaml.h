@@ -2,7 +2,9 @@
  * client/yaml.h -- reads the part of YAML that all readers understand alike, as JSON, with the line of each value.
  *
  * One document of mappings, lists and scalars. Refused: anchors, aliases and tags; a second document; a name that is there twice; fractions; and
- * plain words that YAML 1.1 and 1.2 read differently, such as `no`, `010` and `12:30`. Quotes make a text of each of them.
+ * plain words that readers of YAML 1.1 and 1.2 take for different things, such as `no`, `010`, `1,5`, `.` and `12:30`. Quotes make a text of each of
+ * them. Refused, too: a comment right behind a quote or a bracket; a block that ends the file, without a line feed; U+0085,
+ * U+2028, U+2029, a CR without LF, and U+FEFF but at the beginning. They end a line for some readers only.
  */
 #pragma once
 

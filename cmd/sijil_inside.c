@@ -4,7 +4,7 @@
  *
  * usage: sijil-inside SOCKET PROCESSES PLACES TASKS GRACE [ADDRESS PORT]... -- PROGRAM [ARGUMENT]...
  * PLACES is "-" if the sandbox shows this machine's /usr. For an image it has DEVICE:INODE of the machine's folders, with commas: none of them may
- * be seen. With two TASKS or more, sijil-inside stays and runs the program as often (sijil_inside_tasks.c); after one has failed, the others get TERM,
+ * be seen. With two TASKS or more, sijil-inside stays and runs the program as often (runner/sandbox/tasks.h); after one has failed, the others get TERM,
  * and KILL after GRACE seconds.
  * Messages on SOCKET (a seqpacket pair): it sends "ready" or "open: WHAT", gets "go", sends "begin", and
  * then "exec: WHY" if the program can't begin. In the place of "go" it may get "look": then it looks again, and sends "ready" or "open: WHAT".
@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/sijil_inside.h"
 #include "runner/sandbox/closed.h"
+#include "runner/sandbox/tasks.h"
 
 enum { MESSAGE_SIZE = 256, FIRST_ADDRESS = 6, EXIT_CLOSED = 125, EXIT_NO_PROGRAM = 127 };
 
@@ -34,7 +34,8 @@ static void tell(const char *what, const char *detail)
     (void)!send(channel, text, strlen(text), MSG_NOSIGNAL);
 }
 
-int inside_exec(char **program)
+/* Returns the exit status if it can't, after it has told so. */
+static int become(char **program)
 {
     (void)execvp(program[0], program);
     tell("exec: ", strerror(errno));
@@ -47,7 +48,8 @@ static _Noreturn void refuse(const char *what)
     _exit(EXIT_CLOSED);
 }
 
-unsigned long inside_number(const char *digits)
+/* The runner wrote these digits. */
+static unsigned long number_of(const char *digits)
 {
     unsigned long number = 0;
 
@@ -109,7 +111,7 @@ static void check_places(const char *places)
 
 static void limit_processes(const char *most)
 {
-    const rlim_t number = inside_number(most);
+    const rlim_t number = number_of(most);
     const struct rlimit limit = {number, number};
 
     if (setrlimit(RLIMIT_NPROC, &limit) != 0) refuse("the number of processes can't be limited");
@@ -133,7 +135,7 @@ int main(int argc, char **argv)
     int at = FIRST_ADDRESS;
 
     if (argc < 8) return EXIT_CLOSED;
-    channel = (int)inside_number(argv[1]);
+    channel = (int)number_of(argv[1]);
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0) return EXIT_CLOSED;
     while (at + 1 < argc && strcmp(argv[at], "--") != 0) at += 2;
     if (at + 1 >= argc || strcmp(argv[at], "--") != 0) return EXIT_CLOSED;
@@ -146,7 +148,7 @@ int main(int argc, char **argv)
     } while (!hear_go());
     (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     tell("begin", "");
-    const unsigned long tasks = inside_number(argv[4]);
-    if (tasks < 2) return inside_exec(argv + at + 1);
-    return inside_tasks((unsigned)tasks, inside_number(argv[5]), argv + at + 1);
+    const unsigned long tasks = number_of(argv[4]);
+    if (tasks < 2) return become(argv + at + 1);
+    return tasks_run((unsigned)tasks, number_of(argv[5]), argv + at + 1, become);
 }

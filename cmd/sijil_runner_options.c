@@ -41,6 +41,8 @@ static const struct option_row kubernetes_rows[] = {
     {RUNNER_KUBERNETES_ADDRESS, "kubernetes-address", "ADDRESS",
      "for serve: the IP address at which pods reach this machine; default: that of --kubernetes-listen"},
     {RUNNER_KUBERNETES_QUEUE, "kubernetes-queue", "NAME", "for serve: the queue of Kueue that lets jobs begin; default: none"},
+    {RUNNER_KUBERNETES_DEVICE, "kubernetes-device", "RESOURCE=COUNT:BYTES:TYPE",
+     "for serve: devices that pods may have: the plugin's resource, how many, bytes of memory of each, the driver's name for them; once for each kind"},
     {RUNNER_KUBERNETES_PATIENCE, "kubernetes-patience", "SECONDS",
      "for serve: how long a pod may take to begin, before the run is left to another attempt; default: 600"},
 };

@@ -48,6 +48,7 @@ static const char *take_serve_option(struct runner_pods *settings, int option, b
     case RUNNER_KUBERNETES_LISTEN: return take_listen(settings);
     case RUNNER_KUBERNETES_ADDRESS: settings->place.address = optarg; return NULL;
     case RUNNER_KUBERNETES_QUEUE: settings->place.queue = optarg; return NULL;
+    case RUNNER_KUBERNETES_DEVICE: return declared_add(&settings->place.devices, optarg);
     case RUNNER_KUBERNETES_PATIENCE: return take_patience(settings);
     default:
         *is_known_out = false;

@@ -14,8 +14,6 @@
 #include "supervision/user.h"
 
 #define DRAIN_MAX_S 2592000
-#define LOG_MOST    (INT64_C(1) << 30)
-#define FILES_MOST  4096 /* more don't fit into a manifest */
 #define OWN_GROUP   "own"
 
 static bool take_number(const char *text, uint64_t least, uint64_t most, uint64_t *number_out)
@@ -91,21 +89,6 @@ static int64_t or_else(int64_t value, int64_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
-/* Files in memory, such as the outputs, count as memory. */
-static void set_limits(const struct runner_serve *settings, struct serve_options *options)
-{
-    const struct run_limits *given = &settings->most;
-
-#define X(name, least, largest, initial, what) options->most.name = or_else(given->name, largest);
-#include "training/format/limits.def"
-#undef X
-    options->most.cpus = or_else(given->cpus, options->cpus);
-    options->most.memory_bytes = or_else(given->memory_bytes, options->memory_bytes);
-    options->most.output_bytes = or_else(given->output_bytes, options->memory_bytes);
-    options->most.output_files = or_else(given->output_files, FILES_MOST);
-    options->most.log_bytes = or_else(given->log_bytes, LOG_MOST);
-}
-
 static int failed(const char *what, const struct error *err)
 {
     log_error(what, err);
@@ -177,7 +160,7 @@ static int serve_until_stopped(const struct runner_serve *settings, struct serve
     if (settings->pods != NULL) {
         if (!look_at_pods(settings, options, &err).ok) return failed("the cluster can't run anything", &err);
     } else if (!look(settings, options, &err).ok) return failed("this machine can't run anything", &err);
-    set_limits(settings, options);
+    options->most = serve_limits(&settings->most, options->cpus, options->memory_bytes);
     if (!notify_connect(&err).ok) log_error("the service manager is not told", &err);
     if (!serve(options, &end, &err).ok) return failed("the runner can't serve", &err);
     if (end == SERVE_SUSPENDED) return SERVE_EXIT_SUSPENDED;

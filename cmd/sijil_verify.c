@@ -14,6 +14,7 @@
 #include "base/terminal_text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
+#include "cmd/sijil_verify_export.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
 #include "training/format/bundle.h"
@@ -21,7 +22,7 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *root, *file, *manifest, *content;
+    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce;
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -181,10 +182,26 @@ static int run_proof(const struct settings *settings)
     return check(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
+static int run_export(const struct settings *settings)
+{
+    const struct export_request request = {
+        .key = settings->key, .nonce = settings->nonce, .file = settings->file, .json = settings->json};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
+        return misused("--key and the file of an export are needed, and no --entry or --signer");
+    return export_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
-} subjects[] = {{"proof", run_proof}, {"certificate", run_certificate}, {"replay", run_replay}, {"run", run_training}};
+} subjects[] = {{"proof", run_proof},
+                {"certificate", run_certificate},
+                {"replay", run_replay},
+                {"run", run_training},
+                {"export", run_export}};
 
 static int unknown_command(const char *given)
 {
@@ -209,9 +226,10 @@ static int run(struct settings *settings, char *const *operands, int count)
         settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
         return misused("--root is for runs, as are --admitted, --manifest and --file");
+    if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return count == 0 ? misused("a command is missing: proof, certificate, replay or run") : unknown_command(operands[0]);
+    return count == 0 ? misused("a command is missing: proof, export, certificate, replay or run") : unknown_command(operands[0]);
 }
 
 int main(int argc, char **argv)
@@ -233,6 +251,7 @@ int main(int argc, char **argv)
         case VERIFY_ADMITTED: settings.admitted = true; break;
         case VERIFY_MANIFEST: settings.manifest = optarg; break;
         case VERIFY_FILE: settings.content = optarg; break;
+        case VERIFY_NONCE: settings.nonce = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");

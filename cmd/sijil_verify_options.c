@@ -13,15 +13,20 @@ static const struct option_row rows[] = {
     {VERIFY_ADMITTED, "admitted", NULL, "runs: a run that was not admitted is not verified"},
     {VERIFY_MANIFEST, "manifest", "FILE", "runs: whether this is the manifest of an admitted output ('sijil inspect --raw')"},
     {VERIFY_FILE, "file", "FILE", "runs, with --manifest: whether this file is in that output"},
+    {VERIFY_NONCE, "nonce", "HEX",
+     "exports: the nonce that you have chosen, or that 'sijil audit export' has told; an older export has another one"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
 static const char *const synopses[] = {
-    "proof --key=VKEY --entry=FILE PROOF-FILE [--json]", "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
+    "proof --key=VKEY --entry=FILE PROOF-FILE [--json]",
+    "export --key=VKEY [--nonce=HEX] FILE [--json]",
+    "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-    "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]", NULL};
+    "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    NULL};
 static const char *const see_also[] = {"sijil(1)", NULL};
 
 const struct program verify_program = {
@@ -29,11 +34,13 @@ const struct program verify_program = {
     .section = 1,
     .summary = "checks proofs and decisions of a registry's audit log, offline",
     .synopses = synopses,
-    .about = "Check that an entry is in a registry's audit log, make recorded decisions again, or check a whole training run, "
-             "without asking the registry.",
+    .about =
+        "Check that an entry is in a registry's audit log, that an export of it is complete, make recorded decisions again, or check a whole training run, "
+        "without asking the registry.",
     .groups = groups,
     .group_count = COUNT(groups),
     .closing = "PROOF-FILE is entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof.\n"
+               "The FILE of an export is that of 'sijil audit export', in any of its formats.\n"
                "EXPORT-FILE has the answers of 'sijil audit show --json', one a line. Events of version 1 are not replayable.\n"
                "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
                "Without --signer the signatures of policy sets are not checked.\n"

@@ -10,6 +10,7 @@
 #include "base/terminal_text.h"
 #include "crypto/digest.h"
 #include "policy/run_verify.h"
+#include "registry/names/titles.h"
 
 #define MANIFEST_MAX ((size_t)4 << 20) /* as a registry takes them */
 #define TITLE        "org.opencontainers.image.title"
@@ -41,6 +42,16 @@ static const char *output_with(const struct run_envelope *admission, const char 
     return NULL;
 }
 
+/* It was admitted, but its digest stands for no certain files. */
+static struct result not_one_reading(const char *path, struct error *err)
+{
+    const struct error why = *err;
+
+    return failure(err, ERROR_DENIED,
+                   "%.100s is the manifest of an admitted output, but clients may make different files of it: %.160s", path,
+                   why.message);
+}
+
 static struct result find_output(const struct run_bundle *bundle, const char *path, struct found *found, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(MANIFEST_MAX);
@@ -52,7 +63,10 @@ static struct result find_output(const struct run_bundle *bundle, const char *pa
     if (found->output == NULL)
         return failure(err, ERROR_DENIED, "%.100s is the manifest of no output that was admitted: its digest is %s", path,
                        found->digest);
-    return json_read(buffer_bytes(&text), MANIFEST_MAX, &found->manifest, err);
+    TRY(json_read(buffer_bytes(&text), MANIFEST_MAX, &found->manifest, err));
+    const struct result checked = titles_check_files(json_object_get(found->manifest, "layers"), err);
+    if (!checked.ok && err->kind == ERROR_INVALID) return not_one_reading(path, err);
+    return checked;
 }
 
 static struct result hash_content(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err)
@@ -84,7 +98,6 @@ static struct result find_file(const char *path, struct found *found, struct err
         const char *digest = json_text_of(layer, "digest");
         if (digest == NULL || strcmp(digest, found->content) != 0) continue;
         found->title = json_text_of(json_object_get(layer, "annotations"), TITLE);
-        if (found->title == NULL) found->title = "a file without a name";
         return SUCCESS;
     }
     return failure(err, ERROR_DENIED, "%.80s is not in the output %.60s: its digest is %s", path, found->output, found->content);

@@ -276,6 +276,17 @@ struct result keyd_run_lease(struct keyd_client *client, const struct keyd_run *
     return sign_run(client, KEYD_RUN_LEASE, wanted, envelope, err);
 }
 
+struct result keyd_run_request(struct keyd_client *client, const struct keyd_run_request *wanted, struct buffer *envelope,
+                               struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_RUN_REQUEST};
+    OWNED_CALL call = {0};
+
+    request.as.run_request = *wanted;
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(envelope, call.reply.as.envelope.data, call.reply.as.envelope.length, err);
+}
+
 struct result keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err)
 {
     struct keyd_request request = {.type = KEYD_RUN_END};

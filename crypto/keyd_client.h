@@ -276,6 +276,27 @@ struct keyd_run {
 RESULT keyd_run_order(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT keyd_run_lease(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT keyd_run_admission(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+#define KEYD_SPEC_MAX \
+    (44 * 1024) /* bytes of a specification in a message: with a token it fits into one, and so does the reply */
+/** A request of a run for the subject of a token that keyd has signed. */
+struct keyd_run_request {
+    struct bytes token;            /* its text: a secret */
+    struct bytes issuer, audience; /* `iss` and `aud` that it must have */
+    struct bytes subject_issuer;   /* of a subject of an issuer, or of a trust rule: the issuer; empty for a robot */
+    struct uuid run;
+    struct bytes project, spec; /* `spec` is JSON */
+    bool is_rerun;
+    struct uuid rerun_run;   /* of the run that it repeats */
+    uint8_t rerun_order[32]; /* digest of that run's order */
+    uint32_t lifetime_s;     /* at most 30 days */
+};
+/**
+ * Appends the signed request, with `claims` (docs/formats/run.md). keyd verifies the token, and signs one request for a run. ERROR_DENIED: the
+ * token does not count, or the request has a bad value; ERROR_INVALID for a bad form. ERROR_CONFLICT: another request was signed for this run.
+ * The same call again returns the same request.
+ */
+RESULT keyd_run_request(struct keyd_client *client, const struct keyd_run_request *wanted, struct buffer *envelope,
+                        struct error *err);
 /** The run of the request with this digest has ended: what keyd reserves for it becomes free. Unknown ones change nothing. */
 RESULT keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err);
 

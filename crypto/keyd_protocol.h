@@ -43,7 +43,8 @@
     X(19, KEYD_RUN_ORDER, run_order)               \
     X(20, KEYD_RUN_LEASE, run_lease)               \
     X(21, KEYD_RUN_ADMISSION, run_admission)       \
-    X(22, KEYD_RUN_END, run_end)
+    X(22, KEYD_RUN_END, run_end)                   \
+    X(23, KEYD_RUN_REQUEST, run_request)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -112,6 +113,7 @@ struct keyd_request {
         char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
         struct document_pin_request pin;    /* pin_policy has one envelope */
         struct keyd_run run;
+        struct keyd_run_request run_request;
         uint8_t ended[32]; /* digest of the request of a run that has ended */
         struct document_chain_request chain;
     } as;

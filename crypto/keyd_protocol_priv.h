@@ -17,6 +17,8 @@ void keyd_read_wrapped(struct reader *fields, struct wrapped_key *wrapped);
 /** The fields of each message about a run. */
 RESULT keyd_write_run(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_run(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_run_request(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_run_request(struct reader *fields, struct keyd_request *request);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);

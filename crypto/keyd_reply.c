@@ -296,6 +296,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
 }
+#define write_run_request   write_run
+#define read_run_request    read_run
 #define write_run_order     write_run
 #define read_run_order      read_run
 #define write_run_lease     write_run

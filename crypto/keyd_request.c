@@ -385,6 +385,8 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
     if (chain->later.length % DOCUMENT_LINK_SIZE != 0) fields->failed = true;
 }
 
+#define write_run_request   keyd_write_run_request
+#define read_run_request    keyd_read_run_request
 #define write_run_order     keyd_write_run
 #define read_run_order      keyd_read_run
 #define write_run_lease     keyd_write_run

@@ -68,6 +68,64 @@ static void read_admission(struct reader *fields, struct keyd_run *run)
     if (digest.length == sizeof run->earlier_policies) memcpy(run->earlier_policies, digest.data, digest.length);
 }
 
+/* ---- a request for a token ---- */
+
+static bool is_within(struct bytes value, size_t least, size_t most)
+{
+    return value.length >= least && value.length <= most;
+}
+
+static bool has_bounds(const struct keyd_run_request *wanted)
+{
+    return is_within(wanted->token, 1, KEYD_TOKEN_MAX) && is_within(wanted->issuer, 1, KEYD_NAME_MAX) &&
+           is_within(wanted->audience, 1, KEYD_NAME_MAX) && is_within(wanted->subject_issuer, 0, KEYD_NAME_MAX) &&
+           is_within(wanted->project, 1, KEYD_NAME_MAX) && is_within(wanted->spec, 1, KEYD_SPEC_MAX);
+}
+
+struct result keyd_write_run_request(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct keyd_run_request *wanted = &request->as.run_request;
+
+    if (!has_bounds(wanted))
+        return failure(err, ERROR_LIMIT,
+                       "a request by a token has a specification of 1 to %d bytes, and names of 1 to %d: a larger one needs a "
+                       "request that its requester has signed",
+                       KEYD_SPEC_MAX, KEYD_NAME_MAX);
+    TRY(buffer_add_prefixed(frame, wanted->token, err));
+    TRY(buffer_add_prefixed(frame, wanted->issuer, err));
+    TRY(buffer_add_prefixed(frame, wanted->audience, err));
+    TRY(buffer_add_prefixed(frame, wanted->subject_issuer, err));
+    TRY(buffer_add(frame, wanted->run.bytes, sizeof wanted->run.bytes, err));
+    TRY(buffer_add_prefixed(frame, wanted->project, err));
+    TRY(buffer_add_prefixed(frame, wanted->spec, err));
+    TRY(buffer_add_u8(frame, wanted->is_rerun, err));
+    if (wanted->is_rerun) {
+        TRY(buffer_add(frame, wanted->rerun_run.bytes, sizeof wanted->rerun_run.bytes, err));
+        TRY(buffer_add(frame, wanted->rerun_order, sizeof wanted->rerun_order, err));
+    }
+    return buffer_add_u32(frame, wanted->lifetime_s, err);
+}
+
+void keyd_read_run_request(struct reader *fields, struct keyd_request *request)
+{
+    struct keyd_run_request *wanted = &request->as.run_request;
+
+    wanted->token = reader_prefixed(fields, KEYD_TOKEN_MAX);
+    wanted->issuer = reader_prefixed(fields, KEYD_NAME_MAX);
+    wanted->audience = reader_prefixed(fields, KEYD_NAME_MAX);
+    wanted->subject_issuer = reader_prefixed(fields, KEYD_NAME_MAX);
+    keyd_read_fixed(fields, wanted->run.bytes, sizeof wanted->run.bytes);
+    wanted->project = reader_prefixed(fields, KEYD_NAME_MAX);
+    wanted->spec = reader_prefixed(fields, KEYD_SPEC_MAX);
+    wanted->is_rerun = keyd_read_flag(fields);
+    if (wanted->is_rerun) {
+        keyd_read_fixed(fields, wanted->rerun_run.bytes, sizeof wanted->rerun_run.bytes);
+        keyd_read_fixed(fields, wanted->rerun_order, sizeof wanted->rerun_order);
+    }
+    wanted->lifetime_s = reader_u32(fields);
+    if (!fields->failed && !has_bounds(wanted)) fields->failed = true;
+}
+
 struct result keyd_write_run(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     const struct keyd_run *run = &request->as.run;

@@ -153,11 +153,11 @@ static struct result gone(struct tls *tls, struct error *err)
 
 /* ---- the beginning ---- */
 
-static struct result shake_hands(struct tls *tls, bool is_server, int64_t until_ms, struct error *err)
+static struct result shake_hands(struct tls *tls, int64_t until_ms, struct error *err)
 {
     for (;;) {
         ERR_clear_error();
-        const int status = is_server ? SSL_accept(tls->ssl) : SSL_connect(tls->ssl);
+        const int status = SSL_connect(tls->ssl);
         if (status == 1) return SUCCESS;
         if (may_retry(tls, status, until_ms)) continue;
         if (SSL_get_verify_result(tls->ssl) != X509_V_ERR_APPLICATION_VERIFICATION) return gone(tls, err);
@@ -166,7 +166,7 @@ static struct result shake_hands(struct tls *tls, bool is_server, int64_t until_
     }
 }
 
-static struct result begin(int fd, SSL_CTX *context, int64_t until_ms, struct tls **tls_out, struct error *err)
+static struct result make(int fd, SSL_CTX *context, struct tls **tls_out, struct error *err)
 {
     OWNED(tls) *tls = memory_zeroed(1, sizeof *tls);
 
@@ -177,15 +177,51 @@ static struct result begin(int fd, SSL_CTX *context, int64_t until_ms, struct tl
     tls->fd = fd;
     tls->has_failed = true; /* until the handshake has succeeded */
     if (context == NULL || (tls->ssl = SSL_new(context)) == NULL || SSL_set_fd(tls->ssl, fd) != 1) return no_memory(err);
-    TRY(shake_hands(tls, SSL_CTX_get_ssl_method(context) == TLS_server_method(), until_ms, err));
+    *tls_out = GIVE(tls);
+    return SUCCESS;
+}
+
+static struct result begin(int fd, SSL_CTX *context, int64_t until_ms, struct tls **tls_out, struct error *err)
+{
+    OWNED(tls) *tls = NULL;
+
+    TRY(make(fd, context, &tls, err));
+    TRY(shake_hands(tls, until_ms, err));
     tls->has_failed = false;
     *tls_out = GIVE(tls);
     return SUCCESS;
 }
 
-struct result tls_accept(int fd, const struct tls_server *server, int64_t until_ms, struct tls **tls_out, struct error *err)
+struct result tls_await(int fd, const struct tls_server *server, struct tls **tls_out, struct error *err)
 {
-    return begin(fd, server->context, until_ms, tls_out, err);
+    return make(fd, server->context, tls_out, err);
+}
+
+static enum tls_step again_or_gone(struct tls *tls, int status, short *events_out)
+{
+    const int why = SSL_get_error(tls->ssl, status);
+
+    *events_out = why == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return TLS_AGAIN;
+    tls->has_failed = true;
+    ERR_clear_error();
+    return TLS_GONE;
+}
+
+enum tls_step tls_shake(struct tls *tls, short *events_out)
+{
+    ERR_clear_error();
+    const int status = SSL_accept(tls->ssl);
+    if (status != 1) return again_or_gone(tls, status, events_out);
+    tls->has_failed = false;
+    return TLS_DONE;
+}
+
+enum tls_step tls_take(struct tls *tls, uint8_t *into, size_t length, size_t *length_out, short *events_out)
+{
+    ERR_clear_error();
+    const int status = SSL_read_ex(tls->ssl, into, length, length_out);
+    return status == 1 ? TLS_DONE : again_or_gone(tls, status, events_out);
 }
 
 struct result tls_connect(int fd, const char *pin, int64_t until_ms, struct tls **tls_out, struct error *err)

@@ -17,10 +17,17 @@ void tls_server_free(struct tls_server *server);
 DEFINE_OWNED(tls_server);
 
 struct tls;
-/** Both take the non-blocking socket over in any case. ERROR_UNAVAILABLE: the other side has gone, is silent, or speaks something else. */
-RESULT tls_accept(int fd, const struct tls_server *server, int64_t until_ms, struct tls **tls_out, struct error *err);
-/** ERROR_DENIED: the other side has not the key with this pin. */
+/** The server's side of a connection, before the handshake: tls_shake(). Takes the non-blocking socket over in any case. */
+RESULT tls_await(int fd, const struct tls_server *server, struct tls **tls_out, struct error *err);
+/** Takes the non-blocking socket over in any case. ERROR_UNAVAILABLE: the other side has gone, is silent, or speaks something else. ERROR_DENIED: it has not
+ *  the key with this pin. */
 RESULT tls_connect(int fd, const char *pin, int64_t until_ms, struct tls **tls_out, struct error *err);
+
+/** One step that waits for nothing. TLS_AGAIN: when poll(2) has *events_out. TLS_GONE: the other side has gone, or speaks something else. */
+enum tls_step { TLS_DONE, TLS_AGAIN, TLS_GONE };
+enum tls_step tls_shake(struct tls *tls, short *events_out);
+/** At least a byte, after the handshake. */
+enum tls_step tls_take(struct tls *tls, uint8_t *into, size_t length, size_t *length_out, short *events_out);
 
 /** All of it. ERROR_UNAVAILABLE; then no other call succeeds. */
 RESULT tls_write(struct tls *tls, struct bytes bytes, int64_t until_ms, struct error *err);

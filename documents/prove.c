@@ -48,7 +48,7 @@ struct result document_envelopes_of_key(const struct permit *permit, struct pg *
     OWNED(document_proof) *proof = memory_zeroed(1, sizeof *proof);
 
     assert(permit_resource(permit, query->action)->kind == RESOURCE_PROJECT);
-    assert(query->kind == DOCUMENT_SIGNING_KEY || query->kind == DOCUMENT_RUNNER);
+    assert(query->kind != DOCUMENT_POLICY_SET);
     if (proof == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the document of a key");
     TRY(read_envelopes(pg, query, proof, err));
     *proof_out = GIVE(proof);

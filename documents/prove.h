@@ -26,7 +26,7 @@ RESULT document_prove(const struct permit *permit, struct pg *pg, struct documen
 RESULT document_envelopes(const struct permit *permit, struct pg *pg, const struct document_proof_query *query,
                           struct document_proof **proof_out, struct error *err) __attribute__((nonnull));
 /**
- * The same for the bundle of a training run: a document of a key in any scope. The permit is of `query->action` on the run's project;
+ * The same for the bundle of a training run: a document of a key, or of a trust rule, in any scope. The permit is of `query->action` on the run's project;
  * query->scope is not used.
  */
 RESULT document_envelopes_of_key(const struct permit *permit, struct pg *pg, const struct document_proof_query *query,

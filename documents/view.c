@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "crypto/digest.h"
 #include "documents/view_priv.h"
 
 #define STALE_MS 30000 /* equal to the limit for rights in policy/decider.h */
@@ -318,6 +319,34 @@ struct result document_view_history(struct document_view *view, enum document_ki
     const struct result found = find_history(view, kind, name, &history, err);
     (void)pthread_mutex_unlock(&view->lock);
     if (found.ok) *history_out = history;
+    return found;
+}
+
+static struct result find_before(const struct document_view *view, const struct view_version *wanted, uint64_t *sequence_out,
+                                 struct error *err)
+{
+    const struct view_kind *whole = &view->kinds[DOCUMENT_TRUST_RULE];
+    uint8_t scope[DOCUMENT_DIGEST_SIZE];
+
+    TRY(check(view, DOCUMENT_TRUST_RULE, err));
+    sha256_of(bytes_of_text(wanted->scope), scope);
+    for (size_t i = whole->link_count; i-- > 0;) {
+        const struct view_link *link = &whole->links[i];
+        if (link->sequence >= wanted->before || memcmp(link->scope, scope, sizeof scope) != 0 ||
+            strcmp(link->name, wanted->name) != 0)
+            continue;
+        *sequence_out = link->sequence;
+        return SUCCESS;
+    }
+    return failure(err, ERROR_NOT_FOUND, "there is no trust rule %.63s", wanted->name);
+}
+
+struct result document_view_rule_before(struct document_view *view, const struct view_version *wanted, uint64_t *sequence_out,
+                                        struct error *err)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result found = find_before(view, wanted, sequence_out, err);
+    (void)pthread_mutex_unlock(&view->lock);
     return found;
 }
 

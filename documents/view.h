@@ -116,5 +116,16 @@ struct document_history {
 RESULT document_view_history(struct document_view *view, enum document_kind kind, const char *name,
                              struct document_history *history_out, struct error *err);
 
+/**
+ * The number of the event of the newest pinned version of a trust rule before the event `before`; it may be a withdrawal. ERROR_NOT_FOUND: there
+ * is none. ERROR_CORRUPT, ERROR_UNAVAILABLE.
+ */
+struct view_version {
+    const char *scope, *name;
+    uint64_t before;
+};
+RESULT document_view_rule_before(struct document_view *view, const struct view_version *wanted, uint64_t *sequence_out,
+                                 struct error *err);
+
 /** Whether the document is in force at `now_ms`. */
 bool document_is_in_force(const struct document *document, int64_t now_ms);

@@ -15,6 +15,7 @@ struct view_entry {
 struct view_link {
     uint64_t sequence;
     uint8_t before[DOCUMENT_DIGEST_SIZE], envelopes[DOCUMENT_DIGEST_SIZE]; /* the pin before it; digest of its envelopes */
+    uint8_t scope[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of its scope: the text would make a link twice as large */
     char name[DOCUMENT_NAME_SIZE];
 };
 /* A document that keyd refused when this gateway asked, and why. */

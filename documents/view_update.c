@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "crypto/digest.h"
 #include "documents/document_store_priv.h"
 #include "documents/format/runner_key.h"
 #include "documents/pin_event.h"
@@ -101,6 +102,7 @@ static void add_link(struct view_kind *kind, const struct document *document, ui
     link->sequence = sequence;
     memcpy(link->before, kind->pin.digest, sizeof link->before);
     memcpy(link->envelopes, document->envelopes_digest, sizeof link->envelopes);
+    sha256_of(bytes_of_text(document->scope), link->scope);
     memcpy(link->name, document->name, sizeof link->name);
 }
 

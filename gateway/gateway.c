@@ -178,7 +178,7 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(open_sequencer(gateway, err));
     TRY(open_log_verifier(gateway, err));
     TRY(document_view_new(&gateway->documents, err));
-    TRY(run_endings_new(&gateway->run_endings, err));
+    TRY(run_endings_new((size_t)gateway->settings->connections_max, &gateway->run_endings, err));
     TRY(lease_proofs_new(&gateway->lease_proofs, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));

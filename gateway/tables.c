@@ -12,6 +12,7 @@
 #include "documents/change.h"
 #include "documents/invitation.h"
 #include "policy/set_load.h"
+#include "registry/brought_label.h"
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
@@ -20,7 +21,7 @@
 #include "training/budget.h"
 #include "training/checkpoint.h"
 #include "training/content.h"
-#include "training/label.h"
+#include "training/label_stated.h"
 #include "training/lease.h"
 #include "training/log.h"
 #include "training/order_jobs.h"
@@ -68,7 +69,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_claim_table,
     &run_session_table,
     &run_budget_table,
-    &run_label_table,
+    &brought_label_statements,
     &run_queue_table,
     &run_draft_table,
     &run_result_table,
@@ -76,6 +77,7 @@ const struct pg_table *const gateway_tables[] = {
     &held_checkpoint_statements,
     &run_checkpoint_table,
     &run_content_table,
+    &run_stated_table,
     &run_log_table,
     NULL,
 };

@@ -285,6 +285,21 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
     return SUCCESS;
 }
 
+/* Nothing of the ledger of pins counts for it, because nothing is below it. */
+static struct result answer_run_request(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                        struct scratch *scratch, struct error *err)
+{
+    const struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
+                                      .tokens = keyring_token_key(keyd->keyring),
+                                      .origin = keyring_origin(keyd->keyring),
+                                      .runs = keyd->runs,
+                                      .now_ms = clock_wall_ms()};
+
+    TRY(run_sign_request(&signer, &request->as.run_request, &scratch->text, err));
+    reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
 static struct result answer_run_order(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                       struct scratch *scratch, struct error *err)
 {

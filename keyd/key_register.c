@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,24 +12,28 @@
 #include "documents/format/runner_key.h"
 #include "documents/format/signing_key.h"
 
-/* "SJKR" | u8 1 | u64 generation | 2 times, of signing keys and of runners: u64 epoch, digest[32] before, u64 epoch, digest[32] now
- * | u32 entries | 16,384 times: thumbprint[43], owner[32], u64 event, u8 1 if withdrawn | HMAC-SHA256[32]; zeros up to COPY_SIZE. */
+/* "SJKR" | u8 2 | u64 generation | 3 times, of signing keys, of runners and of trust rules: u64 epoch, digest[32] before, u64 epoch, digest[32]
+ * now | u32 entries | 16,384 times: name[43], owner[32], u64 event, u8 1 if withdrawn | HMAC-SHA256[32]; zeros up to COPY_SIZE. The name is the
+ * thumbprint of a key, or base64url of the SHA-256 of a rule's owner. Version 1 had no pins and no entries of trust rules. */
 enum {
-    KINDS = 2,
+    KINDS = 3,
+    FIRST_KINDS = 2,
     NAME_SIZE = ECDSA_THUMBPRINT_SIZE - 1,
     PIN_SIZE = 8 + DOCUMENT_DIGEST_SIZE,
     ENTRY_SIZE = NAME_SIZE + DOCUMENT_DIGEST_SIZE + 9,
     HEAD_SIZE = KINDS * 2 * PIN_SIZE + 4,
-    BODY_SIZE = HEAD_SIZE + KEY_REGISTER_MAX * ENTRY_SIZE,
+    ENTRIES_SIZE = KEY_REGISTER_MAX * ENTRY_SIZE,
+    BODY_SIZE = HEAD_SIZE + ENTRIES_SIZE,
+    FIRST_BODY_SIZE = FIRST_KINDS * 2 * PIN_SIZE + 4 + ENTRIES_SIZE,
     COPY_SIZE = 337 * 4096
 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 
-static const enum document_kind kinds[KINDS] = {DOCUMENT_SIGNING_KEY, DOCUMENT_RUNNER};
+static const enum document_kind kinds[KINDS] = {DOCUMENT_SIGNING_KEY, DOCUMENT_RUNNER, DOCUMENT_TRUST_RULE};
 
 struct entry {
     char name[ECDSA_THUMBPRINT_SIZE];
-    uint8_t owner[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of "robot:ID", "ext:DIGEST" or "runner:ID" */
+    uint8_t owner[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of "robot:ID", "ext:DIGEST", "runner:ID" or "rule:SCOPE:ID" */
     uint64_t sequence;                   /* of the event that enrolled it; of its withdrawal if nobody had enrolled it */
     bool is_withdrawn;
 };
@@ -49,7 +54,7 @@ struct key_register {
 
 static size_t body_size(uint8_t version)
 {
-    return version == 1 ? BODY_SIZE : 0;
+    return version == 1 ? FIRST_BODY_SIZE : version == 2 ? BODY_SIZE : 0;
 }
 
 static uint8_t *put_pin(uint8_t *at, const struct document_pin *pin)
@@ -100,8 +105,8 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     struct reader reader = reader_of(body);
     struct state *state = state_out;
 
-    assert(version == 1 && body.length == BODY_SIZE);
-    for (size_t i = 0; i < KINDS; i++) {
+    assert(body.length == body_size(version));
+    for (size_t i = 0; i < (size_t)(version == 1 ? FIRST_KINDS : KINDS); i++) {
         get_pin(&reader, &state->before[i]);
         get_pin(&reader, &state->now[i]);
     }
@@ -112,7 +117,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
 static const struct journal_format format = {.name = KEY_REGISTER_FILE,
                                              .magic = "SJKR",
-                                             .version = 1,
+                                             .version = 2,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
                                              .write = write_body,
@@ -136,6 +141,13 @@ static bool is_pin(const struct document_pin *one, const struct document_pin *ot
 static const struct document_pin *pin_in(const struct ledger_state *state, size_t i)
 {
     return &state->pins[document_kind(kinds[i])->number - 1];
+}
+
+/* A file of version 1 knows no rules. Those that were pinned before have no entries, so each asks for runs only after its next version. */
+static void begin_rules(struct state *keys, const struct ledger_state *ledger)
+{
+    for (size_t i = FIRST_KINDS; i < KINDS; i++)
+        if (keys->now[i].epoch == 0) keys->before[i] = keys->now[i] = *pin_in(ledger, i);
 }
 
 /* The register is written first, so it may be one document ahead. */
@@ -180,6 +192,7 @@ struct result key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZ
     (void)pthread_mutex_init(&keys->lock, NULL);
     ledger_read(ledger, &pinned);
     TRY(open_or_make(keys, directory, key, &pinned, err));
+    begin_rules(&keys->state, &pinned);
     TRY(check_ledger(&keys->state, &pinned, err));
     *keys_out = GIVE(keys);
     return SUCCESS;
@@ -187,12 +200,42 @@ struct result key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZ
 
 /* ---- entries ---- */
 
-/* With the lock held. A key that was enrolled several times has several entries: they agree in the owner and in is_withdrawn. */
-static struct entry *find(struct key_register *keys, const char *thumbprint)
+/*
+ * With the lock held: the newest entry of the name. A key that was enrolled several times has several entries, which agree in the owner and in
+ * is_withdrawn. Each version of a rule has an entry, and only the newest one says whether the rule is withdrawn.
+ */
+static struct entry *find(struct key_register *keys, const char *name)
 {
-    for (uint32_t i = 0; i < keys->state.count; i++)
-        if (strcmp(keys->state.entries[i].name, thumbprint) == 0) return &keys->state.entries[i];
+    for (uint32_t i = keys->state.count; i-- > 0;)
+        if (strcmp(keys->state.entries[i].name, name) == 0) return &keys->state.entries[i];
     return NULL;
+}
+
+static bool is_rule(const struct document *document)
+{
+    return document->kind == DOCUMENT_TRUST_RULE;
+}
+
+static void write_rule(const struct document *rule, uint8_t owner_out[DOCUMENT_DIGEST_SIZE])
+{
+    char text[sizeof "rule::" + DOCUMENT_SCOPE_SIZE + DOCUMENT_NAME_SIZE];
+
+    (void)snprintf(text, sizeof text, "rule:%s:%s", rule->scope, rule->name);
+    sha256_of(bytes_of_text(text), owner_out);
+}
+
+/* The name of a document's entry: a thumbprint, or as many letters for a rule. A rule is one of its scope, a key is one in all. */
+static struct result name_of(const struct document *document, char name_out[ECDSA_THUMBPRINT_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER name = BUFFER(ECDSA_THUMBPRINT_SIZE);
+    uint8_t owner[DOCUMENT_DIGEST_SIZE];
+
+    if (is_rule(document)) {
+        write_rule(document, owner);
+        TRY(text_base64(&name, BASE64_URL, (struct bytes){owner, sizeof owner}, err));
+    }
+    (void)snprintf(name_out, ECDSA_THUMBPRINT_SIZE, "%.43s", is_rule(document) ? buffer_text(&name) : document->name);
+    return SUCCESS;
 }
 
 static struct result read_owner(const struct document *document, uint8_t owner_out[DOCUMENT_DIGEST_SIZE], struct error *err)
@@ -201,6 +244,10 @@ static struct result read_owner(const struct document *document, uint8_t owner_o
     struct signing_key person;
     struct runner_key runner;
 
+    if (is_rule(document)) {
+        write_rule(document, owner_out);
+        return SUCCESS;
+    }
     if (document->kind == DOCUMENT_SIGNING_KEY) {
         TRY(signing_key_read(document, &person, err));
         sha256_of(bytes_of_text(person.principal), owner_out);
@@ -215,9 +262,8 @@ static struct result read_owner(const struct document *document, uint8_t owner_o
 static struct result make_entry(const struct key_register_note *note, struct entry *entry_out, struct error *err)
 {
     *entry_out = (struct entry){.sequence = note->sequence, .is_withdrawn = note->document->is_withdrawn};
-    TRY(read_owner(note->document, entry_out->owner, err)); /* checks that the name is a thumbprint */
-    memcpy(entry_out->name, note->document->name, sizeof entry_out->name);
-    return SUCCESS;
+    TRY(read_owner(note->document, entry_out->owner, err)); /* checks that the name of a key is a thumbprint */
+    return name_of(note->document, entry_out->name, err);
 }
 
 static struct result check_entry(const struct entry *known, const struct entry *wanted, struct error *err)
@@ -232,21 +278,26 @@ static struct result check_entry(const struct entry *known, const struct entry *
     return SUCCESS;
 }
 
-/* With the lock held. *is_new_out: `wanted` takes a place. A withdrawal of a key that has entries marks these. */
-static struct result check_room(struct key_register *keys, const struct entry *wanted, bool is_approved, bool *is_new_out,
-                                struct error *err)
+/*
+ * With the lock held. *is_new_out: `wanted` takes a place. A withdrawal of a key or a rule that has entries marks these. A rule may come back with
+ * a higher version; document_pin_next() and the approvers decide that.
+ */
+static struct result check_room(struct key_register *keys, const struct key_register_note *note, const struct entry *wanted,
+                                bool *is_new_out, struct error *err)
 {
     const struct entry *known = find(keys, wanted->name);
 
-    if (known != NULL) TRY(check_entry(known, wanted, err));
-    if (known == NULL && wanted->is_withdrawn && !is_approved)
+    if (known != NULL && !is_rule(note->document)) TRY(check_entry(known, wanted, err));
+    if (known == NULL && wanted->is_withdrawn && !note->is_approved)
         return failure(err, ERROR_DENIED,
                        "nobody has enrolled the key %s: only the root or an approver withdraws it before its enrolment",
                        wanted->name);
     *is_new_out = known == NULL || !wanted->is_withdrawn;
     if (!*is_new_out || keys->state.count < KEY_REGISTER_MAX) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d enrolments of keys, and all places are taken: a new key ring is needed",
-                   KEY_REGISTER_MAX);
+    return failure(
+        err, ERROR_LIMIT,
+        "sijil-keyd keeps %d enrolments of keys and versions of rules, and all places are taken: a new key ring is needed",
+        KEY_REGISTER_MAX);
 }
 
 static void mark(struct state *state, const char *thumbprint, bool is_withdrawn)
@@ -267,14 +318,22 @@ static void take_back(struct state *state, const struct entry *wanted, bool is_n
     else mark(state, wanted->name, was_withdrawn);
 }
 
+static size_t index_of(enum document_kind kind)
+{
+    size_t i = 0;
+
+    while (i < KINDS - 1 && kinds[i] != kind) i++;
+    return i;
+}
+
 static struct result note_locked(struct key_register *keys, const struct key_register_note *note, const struct entry *wanted,
                                  struct error *err)
 {
-    const size_t kind = note->document->kind == kinds[0] ? 0 : 1;
+    const size_t kind = index_of(note->document->kind);
     struct state *state = &keys->state;
     bool is_new = false;
 
-    TRY(check_room(keys, wanted, note->is_approved, &is_new, err));
+    TRY(check_room(keys, note, wanted, &is_new, err));
     if (is_pin(&state->now[kind], &note->pin)) return SUCCESS; /* it was noted, perhaps before a crash */
     const struct entry *known = find(keys, wanted->name);
     const bool was_withdrawn = known != NULL && known->is_withdrawn;
@@ -292,7 +351,7 @@ static struct result note_locked(struct key_register *keys, const struct key_reg
 
 bool key_register_has_kind(enum document_kind kind)
 {
-    return kind == kinds[0] || kind == kinds[1];
+    return kinds[index_of(kind)] == kind;
 }
 
 struct result key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err)
@@ -311,22 +370,48 @@ struct result key_register_note(struct key_register *keys, const struct key_regi
 }
 
 /* With the lock held. The events are compared first, because that is fast. */
-static bool has_enrolment(const struct key_register *keys, const char *thumbprint, uint64_t sequence)
+static bool has_enrolment(const struct key_register *keys, const char *name, uint64_t sequence)
 {
     for (uint32_t i = 0; i < keys->state.count; i++)
-        if (keys->state.entries[i].sequence == sequence && strcmp(keys->state.entries[i].name, thumbprint) == 0) return true;
+        if (keys->state.entries[i].sequence == sequence && strcmp(keys->state.entries[i].name, name) == 0) return true;
     return false;
+}
+
+static struct result not_pinned(const struct document *document, uint64_t sequence, struct error *err)
+{
+    if (is_rule(document))
+        return failure(err, ERROR_DENIED, "sijil-keyd has not pinned event %llu as a version of the trust rule %s: draft it anew",
+                       (unsigned long long)sequence, document->name);
+    return failure(err, ERROR_DENIED, "sijil-keyd has not pinned event %llu as an enrolment of the key %s: enrol it anew",
+                   (unsigned long long)sequence, document->name);
 }
 
 struct result key_register_check_enrolment(struct key_register *keys, const struct document *document, uint64_t sequence,
                                            struct error *err)
 {
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    TRY(name_of(document, name, err));
     (void)pthread_mutex_lock(&keys->lock);
-    const bool is_pinned = has_enrolment(keys, document->name, sequence);
+    const bool is_pinned = has_enrolment(keys, name, sequence);
     (void)pthread_mutex_unlock(&keys->lock);
-    if (is_pinned) return SUCCESS;
-    return failure(err, ERROR_DENIED, "sijil-keyd has not pinned event %llu as an enrolment of the key %s: enrol it anew",
-                   (unsigned long long)sequence, document->name);
+    return is_pinned ? SUCCESS : not_pinned(document, sequence, err);
+}
+
+struct result key_register_check_newest(struct key_register *keys, const struct document *rule, uint64_t sequence,
+                                        struct error *err)
+{
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    TRY(key_register_check_enrolment(keys, rule, sequence, err));
+    TRY(name_of(rule, name, err));
+    (void)pthread_mutex_lock(&keys->lock);
+    const struct entry *newest = find(keys, name);
+    const bool is_it = newest != NULL && newest->sequence == sequence && !newest->is_withdrawn;
+    (void)pthread_mutex_unlock(&keys->lock);
+    if (is_it) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the trust rule %s was withdrawn, or has a newer version: ask for the run again",
+                   rule->name);
 }
 
 struct result key_register_check(struct key_register *keys, const char *thumbprint, struct error *err)

@@ -1,13 +1,13 @@
 /*
- * keyd/key_register.h -- each enrolment of a key of a person or a runner that keyd has pinned: its owner and its event, and whether the
- * key was withdrawn.
+ * keyd/key_register.h -- each enrolment of a key of a person or a runner, and each version of a trust rule, that keyd has pinned: its owner
+ * and its event, and whether the key or the rule was withdrawn.
  *
- * The rules hold in all scopes: a thumbprint belongs for ever to the owner whose document was pinned first, and a withdrawn key
+ * These hold for keys, in all scopes: a thumbprint belongs for ever to the owner whose document was pinned first, and a withdrawn key
  * stays withdrawn. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
  * refused is never taken for one that it has pinned, even if both are of one key.
  *
  * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
- * is pinned in the ledger. So the register also keeps the last pin of both kinds and the pin before, and key_register_open()
+ * is pinned in the ledger. So the register also keeps the last pin of each kind and the pin before, and key_register_open()
  * compares them with the ledger: if only one of the files is replaced by an older one, this is noticed. Thread-safe.
  */
 #pragma once
@@ -21,7 +21,7 @@
 
 #define KEY_REGISTER_FILE "keys"
 #define KEY_REGISTER_MAX \
-    16384 /* enrolments, also of withdrawn keys, for ever: 1.3 MiB in memory, and three times that with copies */
+    16384 /* enrolments, also of withdrawn keys, and versions of rules, for ever: 1.3 MiB in memory, and three times that with copies */
 
 struct key_register;
 
@@ -34,7 +34,7 @@ RESULT key_register_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], s
 RESULT key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,
                          struct key_register **keys_out, struct error *err);
 
-/** Whether documents of this kind name a key that the register keeps. */
+/** Whether the register keeps documents of this kind. */
 bool key_register_has_kind(enum document_kind kind);
 /** A checked document that is about to be pinned. */
 struct key_register_note {
@@ -49,9 +49,11 @@ struct key_register_note {
  * keys that nobody enrolled. ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err);
-/** ERROR_DENIED: keyd has not pinned this enrolment as the event `sequence`. The key may have been withdrawn since. */
+/** ERROR_DENIED: keyd has not pinned this document as the event `sequence`. The key or the rule may have been withdrawn since. */
 RESULT key_register_check_enrolment(struct key_register *keys, const struct document *document, uint64_t sequence,
                                     struct error *err);
+/** ERROR_DENIED: this is not the newest version of the trust rule, or the rule was withdrawn. */
+RESULT key_register_check_newest(struct key_register *keys, const struct document *rule, uint64_t sequence, struct error *err);
 /** ERROR_DENIED: the key with this thumbprint was withdrawn in a scope, or was never pinned. */
 RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
 

@@ -263,7 +263,7 @@ static struct run_promise *free_slot(struct run_ledger *ledger, const struct run
 }
 
 /*
- * An organisation gets as much as it leaves to all others, and a project half of what its organisation could still get. So whoever takes all that it can
+ * Of requests and orders; what follows from an order takes the order's share. An organisation gets as much as it leaves to all others, and a project half of what its organisation could still get. So whoever takes all that it can
  * leaves room for the others, and one that has little comes before one that has much.
  */
 static struct result check_share(const struct run_promise *order, const struct room *room, struct error *err)
@@ -281,18 +281,19 @@ static struct result check_share(const struct run_promise *order, const struct r
         whose, (long long)(*whose == 'p' ? room->of_project : room->of_organisation), (long long)needs, (long long)room->left);
 }
 
+/* `order`: that the promise follows from; NULL: it is a request or an order. */
 static struct result take_slot(struct run_ledger *ledger, const struct run_promise *promise, const struct run_promise *order,
                                int64_t now_ms, struct run_promise **slot_out, struct error *err)
 {
     struct room room;
     struct run_promise *slot = free_slot(ledger, promise, now_ms, &room);
 
-    if (slot == NULL || (order->reserves == 0 && room.left < 1 + (int64_t)promise->reserves))
+    if (slot == NULL || ((order == NULL || order->reserves == 0) && room.left < 1 + (int64_t)promise->reserves))
         return failure(
             err, ERROR_LIMIT,
             "sijil-keyd has room for %d orders, leases and admissions, and this needs %u: some runs must end, or orders expire, first",
             RUN_PROMISES_MAX, 1 + promise->reserves);
-    if (promise->reserves > 0) TRY(check_share(promise, &room, err));
+    if (order == NULL) TRY(check_share(promise, &room, err));
     *slot_out = slot;
     return SUCCESS;
 }
@@ -308,7 +309,7 @@ static struct result keep_locked(struct run_ledger *ledger, const struct run_pro
     struct run_promise *order = follows == NULL ? NULL : find(ledger, follows->order, now_ms);
     if (order == NULL) order = &none;
     const struct run_promise order_before = *order;
-    TRY(take_slot(ledger, promise, order, now_ms, &slot, err));
+    TRY(take_slot(ledger, promise, follows == NULL ? NULL : order, now_ms, &slot, err));
     const struct run_promise before = *slot;
     *slot = *promise;
     if (follows != NULL) slot->organisation = order->organisation, slot->project = order->project;

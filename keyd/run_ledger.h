@@ -2,7 +2,7 @@
  * keyd/run_ledger.h -- the statements that keyd has signed for training runs.
  * keyd never signs two different statements for one purpose.
  *
- * There is one promise for each order, lease and admission. Its subject is the purpose (for an order, the request). Its digest
+ * There is one promise for each request, order, lease and admission. Its subject is the purpose (for a request, its run; for an order, the request). Its digest
  * is the digest of the signed statement. Another statement for the same subject is refused; the same statement is signed again,
  * with the same nonce and times. A promise is durable before keyd returns the signature, and is kept until keep_ms.
  *
@@ -29,7 +29,7 @@ struct run_promise {
     int64_t keep_ms;           /* forgotten from then on; 0: the slot is free */
     uint32_t reserves;         /* of an order: slots that are kept for what follows from it */
     uint64_t organisation,
-        project; /* of an order: whose share it takes, run_ledger_share(). What follows from it takes the same share */
+        project; /* of a request or an order: whose share it takes, run_ledger_share(). What follows from an order takes the same share */
 };
 /** Stands for a name. Two names have the same number as good as never; then they have one share. */
 uint64_t run_ledger_share(struct bytes name);
@@ -55,8 +55,8 @@ int64_t run_ledger_since_ms(const struct run_ledger *ledger);
 /** Whether there is a promise for this subject. */
 bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64_t now_ms, struct run_promise *promise_out);
 /**
- * Makes the promise durable; the same promise again changes nothing. `follows` NULL: it is an order. ERROR_CONFLICT: something else was signed for
- * this subject. ERROR_LIMIT: too few slots are free, or the order's organisation or project has its share of them. ERROR_UNAVAILABLE: the file can't be written.
+ * Makes the promise durable; the same promise again changes nothing. `follows` NULL: it is a request or an order. ERROR_CONFLICT: something else was signed for
+ * this subject. ERROR_LIMIT: too few slots are free, or its organisation or project has its share of them. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, const struct run_follows *follows,
                        int64_t now_ms, struct error *err);

@@ -41,9 +41,8 @@ static struct result check_absent(const struct signing *signing, struct error *e
 {
     for (enum run_type type = signing->type; type < RUN_TYPES; type++)
         if (json_object_get(signing->json, run_type_name(type)) != NULL)
-            return failure(err, ERROR_INVALID, "the bundle for %s of %s has a member \"%s\" already",
-                           signing->type == RUN_LEASE ? "a lease" : "an envelope", run_type_name(signing->type),
-                           run_type_name(type));
+            return failure(err, ERROR_INVALID, "the bundle for the wanted %s has a member \"%s\" already",
+                           run_type_name(signing->type), run_type_name(type));
     return SUCCESS;
 }
 
@@ -113,12 +112,6 @@ void signing_subject(struct signing *signing, const char *below, unsigned attemp
     if (!signing->is_again) random_bytes(signing->promise.nonce, sizeof signing->promise.nonce);
 }
 
-/* The digest of an envelope as 32 bytes. */
-static void digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[32])
-{
-    (void)text_from_hex(bytes_of_text(envelope->digest + strlen("sha256:")), digest_out, 32); /* the form was checked */
-}
-
 /* An order or lease counts only if this keyd's ledger has it: a signature by a copy of the key does not suffice. */
 struct result signing_check_promised(const struct signing *signing, const struct run_envelope *below, const char *subject_of,
                                      unsigned attempt, unsigned node, struct error *err)
@@ -127,7 +120,7 @@ struct result signing_check_promised(const struct signing *signing, const struct
     struct run_promise promise;
 
     write_subject(below->type, subject_of, attempt, node, subject);
-    digest_bytes(below, digest);
+    run_digest_bytes(below, digest);
     if (run_ledger_find(signing->signer->runs, subject, signing->signer->now_ms, &promise) &&
         memcmp(promise.digest, digest, sizeof digest) == 0)
         return SUCCESS;
@@ -174,7 +167,7 @@ struct result signing_add(struct signing *signing, struct bytes payload, struct 
     if (json_object_set_new(signing->json, run_type_name(signing->type), json_string(buffer_text(envelope))) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for an envelope of a run");
     uint8_t digest[32];
-    digest_bytes(made, digest);
+    run_digest_bytes(made, digest);
     if (signing->is_again && memcmp(digest, signing->promise.digest, sizeof digest) != 0)
         return failure(err, ERROR_CONFLICT, "another %s was signed for this already: only the very same is signed again",
                        run_type_name(signing->type));
@@ -189,13 +182,13 @@ struct result signing_add(struct signing *signing, struct bytes payload, struct 
 struct result signing_release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
 {
     const struct run_signer *signer = signing->signer;
-    const bool is_order = signing->type == RUN_ORDER;
+    const bool is_first = signing->type <= RUN_ORDER; /* a request, or an order */
     struct run_follows follows = {.is_last = signing->type == RUN_ADMISSION};
     struct error why = {0};
 
-    write_subject(RUN_ORDER, signing->below.request->digest, 0, 0, follows.order);
+    if (!is_first) write_subject(RUN_ORDER, signing->below.request->digest, 0, 0, follows.order);
     if (!signing->is_again &&
-        !run_ledger_keep(signer->runs, &signing->promise, is_order ? NULL : &follows, signer->now_ms, &why).ok)
+        !run_ledger_keep(signer->runs, &signing->promise, is_first ? NULL : &follows, signer->now_ms, &why).ok)
         return why.kind == ERROR_CONFLICT
                    ? failure(err, ERROR_UNAVAILABLE, "this was signed for another request just now: ask again")
                    : failure(err, why.kind, "%s", why.message);
@@ -286,19 +279,18 @@ static struct result check_persons_now(const struct signing *signing, const stru
     const struct run_chain *below = &signing->below;
 
     if (run_member(below->request, "claims") == NULL) TRY(check_person_now(signing, bundle, below->request, "requester", err));
+    if (run_is_of_rule(below->request)) TRY(signing_check_rule(signing, bundle, err));
     for (size_t i = 0; i < below->approval_count; i++)
         TRY(check_person_now(signing, bundle, below->approvals[i], "approver", err));
     return SUCCESS;
 }
 
-/* "acme/models" is a project of the organisation acme. */
-static void set_share(struct signing *signing)
+void signing_set_share(struct signing *signing, struct bytes project)
 {
-    const struct bytes project = bytes_of_text(run_text(signing->below.request, "project"));
-    const char *slash = memchr(project.data, '/', project.length);
+    const uint8_t *slash = memchr(project.data, '/', project.length);
     struct bytes organisation = project;
 
-    if (slash != NULL) organisation.length = (size_t)(slash - (const char *)project.data);
+    if (slash != NULL) organisation.length = (size_t)(slash - project.data);
     signing->promise.organisation = run_ledger_share(organisation);
     signing->promise.project = run_ledger_share(project);
 }
@@ -326,7 +318,7 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
         signing.promise.reserves = (uint32_t)(wanted->attempts * run_integer(signing.below.request, "spec.nodes")) + 1;
-        set_share(&signing);
+        signing_set_share(&signing, bytes_of_text(run_text(signing.below.request, "project")));
     }
     TRY(write_order(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));

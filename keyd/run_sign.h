@@ -1,6 +1,6 @@
 /*
- * keyd/run_sign.h -- composes and signs orders, leases and admissions of training runs (docs/formats/run.md, "Who checks
- * what").
+ * keyd/run_sign.h -- composes and signs orders, leases and admissions of training runs, and requests for tokens (docs/formats/run.md, "Who
+ * checks what").
  *
  * A caller gives the run's bundle with all envelopes before the wanted one. keyd composes the wanted envelope. keyd checks the
  * whole bundle with its own keys and pins, as an outsider would. It also refuses a bundle with an enrolment that keyd has not
@@ -14,6 +14,8 @@
 
 struct run_signer {
     const struct ecdsa_key *key;     /* of documents */
+    const struct ecdsa_key *tokens;  /* that signs the registry's tokens; of a request alone */
+    const char *origin;              /* of the log: the audience of a request; of a request alone */
     struct bytes log_key;            /* a C2SP note verifier key */
     uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */
     struct document_pin policy;      /* the policy set in force */
@@ -23,12 +25,14 @@ struct run_signer {
 };
 
 /**
- * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was
+ * Checks what `wanted` names, and appends the signed envelope. The same is true of the next two functions. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was
  * signed for the same purpose (keyd/run_ledger.h); ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
  */
+RESULT run_sign_request(const struct run_signer *signer, const struct keyd_run_request *wanted, struct buffer *envelope,
+                        struct error *err);
 RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
-/** Of a run that has ended: frees what was reserved for its order (run_ledger_end()). `request` is the digest of its request. */
-RESULT run_sign_end(struct run_ledger *runs, const uint8_t request[32], int64_t now_ms, struct error *err);
 RESULT run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
                           struct error *err);
+/** Signs nothing. Of a run that has ended: frees what was reserved for its order (run_ledger_end()). `request` is the digest of its request. */
+RESULT run_sign_end(struct run_ledger *runs, const uint8_t request[32], int64_t now_ms, struct error *err);

@@ -25,6 +25,11 @@ struct signing {
 void signing_done(struct signing *signing);
 #define OWNED_SIGNING __attribute__((cleanup(signing_done))) struct signing
 
+/** Sets whose share of the ledger the envelope takes: "acme/models" is a project of the organisation acme. */
+void signing_set_share(struct signing *signing, struct bytes project);
+/** Whether the trust rule that asked for the run is in force now, and is the newest that this keyd has pinned. ERROR_DENIED. */
+RESULT signing_check_rule(const struct signing *signing, const struct run_bundle *bundle, struct error *err);
+
 /** Reads the bundle, up to the envelope below the wanted one. */
 RESULT signing_begin(struct signing *signing, struct error *err);
 /** Finds what was promised for this purpose; `below`: the digest of the envelope that it is about. */

@@ -83,12 +83,12 @@ static json_t *payload_of(const struct keyd_token *request, int64_t now_s, const
     return NULL;
 }
 
-static struct result write_header(const struct keyring *keyring, struct buffer *token, struct error *err)
+struct result token_write_header(const struct ecdsa_key *key, struct buffer *token, struct error *err)
 {
     uint8_t point[ECDSA_PUBLIC_SIZE];
     char kid[ECDSA_THUMBPRINT_SIZE], header[160]; /* 44 letters around a key id of 43 */
 
-    ecdsa_key_public(keyring_token_key(keyring), point);
+    ecdsa_key_public(key, point);
     ecdsa_thumbprint(point, kid);
     (void)snprintf(header, sizeof header, "{\"alg\":\"ES256\",\"kid\":\"%s\",\"typ\":\"sijil-reg+jwt\"}", kid);
     return text_base64(token, BASE64_URL, bytes_of_text(header), err);
@@ -119,7 +119,7 @@ struct result token_sign(const struct keyring *keyring, const struct keyd_token 
     uint8_t signature[ECDSA_JOSE_SIZE];
 
     if (request->lifetime_s == 0) return failure(err, ERROR_INVALID, "a token must live at least one second");
-    TRY(write_header(keyring, &jwt, err));
+    TRY(token_write_header(keyring_token_key(keyring), &jwt, err));
     TRY(buffer_add_u8(&jwt, '.', err));
     TRY(write_payload(request, now_s, &jwt, err));
     TRY(ecdsa_sign_jose(keyring_token_key(keyring), buffer_bytes(&jwt), signature, err));

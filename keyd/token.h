@@ -12,6 +12,9 @@
 
 #define TOKEN_LIFETIME_MAX_S 900
 
+/** Appends the first part of each token that this key signs: the header in base64url. */
+RESULT token_write_header(const struct ecdsa_key *key, struct buffer *token, struct error *err);
+
 /** Appends the compact JWT. ERROR_INVALID for a lifetime of 0 or a text that is not UTF-8; ERROR_LIMIT. */
 RESULT token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s, struct buffer *token,
                   struct error *err);

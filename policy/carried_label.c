@@ -1,8 +1,9 @@
-/* The label that the outputs of a training run carry: the join of the labels of all that the run reads. */
+/* The label that content carries: the join of the labels of all that a training run reads, or what a pushed manifest states. */
 #include <stdio.h>
 
 #include "policy/decider_priv.h"
 #include "policy/evaluate.h"
+#include "policy/label_annotation.h"
 
 static struct result join_uses(const struct decision_context *context, const struct carried_query *query, struct label *label,
                                bool *is_labelled, struct error *err)
@@ -36,9 +37,27 @@ static struct result ask_output(const struct decision_context *context, const ch
     return SUCCESS;
 }
 
+static struct result join_stated(const char *text, struct stated_label *stated, struct label *label, bool *is_labelled,
+                                 struct error *err)
+{
+    static const struct label least = {.class = LABEL_OPEN, .lineage = LINEAGE_ATTESTED};
+    OWNED_JSON value = text == NULL ? NULL : json_string(text);
+
+    if (text == NULL) return SUCCESS;
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a label");
+    TRY(label_annotation_read(value, stated, err));
+    if (label_covers(&least, &stated->label))
+        return SUCCESS; /* it demands nothing, and must not make a repository a labelled one */
+    if (*is_labelled) TRY(label_join(label, &stated->label, err));
+    else *label = stated->label;
+    *is_labelled = true;
+    return SUCCESS;
+}
+
 struct result evaluate_carried(const struct decision_context *context, const struct carried_query *query,
                                struct carried_label *answer, struct error *err)
 {
+    OWNED_STATED_LABEL stated = {.json = NULL};
     struct label own, joined;
     bool has_own = false;
 
@@ -48,7 +67,9 @@ struct result evaluate_carried(const struct decision_context *context, const str
     bool is_labelled = has_own;
     joined = own;
     TRY(join_uses(context, query, &joined, &is_labelled, err));
-    answer->is_carried = !is_labelled || (has_own && label_covers(&own, &joined));
+    TRY(join_stated(query->stated, &stated, &joined, &is_labelled, err));
+    answer->is_carried = !is_labelled || (has_own && label_covers(&own, &joined)) ||
+                         policy_set_declassifies(context->snapshot->set, LABEL_CARRIED_POLICY, query->output);
     answer->is_allowed = answer->is_carried;
     answer->rule[0] = '\0';
     if (answer->is_carried || query->only_checks) return SUCCESS;

@@ -75,14 +75,14 @@ struct result decider_retention(struct decider *decider, const char *name, int64
     return evaluate_retention(&context, name, retention_out, err);
 }
 
-struct result decider_run_approvals(struct decider *decider, const char *name, int64_t now_ms, int64_t *approvals,
-                                    struct error *err)
+struct result decider_run_duties(struct decider *decider, const char *name, int64_t now_ms, struct run_duties *duties,
+                                 struct error *err)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
     const struct decision_context context = context_of(decider, snapshot, &request);
 
-    return evaluate_approvals(&context, name, approvals, err);
+    return evaluate_run_duties(&context, name, duties, err);
 }
 
 struct result decider_train(struct decider *decider, const char *name, const char *region, int64_t now_ms,

@@ -145,11 +145,17 @@ struct policy_retention {
 RESULT decider_retention(struct decider *decider, const char *name, int64_t now_ms, struct policy_retention *retention_out,
                          struct error *err);
 
+/** What the policies demand of a training run, wherever it is. */
+struct run_duties {
+    int64_t approvals;   /* the number of persons that must approve */
+    bool signed_request; /* the requester must have signed with an enrolled key */
+};
 /**
- * Raises *approvals to the number that the policies demand for a training run which reads or writes the repository `name`.
- * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ * Raises *duties to those for a training run which reads or writes the repository `name`. ERROR_UNAVAILABLE while the policies are not known;
+ * ERROR_LIMIT.
  */
-RESULT decider_run_approvals(struct decider *decider, const char *name, int64_t now_ms, int64_t *approvals, struct error *err);
+RESULT decider_run_duties(struct decider *decider, const char *name, int64_t now_ms, struct run_duties *duties,
+                          struct error *err);
 
 /** What the policies say of a training run that uses or writes one repository in one region. */
 struct train_answer {
@@ -176,17 +182,18 @@ struct store_answer {
 RESULT decider_store(struct decider *decider, const char *name, int64_t now_ms, struct store_answer *answer_out,
                      struct error *err);
 
-/** What a training run writes, and all that it reads. */
+/** What a training run writes, and all that it reads; or a push. */
 struct carried_query {
     const char *output; /* a repository, which need not exist */
     const char *const *uses;
     size_t use_count;
+    const char *stated; /* canonical JSON of a label that the content's own manifest states; NULL: none */
     int64_t now_ms;
     bool only_checks; /* nothing but is_carried is wanted */
 };
-/** The label of content that was made from all that the run reads. */
+/** The label of content that was made from all that the run reads, and of what it states itself. */
 struct carried_label {
-    bool is_carried;     /* the output's repository has this label, or a stricter one */
+    bool is_carried;     /* the output's repository has this label, or a stricter one; or a set lifts there what content brings */
     bool is_allowed;     /* the policies let the repository take it at its home */
     char rule[65];       /* the rule that forbids it; "": none */
     struct buffer label; /* the caller's buffer: canonical JSON of the label, if is_carried is false */

@@ -56,8 +56,10 @@ RESULT evaluate_label_of_repository(const struct decision_context *context, cons
                                     bool *is_labelled_out, struct error *err);
 RESULT evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
                           struct error *err);
-/** Raises *approvals to what the policies demand for a run with the repository `name`. */
-RESULT evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err);
+/** Raises *duties to what the policies demand for a run with the repository `name`. */
+struct run_duties;
+RESULT evaluate_run_duties(const struct decision_context *context, const char *name, struct run_duties *duties,
+                           struct error *err);
 struct train_answer;
 RESULT evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
                          struct error *err);

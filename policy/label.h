@@ -45,6 +45,9 @@ enum label_subject {
         LABEL_SUBJECT_COUNT
 };
 
+/** Labels that training runs or the annotations of manifests bring are stored as if this policy had given them: so a set can declassify it. */
+#define LABEL_CARRIED_POLICY "sijil-run"
+
 #define LABEL_REGIMES_MAX 32 /* legal regimes of one label; the samples have at most 2 */
 #define LABEL_PINS_MAX    64 /* the most policies of a set */
 

@@ -23,7 +23,8 @@ struct result evaluate_listing(const struct decision_context *context, const cha
     return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
 }
 
-struct result evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err)
+struct result evaluate_run_duties(const struct decision_context *context, const char *name, struct run_duties *duties,
+                                  struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
 
@@ -31,7 +32,8 @@ struct result evaluate_approvals(const struct decision_context *context, const c
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_TRAIN, NULL}, &decision, err));
     const int64_t demanded = policy_decision_approvals(decision);
-    if (demanded > *approvals) *approvals = demanded;
+    if (demanded > duties->approvals) duties->approvals = demanded;
+    duties->signed_request = duties->signed_request || policy_decision_signed_request(decision);
     return SUCCESS;
 }
 
@@ -50,7 +52,7 @@ struct result evaluate_train(const struct decision_context *context, const char 
                              struct train_answer *answer_out, struct error *err)
 {
     const struct policy_set *set = context->snapshot->set;
-    const struct train_query again = {name, region, context->request->now_ms};
+    const struct train_query again = {.repository = name, .region = region, .now_ms = context->request->now_ms};
     struct train_answer answer = {.is_allowed = true};
     OWNED(policy_decision) *full = NULL, *by_runner = NULL;
 

@@ -5,11 +5,14 @@
 
 #include "audit/format/note.h"
 #include "base/json.h"
+#include "base/memory.h"
+#include "policy/label_annotation.h"
 #include "policy/replay_export.h"
 #include "policy/set.h"
 #include "policy/train.h"
 
-#define SETS_MAX 16 /* as in the shape of a bundle */
+#define MANIFEST_MAX ((size_t)4 << 20) /* bytes: of a registry */
+#define SETS_MAX     16                /* as in the shape of a bundle */
 
 struct sets {
     size_t count;
@@ -64,8 +67,38 @@ static struct result find_set(const struct run_envelope *order, const struct set
                    run_text(order, "policy.digest"));
 }
 
+/* The labels that the manifests of the bundle state. */
+struct known_floors {
+    struct train_floors views;
+    struct stated_label each[RUN_ARTIFACTS_MAX];
+};
+
+static void known_floors_done(struct known_floors *floors)
+{
+    for (size_t i = 0; i < RUN_ARTIFACTS_MAX; i++) stated_label_done(&floors->each[i]);
+}
+
+static struct result read_floors(const struct run_bundle *bundle, struct known_floors *floors, struct run_repeated *repeated,
+                                 struct error *err)
+{
+    struct error why = {0};
+
+    repeated->artifacts = bundle->artifacts.count;
+    for (size_t i = 0; i < bundle->artifacts.count; i++) {
+        const json_t *text = bundle->manifests[i];
+        const struct bytes bytes = {(const uint8_t *)json_string_value(text), json_string_length(text)};
+        if (text == NULL) continue;
+        if (!label_annotation_of_text(bytes, MANIFEST_MAX, &floors->each[i], &why).ok)
+            return failure(err, why.kind, "the manifest of %.60s: %.190s", bundle->artifacts.each[i].name, why.message);
+        if (floors->each[i].json != NULL) floors->views.each[i] = &floors->each[i].label;
+        repeated->manifests++;
+    }
+    return SUCCESS;
+}
+
 /* sijil-keyd took the order's obligations and jurisdictions from the gateway: the set of that time must not demand more. */
-static struct result check_terms(const struct run_bundle *bundle, const struct sets *sets, struct error *err)
+static struct result check_terms(const struct run_bundle *bundle, const struct sets *sets, const struct train_floors *floors,
+                                 struct error *err)
 {
     const struct run_envelope *order = bundle->chain.order;
     const struct train_terms terms = {.approvals = run_integer(order, "obligations.approvals"),
@@ -74,8 +107,23 @@ static struct result check_terms(const struct run_bundle *bundle, const struct s
     const struct policy_set *set = NULL;
 
     TRY(find_set(order, sets, &set, err));
-    const struct train_run run = {.set = set, .spec = run_member(order, "spec"), .now_ms = bundle->event.event.time_ms};
+    const struct train_run run = {
+        .set = set, .spec = run_member(order, "spec"), .now_ms = bundle->event.event.time_ms, .floors = floors};
     return policy_train_check_terms(&run, &terms, err);
+}
+
+/* The labels of all artifacts are too large for a stack. */
+static struct result check_terms_with_floors(const struct run_bundle *bundle, const struct sets *sets,
+                                             struct run_repeated *repeated, struct error *err)
+{
+    struct known_floors *floors = memory_zeroed(1, sizeof *floors);
+
+    if (floors == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the labels of a bundle");
+    struct result result = read_floors(bundle, floors, repeated, err);
+    if (result.ok) result = check_terms(bundle, sets, &floors->views, err);
+    known_floors_done(floors);
+    free(floors);
+    return result;
 }
 
 /* The first decision is the order's, whose event is proven to be in the log. No proof comes with the others. */
@@ -109,7 +157,7 @@ static struct result decide_again(const struct run_bundle *bundle, const struct 
     struct result result = read_sets(bundle, root, &sets, err);
 
     if (result.ok) result = replay_all(bundle, &sets, &repeated, err);
-    if (result.ok && sets.count > 0) result = check_terms(bundle, &sets, err);
+    if (result.ok && sets.count > 0) result = check_terms_with_floors(bundle, &sets, &repeated, err);
     repeated.has_terms = sets.count > 0;
     sets_done(&sets);
     if (result.ok) *repeated_out = repeated;

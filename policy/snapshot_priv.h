@@ -32,7 +32,7 @@ struct tenant_project {
     struct floor_label *floor;
 };
 
-#define STORED_FLOORS_MAX 4096 /* from replaced sets, 64 policies of 32 sets; and RUN_LABELS_MAX of runs */
+#define STORED_FLOORS_MAX 4096 /* from replaced sets, 64 policies of 32 sets; and BROUGHT_LABELS_MAX of runs and manifests */
 
 /** A repository that has a label of its own; others are not in memory. */
 struct tenant_repository {
@@ -41,7 +41,7 @@ struct tenant_repository {
     struct floor_label *floor;
 };
 
-/** A label that a policy of an earlier set, or a training run, left with a repository; a name may have several. */
+/** A label that a policy of an earlier set, a training run or a manifest left with a repository; a name may have several. */
 struct tenant_stored {
     const char *name; /* a view of the rows */
     const struct stored_floor *floor;

@@ -7,9 +7,6 @@
 #include "policy/snapshot_priv.h"
 #include "storage/pg_table.h"
 
-/* A set may declassify it, like a policy. */
-#define CARRIED_POLICY "sijil-run"
-
 /* clang-format off */
 static const struct pg_statement decider_epoch_sql = {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"};
 static const struct pg_statement decider_state_sql = {
@@ -40,7 +37,7 @@ static const struct pg_statement decider_stored_sql = {
     "decider_stored",
     "SELECT name, policy, label FROM (SELECT r.full_name AS name, s.policy_id AS policy, s.label FROM stored_label s"
     " JOIN repository r USING (repository_id) JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL"
-    " UNION ALL SELECT o.name || '/' || p.name || '/' || l.repository, '" CARRIED_POLICY "', l.label FROM run_label l"
+    " UNION ALL SELECT o.name || '/' || p.name || '/' || l.repository, '" LABEL_CARRIED_POLICY "', l.label FROM run_label l"
     " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL) s"
     " ORDER BY name COLLATE \"C\"",
     "", "text text text"};

@@ -2,18 +2,21 @@
  * policy/train.h -- decides `train` for the repositories of a run from the signed policy set alone.
  *
  * For verifiers that do not know the repositories' labels: a runner, and an outsider with a bundle (docs/formats/run.md,
- * "Obligations and jurisdictions"). For each repository the set decides with the least strict label that its policies allow there.
- * The real label is at least as strict, so the set forbids everything that is refused here, and demands at least what is demanded
- * here. Labels above the policies' floors and the exceptions of projects are known to the registry alone.
+ * "Obligations and jurisdictions"). For each repository the set decides with the least strict label that its policies allow there,
+ * joined with the labels that the manifests of the run's artifacts state. What the run writes has the join of all. The real label is at
+ * least as strict, so the set forbids everything that is refused here, and demands at least what is demanded here. Other labels
+ * above the policies' floors and the exceptions of projects are known to the registry alone.
  */
 #pragma once
 
 #include "policy/evaluate.h"
 #include "policy/set.h"
+#include "training/format/artifacts.h"
 
 struct train_query {
     const char *repository, *region; /* nothing is known of a region that the set does not list */
     int64_t now_ms;                  /* policies that are not in force yet do not count */
+    const struct label *label;       /* NULL: the least strict that the set allows there */
 };
 /** ERROR_NO_MEMORY, ERROR_LIMIT. */
 RESULT policy_train(const struct policy_set *set, const struct train_query *query, struct policy_decision **decision_out,
@@ -29,12 +32,23 @@ bool policy_region_lies_in(const struct policy_set *set, const char *region, con
 
 /* ---- a whole run ---- */
 
+/** What the manifests of a run's artifacts state, in the order of run_spec_artifacts(). NULL: nothing, or it is not known. */
+struct train_floors {
+    const struct label *each[RUN_ARTIFACTS_MAX];
+};
+
 /** Views. `spec` has the shape of docs/formats/run.md. */
 struct train_run {
     const struct policy_set *set;
     const json_t *spec;
     int64_t now_ms;
+    const struct train_floors *floors; /* NULL: no manifest is known */
 };
+/**
+ * The label of all that the run writes: the join of the floors of all its repositories, and of what its artifacts' manifests state. It borrows from the
+ * set and the floors. ERROR_DENIED: no label has so much; ERROR_NO_MEMORY.
+ */
+RESULT policy_train_label(const struct train_run *run, struct label *label_out, struct error *err);
 /** What an order says. */
 struct train_terms {
     int64_t approvals;

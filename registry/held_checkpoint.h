@@ -13,7 +13,7 @@ struct held_checkpoint {
     struct uuid run;
     int64_t attempt;
     const char *key;                  /* thumbprint of the runner's key */
-    const struct manifest_push *push; /* manifest_push_prepare() has sealed it */
+    const struct manifest_push *push; /* manifest_push_prepare() has sealed it for this run */
     int64_t content_bytes;
 };
 
@@ -25,8 +25,8 @@ RESULT held_checkpoint_insert(const struct permit *permit, struct pg *pg, const 
                               struct error *err) __attribute__((nonnull));
 
 /**
- * The manifest of a checkpoint that is kept in the repository of the query, for a run whose order names it. The permit: run.fetch.
- * ERROR_NOT_FOUND, ERROR_CORRUPT.
+ * The manifest of a checkpoint that is kept in the repository of the query, for query->run, whose order names it. It opens only as one of the run that
+ * was noted when query->run was asked for: what becomes of that run's results has effect on this run's. The permit: run.fetch. ERROR_NOT_FOUND, ERROR_CORRUPT.
  */
 RESULT held_checkpoint_find(const struct permit *permit, struct registry *registry, struct pg *pg,
                             const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)

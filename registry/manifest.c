@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "policy/label_annotation.h"
 #include "registry/names/manifest_members.h"
 
 static const struct media_type_row {
@@ -335,6 +336,18 @@ static struct result check_document(const json_t *document, struct error *err)
     return SUCCESS;
 }
 
+/* A label that can't be read would be lost, so it is refused. */
+static struct result read_label(struct manifest *manifest, const json_t *document, struct error *err)
+{
+    OWNED_STATED_LABEL stated = {.json = NULL};
+
+    TRY(label_annotation_of(document, &stated, err));
+    if (stated.json == NULL) return SUCCESS;
+    const char *text = json_text_of(json_object_get(document, "annotations"), LABEL_ANNOTATION);
+    manifest->label = memory_copy_text(text, strlen(text));
+    return manifest->label != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for the label of a manifest");
+}
+
 struct result manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out, struct error *err)
 {
     OWNED_JSON document = NULL;
@@ -349,6 +362,7 @@ struct result manifest_parse(struct bytes body, struct bytes content_type, struc
     TRY(read_media_type(document, "artifactType", manifest->artifact_type, err));
     TRY(read_references(manifest, document, err));
     TRY(read_subject(manifest, document, err));
+    TRY(read_label(manifest, document, err));
     *manifest_out = GIVE(manifest);
     return SUCCESS;
 }
@@ -357,5 +371,6 @@ void manifest_free(struct manifest *manifest)
 {
     if (manifest == NULL) return;
     free(manifest->references);
+    free(manifest->label);
     free(manifest);
 }

@@ -38,7 +38,8 @@ struct manifest {
     char artifact_type[MEDIA_TYPE_MAX + 1]; /* artifactType, or else the config's media type; "" if neither */
     char config_type[MEDIA_TYPE_MAX + 1];   /* the config's media type; "" without one */
     char subject[DIGEST_TEXT_SIZE];         /* "" without one; it need not exist */
-    size_t reference_count;                 /* each (digest, is_manifest) once, in byte order of the digest */
+    char *label; /* canonical JSON of the label that it states of its content (policy/label_annotation.h); owned; NULL: none */
+    size_t reference_count; /* each (digest, is_manifest) once, in byte order of the digest */
     struct manifest_reference *references;
 };
 

@@ -28,7 +28,7 @@ struct result project_key_new(struct registry *registry, const struct resource *
 }
 
 struct associated {
-    uint8_t bytes[16 + 16 + DIGEST_TEXT_SIZE];
+    uint8_t bytes[16 + 16 + DIGEST_TEXT_SIZE + 16];
     size_t length;
 };
 
@@ -40,6 +40,10 @@ static struct associated associate(const struct sealing *sealing)
     memcpy(associated.bytes, sealing->where->project.bytes, 16);
     memcpy(associated.bytes + 16, sealing->where->repository.bytes, 16);
     memcpy(associated.bytes + 32, sealing->digest, length);
+    if (sealing->run != NULL) {
+        memcpy(associated.bytes + associated.length, sealing->run->bytes, 16);
+        associated.length += 16;
+    }
     return associated;
 }
 

@@ -3,7 +3,8 @@
  *
  * Each project has a key of its own, wrapped by sijil-keyd. A sealed manifest can be opened only for the same digest
  * of the same repository. XChaCha20-Poly1305 with a random nonce (crypto/aead.h, box) under HKDF(key, info "sijil
- * manifest 1"); associated data: project id, repository id, digest. `where` is always the resource of the decision.
+ * manifest 1"); associated data: project id, repository id, digest, and for
+ * a checkpoint the id of the run that kept it: so nobody can show it as another run's. `where` is always the resource of the decision.
  */
 #pragma once
 
@@ -24,6 +25,7 @@ struct sealing {
     const struct resource *where;
     const char *digest;
     const struct key_record *key;
+    const struct uuid *run; /* that keeps this checkpoint; NULL: it is another manifest */
 };
 /** Appends the box to `sealed`. */
 RESULT manifest_seal(struct registry *registry, const struct sealing *sealing, struct bytes plain, struct buffer *sealed,

@@ -14,11 +14,21 @@
 #include "registry/seal_priv.h"
 #include "registry/stored_manifest_store.h"
 
+/* Before the manifest itself: whether the repository had content is asked there. */
+static struct result bring_label(const struct permit *permit, struct pg *pg, const struct brought_label *label, struct error *err)
+{
+    struct error why = {0};
+
+    if (label == NULL || brought_label_insert(permit, pg, label, &why).ok) return SUCCESS;
+    return failure(err, why.kind == ERROR_LIMIT ? ERROR_DENIED : why.kind, "%s", why.message);
+}
+
 static struct result run_push(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct manifest_push *push = (struct manifest_push *)(void *)change; /* its first member */
 
     permit_require(permit, ACTION_MANIFEST_PUSH, &push->where);
+    TRY(bring_label(permit, pg, push->label, err));
     return manifest_rows_insert(pg, push, err);
 }
 
@@ -43,13 +53,16 @@ struct result manifest_push_prepare(struct registry *registry, struct pg *pg, co
     if (uuid_is_nil(&where->repository))
         return failure(err, ERROR_NOT_FOUND, "there is no such repository: the first upload of a blob makes it");
     write_detail(push);
-    push->change = (struct change){
-        .run = run_push, .invalidates = CHANGE_INVALIDATES_REPOSITORY, .repository = where->repository, .detail = push->detail};
+    push->change = (struct change){.run = run_push,
+                                   .raises_epoch = push->label != NULL,
+                                   .invalidates = CHANGE_INVALIDATES_REPOSITORY,
+                                   .repository = where->repository,
+                                   .detail = push->detail};
     push->where = *where;
     push->size_bytes = body.length;
     push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);
     TRY(project_key_current(pg, &where->project, &key, err));
-    const struct sealing sealing = {.where = where, .digest = push->digest, .key = &key};
+    const struct sealing sealing = {.where = where, .digest = push->digest, .key = &key, .run = push->run};
     const struct result sealed = manifest_seal(registry, &sealing, body, &push->sealed, err);
     push->key = key.id;
     if (!sealed.ok) manifest_push_done(push);

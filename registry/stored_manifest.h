@@ -6,6 +6,7 @@
 #pragma once
 
 #include "policy/decider.h" /* struct policy_retention */
+#include "registry/brought_label.h"
 #include "registry/manifest.h"
 #include "registry/registry.h"
 
@@ -25,7 +26,7 @@ struct manifest_condition {
 
 /**
  * A change: stores the manifest and sets tags, in the transaction of its event. ERROR_DENIED if a tag is immutable,
- * if the manifest would have more than MANIFEST_ALL_TAGS_MAX tags, and if the project's quota has no room.
+ * if the manifest would have more than MANIFEST_ALL_TAGS_MAX tags, if the project's quota has no room, and if its label can't be brought.
  */
 struct manifest_push {
     struct change change;
@@ -37,7 +38,9 @@ struct manifest_push {
     struct buffer sealed;
     const char *const *tags; /* checked by tag_is_valid(); must outlive the record */
     size_t tag_count;
+    const struct uuid *run;               /* that keeps it as a checkpoint; NULL: it is no checkpoint */
     struct manifest_condition *condition; /* NULL: none; must outlive the record */
+    const struct brought_label *label;    /* that it brings to its repository; NULL: none; must outlive the record */
     char detail[CHANGE_DETAIL_MAX + 1];   /* of the event: the digest, and the tags after spaces */
     char missing[DIGEST_TEXT_SIZE];       /* set if the change fails with ERROR_NOT_FOUND: the first missing digest */
     bool is_wrong; /* set if it fails with ERROR_INVALID: a stated size or media type differs from the stored one */
@@ -58,6 +61,7 @@ struct manifest_query {
     enum action action; /* ACTION_MANIFEST_READ, ACTION_RUN_FETCH or ACTION_MANIFEST_STAT */
     const struct resource *where;
     const char *reference;
+    const struct uuid *run; /* for held_checkpoint_find(): the run that continues from it; else NULL */
 };
 RESULT stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg,
                             const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)

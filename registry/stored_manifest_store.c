@@ -68,9 +68,9 @@ static const struct pg_statement manifest_insert_sql = {
     "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
     " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
     " INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
-    " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))"
+    " subject_digest, label) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''), $10)"
     " ON CONFLICT (repository_id, digest) DO UPDATE SET renewed_at = now(), media_type = excluded.media_type",
-    "uuid text text int4 uuid bytea text text uuid", ""};
+    "uuid text text int4 uuid bytea text text uuid text", ""};
 static const struct pg_statement manifest_refer_sql = {
     "manifest_refer",
     "INSERT INTO manifest_reference (repository_id, manifest_digest, digest, is_manifest)"
@@ -244,6 +244,7 @@ static struct result insert_manifest(struct pg *pg, const struct manifest_push *
     pg_add_text(&arguments, push->manifest->artifact_type);
     pg_add_text(&arguments, push->manifest->subject);
     pg_add_uuid(&arguments, &push->where.project);
+    pg_add_text(&arguments, push->manifest->label);
     return pg_run(pg, &manifest_insert_sql, &arguments, NULL, err);
 }
 

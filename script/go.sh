@@ -81,6 +81,20 @@ build_part() {
     [ -x "$1/$2" ] || mv "$1/$2.new" "$1/$2"
 }
 
+# get_device_plugin: a plugin of devices for the kubelet (tests/interop/plugin), into $programs/device-plugin, or says why not.
+get_device_plugin() {
+    local work status=0
+    [ ! "$programs/device-plugin" -nt "$root/tests/interop/plugin/main.go" ] || return 0
+    command -v go > /dev/null || { say "left out: there is no go for a plugin of devices"; return 0; }
+    work=$(mktemp -d)
+    kubernetes_module "$work" > "$work/log" 2>&1 || status=1
+    cp "$root/tests/interop/plugin/main.go" "$work/"
+    printf 'require k8s.io/kubelet v0.%s\n' "${kubernetes_version#1.}" >> "$work/go.mod"
+    [ "$status" -ne 0 ] || (cd "$work" && timeout "$build_seconds" go build -mod=mod -trimpath -o "$programs/device-plugin" .) >> "$work/log" 2>&1 || status=$?
+    [ "$status" -eq 0 ] || say "left out: a plugin of devices: $(why_not "$status" "$work/log")"
+    rm -rf "$work"
+}
+
 kubernetes_folder() { printf '%s\n' "${KUBERNETES_PROGRAMS:-$programs/kubernetes-$kubernetes_version}"; }
 
 # Whether the cluster's programs are built already.

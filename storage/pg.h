@@ -118,6 +118,8 @@ RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, s
  *  pg_rollback() ends the transaction. */
 RESULT pg_pipeline_begin(struct pg *pg, struct error *err);
 RESULT pg_pipeline_commit(struct pg *pg, struct error *err);
+/** Whether the statement that was refused last would break this constraint. For a CHECK that is a limit, which callers meet. */
+bool pg_breaks(const struct pg *pg, const char *constraint);
 /** The rows that pg_run() has changed, plus its failed statements. If this number did not grow, the transaction is unchanged. */
 uint64_t pg_rows_touched(const struct pg *pg);
 

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "storage/pg_priv.h"
@@ -9,7 +10,11 @@ static const struct {
 } kinds[] = {
     {"08", ERROR_UNAVAILABLE},    /* connection */
     {"22021", ERROR_INVALID},     /* bytes that are not UTF-8 */
-    {"23", ERROR_CONFLICT},       /* constraints */
+    {"23001", ERROR_CONFLICT},    /* another row needs this one */
+    {"23503", ERROR_CONFLICT},    /* a row that it needs is gone, or another row needs this one */
+    {"23505", ERROR_CONFLICT},    /* there is such a row */
+    {"23P01", ERROR_CONFLICT},    /* there is a row that excludes it */
+    {"23", ERROR_INVALID},        /* the schema allows no such row: program and schema do not fit, or a limit (pg_breaks()) */
     {"25006", ERROR_UNAVAILABLE}, /* read-only: a standby, until it is promoted */
     {"28", ERROR_UNAVAILABLE},    /* role or password */
     {"3D000", ERROR_UNAVAILABLE}, /* no such database */
@@ -40,6 +45,18 @@ static bool ends_the_session(const PGresult *result)
     return severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
 }
 
+static void note_constraint(struct pg *pg, const PGresult *result)
+{
+    const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+
+    (void)snprintf(pg->constraint, sizeof pg->constraint, "%s", constraint == NULL ? "" : constraint);
+}
+
+bool pg_breaks(const struct pg *pg, const char *constraint)
+{
+    return strcmp(pg->constraint, constraint) == 0;
+}
+
 struct result pg_check(struct pg *pg, const PGresult *result, const char *name, struct error *err)
 {
     const ExecStatusType status = PQresultStatus(result);
@@ -54,5 +71,6 @@ struct result pg_check(struct pg *pg, const PGresult *result, const char *name, 
         return pg_lost(pg, message != NULL ? message : PQresultErrorMessage(result), err);
 
     pg->is_uncertain = false;
+    note_constraint(pg, result);
     return failure(err, kind_of(state), PG_STATEMENT_FAILED "%s: %s (%s)", name, message == NULL ? "?" : message, state);
 }

@@ -51,10 +51,11 @@ struct pg {
     size_t prepared_count;
     bool is_lazy; /* prepares a statement when it first runs */
     bool in_transaction;
-    bool is_uncertain; /* a running statement may have become durable although its answer is lost */
-    size_t pipelined;  /* added and not yet run */
-    bool commits;      /* the pipeline ends in COMMIT */
-    uint64_t touched;  /* rows that pg_run() changed, and failures */
+    bool is_uncertain;   /* a running statement may have become durable although its answer is lost */
+    size_t pipelined;    /* added and not yet run */
+    bool commits;        /* the pipeline ends in COMMIT */
+    uint64_t touched;    /* rows that pg_run() changed, and failures */
+    char constraint[64]; /* that the newest refused statement would break (NAMEDATALEN); "": none */
     const char *channels[PG_CHANNELS_MAX];
     size_t channel_count;
 };

@@ -4,6 +4,7 @@
 
 #include "audit/job_permit.h"
 #include "base/memory.h"
+#include "policy/label_annotation.h"
 #include "registry/upload/upload.h"
 #include "training/admit_priv.h"
 #include "training/format/artifact_types.h"
@@ -124,6 +125,12 @@ struct referrer {
     const char *node; /* of the log of a further node; NULL */
 };
 
+static struct result annotate(json_t *annotations, const char *name, const char *value, struct error *err)
+{
+    if (annotations != NULL && (value == NULL || json_object_set_new(annotations, name, json_string(value)) == 0)) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a referrer");
+}
+
 static struct result add_referrer(const struct admitting *admitting, struct admit_pushes *pushes,
                                   const struct held_manifest *output, const struct referrer *referrer, struct error *err)
 {
@@ -133,9 +140,9 @@ static struct result add_referrer(const struct admitting *admitting, struct admi
                                     "artifactType", referrer->type, "config", referrer->config, "layers", referrer->layers,
                                     "subject", subject, "annotations", RUN_ANNOTATION, admitting->run.where.detail);
 
-    if (manifest == NULL || (referrer->node != NULL && json_object_set_new(json_object_get(manifest, "annotations"),
-                                                                           NODE_ANNOTATION, json_string(referrer->node)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a referrer");
+    json_t *annotations = json_object_get(manifest, "annotations");
+    TRY(annotate(annotations, NODE_ANNOTATION, referrer->node, err));
+    TRY(annotate(annotations, LABEL_ANNOTATION, output->manifest->label, err));
     TRY(json_write_canonical(&text, manifest, err));
     return add_push(admitting, pushes, &output->where, buffer_bytes(&text), err);
 }

@@ -59,19 +59,19 @@ static struct result find_region(struct admitting *admitting, const struct run_e
     return check_key(admitting, run_text(lease, "runner.key"), err);
 }
 
-struct forebear {
+struct ancestor {
     int64_t ended_ms;
     bool is_withdrawn;
 };
 
-static struct result note_forebear(void *context, const struct pinned_document *pinned, struct error *err)
+static struct result note_ancestor(void *context, const struct pinned_document *pinned, struct error *err)
 {
-    struct forebear *forebear = context;
+    struct ancestor *ancestor = context;
     struct runner_key key;
 
     if (!pinned->document->is_withdrawn) return SUCCESS;
     TRY(runner_key_read(pinned->document, &key, err));
-    if (key.since_ms <= forebear->ended_ms) forebear->is_withdrawn = true;
+    if (key.since_ms <= ancestor->ended_ms) ancestor->is_withdrawn = true;
     return SUCCESS;
 }
 
@@ -82,11 +82,11 @@ static struct result check_resumed(struct admitting *admitting, struct error *er
     OWNED(pg_rows) *rows = NULL;
 
     if (admit_is_refused(admitting) || run_member(admitting->papers->chain.order, "spec.resume") == NULL) return SUCCESS;
-    TRY(run_forebears(source->pg, &admitting->run.run, &rows, err));
+    TRY(run_ancestors(source->pg, &admitting->run.run, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows) && !admit_is_refused(admitting); i++) {
-        struct forebear forebear = {.ended_ms = pg_time_ms(rows, i, 1)};
-        TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, pg_text(rows, i, 0), note_forebear, &forebear, err));
-        if (forebear.is_withdrawn)
+        struct ancestor ancestor = {.ended_ms = pg_time_ms(rows, i, 1)};
+        TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, pg_text(rows, i, 0), note_ancestor, &ancestor, err));
+        if (ancestor.is_withdrawn)
             TRY(admit_refuse(admitting, "the checkpoint that it continues from is of a runner that was withdrawn: %.60s",
                              pg_text(rows, i, 0)));
     }
@@ -148,12 +148,28 @@ static struct result check_output(struct admitting *admitting, const char *name,
                         answer.rule);
 }
 
+/* What a manifest states goes along with it to other registries; here its repository must have it, too. */
+static struct result check_stated(struct admitting *admitting, const struct held_manifest *held, struct error *err)
+{
+    const struct carried_query query = {
+        .output = held->where.name, .stated = held->manifest->label, .now_ms = clock_wall_ms(), .only_checks = true};
+    struct carried_label answer;
+
+    if (admit_is_refused(admitting)) return SUCCESS;
+    TRY(decider_carried_label(admitting->source->bundle.decider, &query, &answer, err));
+    if (answer.is_carried) return SUCCESS;
+    return admit_refuse(admitting, "the manifest of %.63s states a label that %.120s does not have", held->name,
+                        held->where.name);
+}
+
 /* The outputs' repositories got the label of the run at its order. An input may have a stricter one since. */
 static struct result check_labels(struct admitting *admitting, struct error *err)
 {
     if (admit_is_refused(admitting)) return SUCCESS;
-    return run_label_check(admitting->source->bundle.decider, admitting->papers->chain.order, clock_wall_ms(), admitting->reason,
-                           err);
+    TRY(run_label_check(admitting->source->bundle.decider, admitting->papers->chain.order, clock_wall_ms(), admitting->reason,
+                        err));
+    for (size_t i = 0; i < admitting->held.count; i++) TRY(check_stated(admitting, &admitting->held.each[i], err));
+    return SUCCESS;
 }
 
 /* Each node was where its own runner is. */

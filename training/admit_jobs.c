@@ -1,6 +1,5 @@
 #include "training/admit_jobs.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,28 +20,6 @@ static void admitting_done(struct admitting *admitting)
 }
 #define OWNED_ADMITTING __attribute__((cleanup(admitting_done))) struct admitting
 
-struct result admit_refuse(struct admitting *admitting, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(admitting->reason, sizeof admitting->reason, format, arguments);
-    va_end(arguments);
-    return SUCCESS;
-}
-
-bool admit_is_refused(const struct admitting *admitting)
-{
-    return admitting->reason[0] != '\0';
-}
-
-bool admit_is_first(const struct admitting *admitting, size_t index)
-{
-    for (size_t i = 0; i < index; i++)
-        if (uuid_equal(&admitting->held.each[i].where.repository, &admitting->held.each[index].where.repository)) return false;
-    return true;
-}
-
 /* ---- what was stored ---- */
 
 static struct result read_papers(struct admitting *admitting, struct error *err)
@@ -55,47 +32,6 @@ static struct result read_papers(struct admitting *admitting, struct error *err)
         return failure(err, ERROR_CORRUPT, "a finished run lacks its order, lease or result");
     run_makes_of(chain->order, chain->result, &admitting->makes);
     return SUCCESS;
-}
-
-static bool is_held(const struct held_manifests *held, const struct run_made *made)
-{
-    struct error ignored = {0};
-
-    for (size_t i = 0; i < held->count; i++)
-        if (strcmp(held->each[i].name, made->name) == 0)
-            return run_made_check(made, &held->each[i], buffer_bytes(&held->each[i].body), &ignored).ok;
-    return false;
-}
-
-/* What the database returns is compared with the signed result again. */
-static struct result check_held(struct admitting *admitting, const struct held_manifests *held, const struct run_makes *makes)
-{
-    for (size_t i = 0; i < makes->count && !admit_is_refused(admitting); i++)
-        if (!is_held(held, &makes->each[i]))
-            return admit_refuse(admitting, "the kept manifest of %.63s of node %lld is not the one that the result names",
-                                makes->each[i].name, (long long)held->key.node);
-    return SUCCESS;
-}
-
-static struct result read_held(struct admitting *admitting, const struct run_envelope *result, struct held_manifests *held,
-                               struct error *err)
-{
-    const struct held_key key = {admitting->run.run, run_integer(result, "predicate.buildDefinition.internalParameters.attempt"),
-                                 run_integer(result, "predicate.buildDefinition.internalParameters.node")};
-    struct run_makes makes;
-    struct error why = {0};
-
-    run_makes_of(admitting->papers->chain.order, result, &makes);
-    if (held_manifests_read(admitting->permit, admitting->source->registry, admitting->source->bundle.pg, &key, held, &why).ok)
-        return check_held(admitting, held, &makes);
-    if (why.kind == ERROR_CORRUPT || why.kind == ERROR_INVALID || why.kind == ERROR_NOT_FOUND)
-        return admit_refuse(admitting, "%.250s", why.message);
-    return failure(err, why.kind, "%s", why.message);
-}
-
-struct result admit_read_node(struct admitting *admitting, size_t index, struct held_manifests *held, struct error *err)
-{
-    return read_held(admitting, admitting->papers->chain.peers[index].result, held, err);
 }
 
 /* Before sijil-keyd is asked. They are read again when they are stored: many nodes have much text together. */
@@ -200,13 +136,23 @@ static struct result store_rest(const struct permit *permit, const struct run_ad
     return SUCCESS;
 }
 
-/* A manifest that lacks a blob will lack it for ever. Anything else may be better next time. */
+/*
+ * A manifest without one of its blobs never gets it. Anything else may be better next time: what the database itself refuses is a mistake
+ * of the program or of the schema, and says nothing of what the run has made.
+ */
+static bool is_for_ever(const struct record *record)
+{
+    const struct error *why = &record->error;
+    const bool is_of_database = strncmp(why->message, PG_STATEMENT_FAILED, strlen(PG_STATEMENT_FAILED)) == 0;
+
+    return record->status == RECORD_REFUSED && !is_of_database && (why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID);
+}
+
 static struct result take_refusal(struct admitting *admitting, const struct record *record, struct error *err)
 {
     const struct error *why = &record->error;
 
-    if (record->status == RECORD_REFUSED && (why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID))
-        return admit_refuse(admitting, "what it made can't be stored: %.200s", why->message);
+    if (is_for_ever(record)) return admit_refuse(admitting, "what it made can't be stored: %.200s", why->message);
     return failure(err, record->status == RECORD_REFUSED ? why->kind : ERROR_UNAVAILABLE, "%s", why->message);
 }
 
@@ -244,7 +190,7 @@ static struct result store(struct admitting *admitting, struct error *err)
 static struct result decide(struct admitting *admitting, struct error *err)
 {
     TRY(read_papers(admitting, err));
-    TRY(read_held(admitting, admitting->papers->chain.result, &admitting->held, err));
+    TRY(admit_read_held(admitting, admitting->papers->chain.result, &admitting->held, err));
     TRY(check_nodes(admitting, err));
     if (!admit_is_refused(admitting)) TRY(admit_decide(admitting, err));
     if (!admit_is_refused(admitting)) TRY(ask_keyd(admitting, err));

@@ -20,12 +20,17 @@ struct admitting {
     char reason[RUN_REASON_SIZE];   /* why the run is quarantined; "" */
 };
 
+/* --- admit_held.c --- */
+
 /** Sets the reason: a check has failed for good. Returns success. */
 RESULT admit_refuse(struct admitting *admitting, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool admit_is_refused(const struct admitting *admitting);
 /** Whether no earlier one of the held manifests is for the same repository. */
 bool admit_is_first(const struct admitting *admitting, size_t index);
 
+/** Reads the manifests that a result of this run names. Refuses the admission if they are not what was signed. */
+RESULT admit_read_held(struct admitting *admitting, const struct run_envelope *result, struct held_manifests *held,
+                       struct error *err);
 /** Reads what the result of a further node names: its log. Refuses the admission if that is not what was signed. */
 RESULT admit_read_node(struct admitting *admitting, size_t index, struct held_manifests *held, struct error *err);
 

@@ -125,6 +125,20 @@ static struct result add_runner(struct maker *maker, const struct run_envelope *
     return use.name == NULL ? SUCCESS : add_key(maker, &use, err);
 }
 
+/* Of a robot or a person with a token there is no document. */
+static struct result add_requester(struct maker *maker, int64_t at_ms, struct error *err)
+{
+    const struct run_bundle_source *source = maker->source;
+    const struct run_envelope *request = maker->papers->chain.request;
+    const struct document_source documents = {source->pg, source->keyd, source->sequencer};
+
+    if (run_member(request, "claims") == NULL) return add_person(maker, request, at_ms, err);
+    if (!run_is_of_rule(request)) return SUCCESS;
+    const struct rule_use use = {run_text(request, "claims.subject"), event_of(maker)};
+    TRY(document_view_follow(source->documents, DOCUMENT_TRUST_RULE, &documents, err));
+    return key_documents_add_rule(maker->permit, source, maker->query->papers.action, &use, &maker->documents, err);
+}
+
 static struct result write_keys(struct maker *maker, struct error *err)
 {
     const struct run_bundle_source *source = maker->source;
@@ -134,8 +148,7 @@ static struct result write_keys(struct maker *maker, struct error *err)
 
     TRY(document_view_follow(source->documents, DOCUMENT_SIGNING_KEY, &documents, err));
     TRY(document_view_follow(source->documents, DOCUMENT_RUNNER, &documents, err));
-    if (run_member(maker->papers->chain.request, "claims") == NULL)
-        TRY(add_person(maker, maker->papers->chain.request, at_ms, err));
+    TRY(add_requester(maker, at_ms, err));
     for (size_t i = 0; i < maker->papers->approval_count; i++)
         TRY(add_person(maker, maker->papers->approvals[i].read, at_ms, err));
     TRY(add_runner(maker, maker->papers->chain.lease, err));

@@ -1,4 +1,5 @@
 /* The documents that prove the keys of a run. */
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/query.h"
@@ -204,6 +205,39 @@ struct result key_documents_add(const struct permit *permit, const struct run_bu
     const struct key_reader reader = {permit, source, action, documents};
 
     return has_runner(documents, use) ? SUCCESS : add_key(&reader, use, err);
+}
+
+/* ---- the trust rule ---- */
+
+/* No scope has a colon. *is_there_out: the view has such a rule. */
+static struct result find_rule(const struct key_reader *reader, const struct rule_use *use, uint64_t *sequence_out,
+                               bool *is_there_out, struct error *err)
+{
+    char scope[DOCUMENT_SCOPE_SIZE];
+    const char *colon = strchr(use->subject, ':');
+    struct error why = {0};
+
+    *is_there_out = false;
+    if (colon == NULL || (size_t)(colon - use->subject) >= sizeof scope) return SUCCESS;
+    (void)snprintf(scope, sizeof scope, "%.*s", (int)(colon - use->subject), use->subject);
+    const struct view_version wanted = {scope, colon + 1, use->before};
+    *is_there_out = document_view_rule_before(reader->source->documents, &wanted, sequence_out, &why).ok;
+    if (*is_there_out || why.kind == ERROR_NOT_FOUND) return SUCCESS;
+    return failure(err, why.kind, "%s", why.message);
+}
+
+struct result key_documents_add_rule(const struct permit *permit, const struct run_bundle_source *source, enum action action,
+                                     const struct rule_use *use, struct key_documents *documents, struct error *err)
+{
+    const struct key_reader reader = {permit, source, action, documents};
+    struct key_document one;
+    uint64_t sequence = 0;
+    bool is_there = false;
+
+    TRY(find_rule(&reader, use, &sequence, &is_there, err));
+    if (!is_there) return SUCCESS;
+    TRY(read_one(&reader, DOCUMENT_TRUST_RULE, sequence, &one, err));
+    return put(documents, &one, err);
 }
 
 struct result key_documents_add_signers(const struct permit *permit, const struct run_bundle_source *source, enum action action,

@@ -1,5 +1,5 @@
 /*
- * training/bundle_priv.h -- the documents of a bundle: those that prove the keys of a run, with events and proofs.
+ * training/bundle_priv.h -- the documents of a bundle: those that prove the keys of a run and its trust rule, with events and proofs.
  */
 #pragma once
 
@@ -27,10 +27,18 @@ struct key_documents {
 };
 
 /**
- * Adds the enrolment of a key that covers the project, and its withdrawals in all scopes. Nothing is added for an unknown key: the checks of the bundle say that it lacks. ERROR_LIMIT: more documents than a bundle has.
+ * Adds the enrolment of a key that covers the project, and its withdrawals in all scopes. Nothing is added for an unknown key: the checks of the bundle say that it is missing. ERROR_LIMIT: more documents than a bundle has.
  */
 RESULT key_documents_add(const struct permit *permit, const struct run_bundle_source *source, enum action action,
                          const struct key_use *use, struct key_documents *documents, struct error *err) __attribute__((nonnull));
+/** Adds the version of the trust rule `subject` ("acme/models:gh-train") before the event `before`. Nothing is added for an unknown rule. */
+struct rule_use {
+    const char *subject;
+    uint64_t before;
+};
+RESULT key_documents_add_rule(const struct permit *permit, const struct run_bundle_source *source, enum action action,
+                              const struct rule_use *use, struct key_documents *documents, struct error *err)
+    __attribute__((nonnull));
 /** Adds the documents of the approvers that signed those of all keys. Call it once, after these. */
 RESULT key_documents_add_signers(const struct permit *permit, const struct run_bundle_source *source, enum action action,
                                  struct key_documents *documents, struct error *err) __attribute__((nonnull));

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "registry/held_checkpoint.h"
+#include "registry/names/titles.h"
 #include "training/checkpoint_priv.h"
 #include "training/content.h"
 #include "training/format/artifact_types.h"
@@ -28,14 +29,7 @@ static struct result check_files(const json_t *layers, struct error *err)
     if (count == 0) return failure(err, ERROR_INVALID, "a checkpoint has one layer for each file, and this one has none");
     if (count > RUN_CHECKPOINT_FILES_MAX)
         return failure(err, ERROR_INVALID, "a checkpoint has at most %d files", RUN_CHECKPOINT_FILES_MAX);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *annotations = json_object_get(json_array_get(layers, i), "annotations");
-        const char *title = json_text_of(annotations, "org.opencontainers.image.title");
-        if (title == NULL || title[0] == '\0')
-            return failure(err, ERROR_INVALID, "the title of a checkpoint's layer is the file's path, and layer %zu has none",
-                           i + 1);
-    }
-    return SUCCESS;
+    return titles_check_files(layers, err);
 }
 
 static struct result check_form(struct bytes text, struct error *err)

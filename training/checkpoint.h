@@ -22,7 +22,7 @@ RESULT run_checkpoint_check(const struct manifest *manifest, struct bytes text, 
 
 /**
  * A change by the holder of a lease: keeps a checkpoint, and removes older ones of the run. The same one again becomes the newest. ERROR_CONFLICT: the
- * lease has ended. ERROR_INVALID: a blob lacks. The permit: run.checkpoint on `where`, the repository of the first output.
+ * lease has ended. ERROR_INVALID: a blob is missing. The permit: run.checkpoint on `where`, the repository of the first output.
  */
 struct run_checkpoint {
     struct change change;

@@ -39,13 +39,14 @@ static struct result forget_one(struct sequencer *sequencer, const struct due_ch
 static struct result forget_all(struct sequencer *sequencer, const struct due_checkpoint *due, size_t count, size_t *gone_out,
                                 struct error *err)
 {
-    *gone_out = 0;
+    struct run_round round = {.changed = 0};
+
     for (size_t i = 0; i < count; i++) {
         bool is_gone = false;
-        TRY(forget_one(sequencer, &due[i], &is_gone, err));
-        *gone_out += is_gone;
+        const struct result one = forget_one(sequencer, &due[i], &is_gone, err);
+        run_round_note(&round, one, is_gone, err);
     }
-    return SUCCESS;
+    return run_round_end(&round, gone_out, err);
 }
 
 static struct result find_and_forget(struct sequencer *sequencer, struct pg *pg, const struct run_withdrawals *withdrawals,

@@ -55,10 +55,11 @@ int64_t run_order_checkpoint_max(const struct run_envelope *order)
 }
 
 /* Each limit is below 2^53, so the sum fits. */
-int64_t run_order_upload_max(const struct run_envelope *order)
+int64_t run_order_upload_max(const struct run_envelope *order, int64_t node)
 {
     const int64_t products = (int64_t)json_array_size(run_member(order, "spec.outputs")) + 2;
     const int64_t checkpoints = (RUN_CHECKPOINTS_KEPT + 1) * (run_order_checkpoint_max(order) + RUN_CONFIG_MAX);
 
+    if (node > 0) return run_order_log_bytes(order) + RUN_CONFIG_MAX;
     return run_integer(order, "spec.limits.output_bytes") + run_order_log_bytes(order) + products * RUN_CONFIG_MAX + checkpoints;
 }

@@ -30,8 +30,11 @@ const char *run_first_output(const struct run_envelope *run);
 int64_t run_order_log_bytes(const struct run_envelope *order);
 /** The most bytes of one checkpoint: those of all outputs. */
 int64_t run_order_checkpoint_max(const struct run_envelope *order);
-/** The most bytes of all blobs of one node of an attempt: outputs, log and configs, the kept checkpoints and the one that comes. */
-int64_t run_order_upload_max(const struct run_envelope *order);
+/**
+ * The most bytes of all blobs of one node of an attempt: outputs, log and configs, the kept checkpoints and the one that comes. Nodes other than the first
+ * have their log alone.
+ */
+int64_t run_order_upload_max(const struct run_envelope *order, int64_t node);
 
 /** What a digest is to the manifests that an order names in one repository. */
 struct run_content {
@@ -52,13 +55,14 @@ RESULT run_content_find(struct lookup *lookup, const struct run_content_query *q
 /** How many bytes of blobs the holder has kept in this attempt. ERROR_NOT_FOUND: the holder's lease has ended. */
 RESULT run_uploaded_find(struct lookup *lookup, const struct run_holder *holder, int64_t *bytes_out, struct error *err);
 
-#define RUN_ENDED_MAX 4096 /* leases that end in two minutes: a thousand runs at a time end far fewer */
-struct run_ended {
+#define RUN_WATCHED_MAX 1000 /* in one call */
+struct run_watched {
     struct uuid run;
     int64_t attempt, node;
+    bool has_ended;
 };
-/** The leases that ended in the last two minutes, at most RUN_ENDED_MAX. */
-RESULT run_ended_lately(struct lookup *lookup, struct run_ended *ended_out, size_t *count_out, struct error *err);
+/** Sets has_ended of each of these leases, at most RUN_WATCHED_MAX; a lease that is not there has ended. */
+RESULT run_watched_look(struct lookup *lookup, struct run_watched *watched, size_t count, struct error *err);
 
 /** Bytes that are about to come into an upload that is open. */
 struct run_reserving {

@@ -4,6 +4,7 @@
 #include "registry/held_manifest_store.h"
 #include "storage/pg_table.h"
 #include "training/content.h"
+#include "training/run_priv.h"
 
 /* clang-format off */
 static const struct pg_statement run_content_sql = {
@@ -50,12 +51,13 @@ static const struct pg_statement run_upload_reserve_sql = {
     " ON CONFLICT (upload_id) DO UPDATE SET reserved_bytes = greatest(run_upload_open.reserved_bytes, excluded.reserved_bytes))"
     " SELECT count(*) FROM counted",
     "uuid int4 int4 text uuid int8 int8", "int8"};
-static const struct pg_statement run_ended_sql = {
-    "run_ended",
-    "SELECT run_id, attempt, node FROM run_attempt WHERE ended_at > now() - interval '2 minutes' ORDER BY ended_at DESC LIMIT $1",
-    "int8", "uuid int4 int4"};
+static const struct pg_statement run_watched_sql = {
+    "run_watched",
+    "SELECT n.place FROM unnest($1::uuid[], $2::int8[], $3::int8[]) WITH ORDINALITY AS n (run, attempt, node, place) JOIN run_attempt a"
+    " ON a.run_id = n.run AND a.attempt = n.attempt AND a.node = n.node WHERE a.ended_at IS NULL",
+    "uuid[] int8[] int8[]", "int8"};
 static const struct pg_statement *const statements[] = {
-    &run_content_sql, &run_uploaded_sql, &run_upload_reserve_sql, &run_upload_keep_sql, &run_upload_confirm_sql, &run_upload_missing_sql, &run_ended_sql,
+    &run_content_sql, &run_uploaded_sql, &run_upload_reserve_sql, &run_upload_keep_sql, &run_upload_confirm_sql, &run_upload_missing_sql, &run_watched_sql,
 };
 /* clang-format on */
 const struct pg_table run_content_table = PG_TABLE(statements);
@@ -101,18 +103,25 @@ struct result run_uploaded_find(struct lookup *lookup, const struct run_holder *
     return SUCCESS;
 }
 
-struct result run_ended_lately(struct lookup *lookup, struct run_ended *ended_out, size_t *count_out, struct error *err)
+struct result run_watched_look(struct lookup *lookup, struct run_watched *watched, size_t count, struct error *err)
 {
+    struct bytes runs[RUN_WATCHED_MAX];
+    int64_t attempts[RUN_WATCHED_MAX], nodes[RUN_WATCHED_MAX];
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, RUN_ENDED_MAX);
-    TRY(pg_run(lookup_connection(lookup), &run_ended_sql, &arguments, &rows, err));
-    const size_t count = pg_rows_count(rows);
-    for (size_t i = 0; i < count; i++)
-        ended_out[i] =
-            (struct run_ended){.run = pg_uuid(rows, i, 0), .attempt = pg_int8(rows, i, 1), .node = pg_int8(rows, i, 2)};
-    *count_out = count;
+    assert(count <= RUN_WATCHED_MAX);
+    for (size_t i = 0; i < count; i++) {
+        runs[i] = (struct bytes){watched[i].run.bytes, sizeof watched[i].run.bytes};
+        attempts[i] = watched[i].attempt;
+        nodes[i] = watched[i].node;
+    }
+    pg_add_uuid_array(&arguments, runs, count);
+    pg_add_int8_array(&arguments, attempts, count);
+    pg_add_int8_array(&arguments, nodes, count);
+    TRY(pg_run(lookup_connection(lookup), &run_watched_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < count; i++) watched[i].has_ended = true;
+    for (size_t i = 0; i < pg_rows_count(rows); i++) watched[pg_int8(rows, i, 0) - 1].has_ended = false;
     return SUCCESS;
 }
 
@@ -157,7 +166,7 @@ struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, cons
     pg_add_int8(&arguments, uploaded->most_bytes);
     pg_add_uuid(&arguments, uploaded->upload);
     if (!pg_run(pg, &run_upload_keep_sql, &arguments, &rows, &why).ok) {
-        if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
+        if (!pg_breaks(pg, "run_attempt_uploaded")) return failure(err, why.kind, "%s", why.message);
         return failure(err, ERROR_DENIED, "the order allows %lld bytes of outputs and log: with this blob they would be more",
                        (long long)uploaded->most_bytes);
     }
@@ -192,7 +201,7 @@ struct result run_sent_check(const struct permit *permit, struct pg *pg, const s
     OWNED(pg_rows) *rows = NULL;
     OWNED_HELD_BLOBS wanted = {.count = 0};
 
-    (void)permit_resource(permit, sent->action);
+    run_require_lease(permit, sent->action, sent->holder);
     TRY(held_blobs_list(sent->manifest, &wanted, err));
     add_attempt(&arguments, sent->holder, sent->repository);
     pg_add_text_array(&arguments, wanted.digests, wanted.count);

@@ -30,28 +30,26 @@ static const struct pg_statement run_doubts_sql = {
     "run_doubts",
     "SELECT d.runner, d.key, d.since, d.reason, d.noted_at, (SELECT max(a.ended_at) FROM run_attempt a WHERE a.run_id = d.run_id AND a.key = d.key),"
     " EXISTS (SELECT FROM run_resume u WHERE u.run_id = d.run_id), EXISTS (SELECT FROM run_session s WHERE s.key = d.key AND s.runner = d.runner"
-    " AND s.suspended = d.reason) FROM run_doubt d WHERE d.run_id = $1 ORDER BY d.noted_at, d.key",
-    "uuid", "uuid text timestamptz text timestamptz timestamptz bool bool"};
+    " AND s.suspended = d.reason) FROM run_doubt d JOIN run r USING (run_id) WHERE d.run_id = $1 AND r.project_id = $2 ORDER BY d.noted_at, d.key",
+    "uuid uuid", "uuid text timestamptz text timestamptz timestamptz bool bool"};
 /* All runners of the runs that a run continues from, with the end of their attempts. */
-static const struct pg_statement run_forebears_sql = {
-    "run_forebears",
+static const struct pg_statement run_ancestors_sql = {
+    "run_ancestors",
     "WITH RECURSIVE before AS (SELECT source FROM run_resume WHERE run_id = $1 AND source IS NOT NULL"
     " UNION SELECT u.source FROM before b JOIN run_resume u ON u.run_id = b.source WHERE u.source IS NOT NULL)"
     " SELECT a.key, max(coalesce(a.ended_at, now())) FROM before b JOIN run_attempt a ON a.run_id = b.source GROUP BY a.key ORDER BY a.key",
     "uuid", "text timestamptz"};
-static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_forebears_sql};
+static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_ancestors_sql};
 /* clang-format on */
 const struct pg_table run_doubt_table = PG_TABLE(statements);
 
-static void read_row(const struct pg_rows *rows, size_t row, struct doubted_run *doubted)
+static struct result read_row(const struct pg_rows *rows, size_t row, struct doubted_run *doubted, struct error *err)
 {
-    struct resource *where = &doubted->run.where;
-
     doubted->run.run = pg_uuid(rows, row, 0);
-    *where = (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, 1), .organisation = pg_uuid(rows, row, 2)};
-    (void)snprintf(where->name, sizeof where->name, "%s", pg_text(rows, row, 3));
-    if (!run_state_find(pg_text(rows, row, 4), &doubted->state)) doubted->state = RUN_STATE_SUCCEEDED;
+    run_read_where(rows, row, 1, &doubted->run.where);
+    TRY(run_read_state(rows, row, 4, &doubted->state, err));
     (void)snprintf(doubted->key, sizeof doubted->key, "%s", pg_text(rows, row, 5));
+    return SUCCESS;
 }
 
 struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out,
@@ -75,17 +73,17 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     pg_add_uuid_array(&arguments, runners, withdrawals->count);
     pg_add_text_array(&arguments, reasons, withdrawals->count);
     TRY(pg_run(pg, &run_doubted_sql, &arguments, &rows, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++) read_row(rows, i, &runs_out[i]);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_row(rows, i, &runs_out[i], err));
     *count_out = pg_rows_count(rows);
     return SUCCESS;
 }
 
-struct result run_forebears(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
+struct result run_ancestors(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, run);
-    return pg_run(pg, &run_forebears_sql, &arguments, rows_out, err);
+    return pg_run(pg, &run_ancestors_sql, &arguments, rows_out, err);
 }
 
 struct result run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err)
@@ -105,9 +103,10 @@ struct result run_row_doubt(struct pg *pg, const struct uuid *run, const struct 
 struct result run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                          struct pg_rows **rows_out, struct error *err)
 {
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
 
-    (void)permit_resource(permit, action);
     pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
     return pg_run(pg, &run_doubts_sql, &arguments, rows_out, err);
 }

@@ -9,11 +9,6 @@
 #include "policy/decider.h"
 #include "training/run.h"
 
-#define RUN_LABELS_MAX         2048 /* different labels that runs have brought, in the whole registry */
-#define RUN_PROJECT_LABELS_MAX 64   /* and to one project */
-
-extern const struct pg_table run_label_table;
-
 /**
  * Whether each output's repository still has the label: an input may have got a stricter one since. reason_out: "", or what is missing. Of
  * a request or an order. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.

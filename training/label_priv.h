@@ -20,18 +20,3 @@ void run_uses_of(const struct run_envelope *envelope, struct run_uses *uses_out)
  */
 RESULT run_label_bring(const struct run_bundle_source *source, const struct run_wish *wish, char reason_out[RUN_REASON_SIZE],
                        struct error *err);
-
-/* --- label_store.c --- */
-
-/** A label for a repository. */
-struct run_label_row {
-    const struct resource *where; /* the repository */
-    const struct uuid *run;
-    struct bytes label;
-    bool is_approved; /* another person has approved the run: the repository may have content already */
-};
-/**
- * Adds it, if it is new, and raises the authorization epoch. ERROR_LIMIT: there are too many different ones, or the repository has content and
- * nobody else has approved the run.
- */
-RESULT run_row_label(struct pg *pg, const struct run_label_row *row, struct error *err);

@@ -1,7 +1,29 @@
 /* The changes of a run from its order to its end. */
 #include "training/lease.h"
 
+#include "authz/lease_name.h"
 #include "training/run_priv.h"
+
+/* ---- permits ---- */
+
+void run_require_lease(const struct permit *permit, enum action action, const struct run_holder *holder)
+{
+    char detail[RESOURCE_DETAIL_MAX + 1];
+
+    lease_name(&holder->run, holder->attempt, holder->node, detail);
+    permit_require_detail(permit, action, detail);
+}
+
+void run_require_run(const struct permit *permit, enum action action, const struct resource *where, const struct uuid *run)
+{
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(run, id);
+    permit_require(permit, action, where);
+    permit_require_detail(permit, action, id);
+}
+
+/* ---- changes ---- */
 
 static struct result run_order(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {

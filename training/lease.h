@@ -1,5 +1,5 @@
 /*
- * training/lease.h -- a run from its order to its end: leases, heartbeats, results (docs/runs.md).
+ * training/lease.h -- a run from its order to its end: orders, leases, and what their holders change. Heartbeats are in training/work.h (docs/runs.md).
  *
  * A lease is one node of one attempt, for one runner's key. A run of several nodes is leased when each of its nodes is
  * leased. Before the call the caller finds the runner's key in a document in force (documents/view.h), and checks signatures.
@@ -20,7 +20,9 @@
 #define RUN_LISTEN_SIZE        65    /* "[", an address of IPv6 with 39 characters, "]:", a port, '\0'; with room */
 #define RUN_GATHER_MS          60000 /* of the first gathering of a run; each next one waits twice as long */
 #define RUN_GATHER_LONGEST     30    /* times as long as the first: half an hour */
-#define RUN_GATHER_EVERY_MS    2000  /* until a runner that is kept for a run looks again */
+#define RUN_GATHER_EVERY_MS    2000  /* until a runner that is kept for a run looks again, */
+#define RUN_GATHER_EACH_MS     50 /* and at least so long for each node, so that all of them together look 20 times a second; */
+#define RUN_GATHER_LATEST_MS   10000 /* at most so long, below RUN_SHARE_MS */
 #define RUN_SHARE_MS           15000 /* after such a silence it is not counted any more */
 #define RUN_TAKE_MS            30000 /* for the leases of all nodes, once enough runners are kept, and RUN_TAKE_EACH_MS for each */
 #define RUN_TAKE_EACH_MS       500
@@ -147,6 +149,6 @@ struct run_outcome {
     char reason[RUN_REASON_SIZE];            /* ""; why it ended otherwise */
     int64_t cpu_ms, device_ms, memory_bytes; /* that the attempt used, by its result; the heartbeats may have reported less */
 };
-/** If it succeeded, the run is finishing with the result of its last node. The outcome must outlive the change, and so must step_out->held. */
+/** If it succeeded, the run was running, and is finishing with the result of its last node. The outcome must outlive the change, and so must step_out->held. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
                         const struct run_outcome *outcome, struct run_step *step_out);

@@ -1,4 +1,5 @@
 /* The server's own changes of runs: lost attempts, runs that must stop. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,31 +129,49 @@ struct result run_lease_take_back(const struct permit *permit, struct sequencer 
 
 /* ---- runs that must stop ---- */
 
-static struct result stop(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+static struct result end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
 
-    permit_require(permit, ACTION_RUN_END, &own->pair.resource);
+    permit_require(permit, own->pair.action, &own->pair.resource);
     return move(pg, own, err);
+}
+
+/* `of` has the action, the state and the reason. */
+static struct result end_run(struct sequencer *sequencer, const struct own_change *of, const struct resource *where,
+                             const struct uuid *run, struct error *err)
+{
+    struct own_change own = *of;
+
+    own.change = (struct change){.run = end, .invalidates = CHANGE_INVALIDATES_NOTHING};
+    own.pair.resource = *where;
+    own.run = *run;
+    uuid_format(run, own.pair.resource.detail);
+    return record(sequencer, &own, err);
 }
 
 struct result run_stop(struct sequencer *sequencer, const struct resource *where, const struct uuid *run, const char *reason,
                        struct error *err)
 {
-    struct own_change own = {.change = {.run = stop, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                             .pair = {ACTION_RUN_END, *where},
-                             .run = *run,
-                             .to = RUN_STATE_FAILED,
-                             .reason = reason};
+    const struct own_change failed = {.pair.action = ACTION_RUN_END, .to = RUN_STATE_FAILED, .reason = reason};
 
-    uuid_format(run, own.pair.resource.detail);
-    return record(sequencer, &own, err);
+    return end_run(sequencer, &failed, where, run, err);
+}
+
+struct result run_quarantine(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
+                             const char *reason, struct error *err)
+{
+    const struct own_change quarantined = {.pair.action = ACTION_RUN_QUARANTINE, .to = RUN_STATE_QUARANTINED, .reason = reason};
+
+    return end_run(sequencer, &quarantined, where, run, err);
 }
 
 struct result run_forbid(const struct permit *permit, struct sequencer *sequencer, const struct run_forbidden *forbidden,
                          struct error *err)
 {
-    (void)permit_resource(permit, forbidden->action);
+    assert(forbidden->action == ACTION_RUNNER_ASK || forbidden->action == ACTION_RUN_HEARTBEAT);
+    if (forbidden->action == ACTION_RUNNER_ASK) permit_require_above(permit, ACTION_RUNNER_ASK, forbidden->where);
+    else run_require_run(permit, ACTION_RUN_HEARTBEAT, forbidden->where, forbidden->run);
     return run_stop(sequencer, forbidden->where, forbidden->run, forbidden->reason, err);
 }
 
@@ -209,25 +228,4 @@ void run_admit_prepare(const struct resource *where, const struct uuid *run, con
                        struct run_admit *admit_out)
 {
     *admit_out = (struct run_admit){.change = {.run = admit}, .where = *where, .run = *run, .admission = *admission};
-}
-
-static struct result quarantine(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
-
-    permit_require(permit, ACTION_RUN_QUARANTINE, &own->pair.resource);
-    return move(pg, own, err);
-}
-
-struct result run_quarantine(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
-                             const char *reason, struct error *err)
-{
-    struct own_change own = {.change = {.run = quarantine, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                             .pair = {ACTION_RUN_QUARANTINE, *where},
-                             .run = *run,
-                             .to = RUN_STATE_QUARANTINED,
-                             .reason = reason};
-
-    uuid_format(run, own.pair.resource.detail);
-    return record(sequencer, &own, err);
 }

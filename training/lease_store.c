@@ -4,6 +4,7 @@
 
 #include "storage/pg_table.h"
 #include "training/run_priv.h"
+#include "training/unproven.h"
 
 /* clang-format off */
 static const struct pg_statement run_attempt_begin_sql = {
@@ -61,16 +62,13 @@ static const struct pg_statement run_peers_sql = {
 static const struct pg_statement run_nodes_left_sql = {
     "run_nodes_left",
     "SELECT r.nodes - (SELECT count(*) FROM run_attempt a WHERE a.run_id = r.run_id AND a.attempt = $2 AND a.outcome = 'finished') FROM run r"
-    " WHERE r.run_id = $1 AND r.state IN ('leased', 'running')",
+    " WHERE r.run_id = $1 AND r.state = 'running'",
     "uuid int4", "int8"};
 static const struct pg_statement run_attempt_end_sql = {
     "run_attempt_end",
     "UPDATE run_attempt SET ended_at = now(), outcome = $5 WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4"
     " AND ended_at IS NULL AND ends_at > now()",
     "uuid int4 int4 text text", ""};
-static const struct pg_statement run_attempts_end_sql = {
-    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2, why = $3 WHERE run_id = $1 AND ended_at IS NULL",
-    "uuid text text", ""};
 static const struct pg_statement run_attempt_lose_sql = {
     "run_attempt_lose",
     "UPDATE run_attempt a SET ended_at = now(), outcome = 'lost', why = $3 WHERE run_id = $1 AND attempt = $2 AND ended_at IS NULL"
@@ -107,7 +105,7 @@ static const struct pg_statement run_node_results_sql = {
     "int4 int4 text"};
 static const struct pg_statement *const statements[] = {
     &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
-    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
+    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
     &run_lease_find_sql, &run_leases_sql, &run_node_results_sql,
 };
 /* clang-format on */
@@ -118,13 +116,6 @@ const struct pg_table run_lease_table = PG_TABLE(statements);
 static struct result exactly_one(const struct pg_rows *rows, const char *otherwise, struct error *err)
 {
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "%s", otherwise);
-}
-
-void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out)
-{
-    *where_out = (struct resource){
-        .kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, at), .organisation = pg_uuid(rows, row, at + 1)};
-    (void)snprintf(where_out->name, sizeof where_out->name, "%s", pg_text(rows, row, at + 2));
 }
 
 static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
@@ -196,19 +187,20 @@ static void read_session(const struct pg_rows *rows, size_t column, uint8_t sess
 
 struct result run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err)
 {
+    enum run_state state = RUN_STATE_COUNT;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     add_holder(&arguments, holder);
     TRY(pg_run(lookup_connection(lookup), &run_held_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
-    *held_out = (struct run_held){.runner = pg_uuid(rows, 0, 4),
+    TRY(run_read_state(rows, 0, 3, &state, err));
+    *held_out = (struct run_held){.state = state,
+                                  .runner = pg_uuid(rows, 0, 4),
                                   .leased_ms = pg_time_ms(rows, 0, 5),
                                   .ends_ms = pg_time_ms(rows, 0, 6),
                                   .has_ended = pg_bool(rows, 0, 7)};
     run_read_where(rows, 0, 0, &held_out->where);
-    if (!run_state_find(pg_text(rows, 0, 3), &held_out->state))
-        held_out->state = RUN_STATE_EXPIRED; /* the table allows no other */
     (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
     (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
     read_session(rows, 10, held_out->session);
@@ -316,7 +308,8 @@ struct result run_nodes_left(struct pg *pg, const struct run_holder *holder, int
     pg_add_uuid(&arguments, &holder->run);
     pg_add_int4(&arguments, (int32_t)holder->attempt);
     TRY(pg_run(pg, &run_nodes_left_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "the run has not begun on all its nodes, or has ended");
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT, "the program was not started on all nodes, or the run has ended");
     *left_out = pg_int8(rows, 0, 0);
     return SUCCESS;
 }
@@ -348,16 +341,6 @@ struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, co
     pg_add_text(&arguments, outcome);
     TRY(pg_run(pg, &run_attempt_end_sql, &arguments, &rows, err));
     return exactly_one(rows, GONE, err);
-}
-
-struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_uuid(&arguments, run);
-    pg_add_text(&arguments, outcome);
-    pg_add_text(&arguments, why);
-    return pg_run(pg, &run_attempts_end_sql, &arguments, NULL, err);
 }
 
 struct result run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err)

@@ -23,17 +23,16 @@ static struct result forget(const struct permit *permit, struct change *change, 
 }
 
 /* ERROR_CONFLICT: another gateway has done it. */
-static struct result forget_one(struct sequencer *sequencer, const struct due_log *due, struct error *err)
+static struct result forget_one(struct sequencer *sequencer, const struct due_log *due, bool *is_gone_out, struct error *err)
 {
     struct forgetting forgetting = {.change = {.run = forget, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .pair = {ACTION_RUN_FORGET, due->where},
                                     .run = due->run};
     char id[UUID_TEXT_SIZE];
-    bool is_new = false;
 
     uuid_format(&due->run, id);
     (void)snprintf(forgetting.pair.resource.detail, sizeof forgetting.pair.resource.detail, "%s", id);
-    return run_record_once(sequencer, &forgetting.pair, &forgetting.change, &is_new, err);
+    return run_record_once(sequencer, &forgetting.pair, &forgetting.change, is_gone_out, err);
 }
 
 struct result run_log_forget_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)
@@ -45,8 +44,9 @@ struct result run_log_forget_due(struct sequencer *sequencer, struct pg *pg, siz
     if (due == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for logs that are due");
     const struct result result = log_rows_due(pg, due, DUE_MAX, &count, err);
     for (size_t i = 0; i < count && result.ok; i++) {
-        const struct result one = forget_one(sequencer, &due[i], err);
-        run_round_note(&round, one, true, err);
+        bool is_gone = false;
+        const struct result one = forget_one(sequencer, &due[i], &is_gone, err);
+        run_round_note(&round, one, is_gone, err);
     }
     free(due);
     return result.ok ? run_round_end(&round, count_out, err) : result;

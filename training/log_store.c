@@ -6,6 +6,7 @@
 #include "training/content.h"
 #include "training/log_jobs.h"
 #include "training/log_priv.h"
+#include "training/run_priv.h"
 
 /* clang-format off */
 /* Longer than an order lives and its log is kept. So this removes only rows that nothing else has removed. */
@@ -229,13 +230,6 @@ struct result log_row_merge(struct pg *pg, const struct log_id *log, const struc
 
 /* ---- reading ---- */
 
-static void read_where(const struct pg_rows *rows, size_t row, size_t first, struct resource *where_out)
-{
-    *where_out = (struct resource){
-        .kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, first), .organisation = pg_uuid(rows, row, first + 1)};
-    (void)snprintf(where_out->name, sizeof where_out->name, "%s", pg_text(rows, row, first + 2));
-}
-
 struct result run_log_place_find(struct lookup *lookup, const struct uuid *run, struct run_log_place *place_out,
                                  struct error *err)
 {
@@ -247,7 +241,7 @@ struct result run_log_place_find(struct lookup *lookup, const struct uuid *run, 
     TRY(pg_run(lookup_connection(lookup), &run_log_place_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run");
     TRY(run_envelope_read(bytes_of_text(pg_text(rows, 0, 3)), RUN_REQUEST, &request, err));
-    read_where(rows, 0, 0, &place_out->project);
+    run_read_where(rows, 0, 0, &place_out->project);
     (void)snprintf(place_out->repository, sizeof place_out->repository, "%s", run_first_output(request));
     return SUCCESS;
 }
@@ -293,7 +287,7 @@ struct result log_row_view(struct pg *pg, const struct run_log_query *query, str
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run");
     struct run_log_view view = {
         .attempt = pg_int8(rows, 0, 1), .bytes = (uint64_t)pg_int8(rows, 0, 2), .is_gone = pg_bool(rows, 0, 3)};
-    if (!run_state_find(pg_text(rows, 0, 0), &view.state)) view.state = RUN_STATE_EXPIRED; /* the table allows no other */
+    TRY(run_read_state(rows, 0, 0, &view.state, err));
     view.has_ended = is_over(&view, pg_bool(rows, 0, 4), query->attempt != 0);
     *view_out = view;
     return SUCCESS;
@@ -319,7 +313,7 @@ struct result log_rows_due(struct pg *pg, struct due_log *due_out, size_t capaci
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         due_out[i].run = pg_uuid(rows, i, 0);
-        read_where(rows, i, 1, &due_out[i].where);
+        run_read_where(rows, i, 1, &due_out[i].where);
     }
     *count_out = count;
     return SUCCESS;

@@ -204,9 +204,14 @@ static struct result decide_order(struct asking *asking, struct error *err)
     const struct action_pair pair = {ACTION_RUN_ORDER, wish->where};
     OWNED(decision) *decision = NULL;
 
-    if (asking->draft->approvals > wish->approvals)
-        return end(asking, "the policies of today ask for %lld approvals, and the run has %lld: ask for it again",
-                   (long long)asking->draft->approvals, (long long)wish->approvals);
+    const int64_t needed = run_approvals_needed(wish->request, asking->draft->approvals);
+
+    if (needed > wish->approvals)
+        return end(asking, "the policies of today ask for %lld approvals%s, and the run has %lld: ask for it again",
+                   (long long)asking->draft->approvals, needed > asking->draft->approvals ? " (and this run needs one more)" : "",
+                   (long long)wish->approvals);
+    if (asking->draft->signed_request && run_member(wish->request, "claims") != NULL)
+        return end(asking, "the policies of today ask for a request that its requester has signed with an enrolled key");
     TRY(decide_pair(asking, &pair, &decision, err));
     if (decision_verdict(decision) != VERDICT_ALLOW)
         (void)snprintf(asking->verdict->reason, sizeof asking->verdict->reason,

@@ -11,6 +11,7 @@
 #include "training/label_priv.h"
 #include "training/lease_jobs.h"
 #include "training/order_priv.h"
+#include "training/run_priv.h"
 
 #define DECIDE_TRIES 5   /* each fails only if rights or policies changed in the meantime */
 #define FREED_MAX    100 /* in one round: a second of work */
@@ -170,7 +171,7 @@ static struct result store(const struct permit *permit, const struct run_bundle_
     struct run_order change;
 
     TRY(run_envelope_read(text, RUN_ORDER, &envelope, err));
-    (void)text_from_hex(bytes_of_text(envelope->digest + strlen("sha256:")), stored.digest, sizeof stored.digest);
+    run_digest_bytes(envelope, stored.digest);
     run_order_prepare(&wish->where, envelope, &stored, &change);
     change.regions = draft->regions;
     struct record record = {.under = permit, .outcome = OUTCOME_COMPLETED, .change = &change.change};
@@ -255,18 +256,27 @@ struct result run_order_next(const struct run_bundle_source *source, const char 
     return ordered.ok || err->kind != ERROR_CONFLICT ? ordered : SUCCESS; /* it was cancelled meanwhile, or has expired */
 }
 
+static struct result free_one(struct keyd_client *keyd, struct pg *pg, const struct pg_rows *rows, size_t row, struct error *err)
+{
+    const struct uuid run = pg_uuid(rows, row, 0);
+    const struct bytes digest = pg_bytes(rows, row, 1);
+
+    if (digest.length != SHA256_SIZE) return failure(err, ERROR_CORRUPT, "the digest of a request in the database is damaged");
+    TRY(keyd_run_end(keyd, digest.data, err));
+    return run_row_freed(pg, &run, err);
+}
+
+/* Without sijil-keyd or the database no other run is freed, either. */
 struct result run_free_ended(struct keyd_client *keyd, struct pg *pg, size_t *count_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
+    struct run_round round = {.changed = 0};
 
     TRY(run_rows_ended(pg, FREED_MAX, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
-        const struct uuid run = pg_uuid(rows, i, 0);
-        const struct bytes digest = pg_bytes(rows, i, 1);
-        if (digest.length != 32) return failure(err, ERROR_CORRUPT, "the digest of a request in the database is damaged");
-        TRY(keyd_run_end(keyd, digest.data, err));
-        TRY(run_row_freed(pg, &run, err));
+        const struct result one = free_one(keyd, pg, rows, i, err);
+        run_round_note(&round, one, true, err);
+        if (!one.ok && err->kind == ERROR_UNAVAILABLE) break;
     }
-    *count_out = pg_rows_count(rows);
-    return SUCCESS;
+    return run_round_end(&round, count_out, err);
 }

@@ -6,6 +6,7 @@
 #include "storage/pg_table.h"
 #include "training/order_priv.h"
 #include "training/run_priv.h"
+#include "training/unproven.h"
 
 /* clang-format off */
 static const struct pg_statement run_wish_sql = {
@@ -75,9 +76,7 @@ static struct result read_wish(const struct pg_rows *rows, struct run_wish *wish
     char id[UUID_TEXT_SIZE];
 
     wish->run = pg_uuid(rows, 0, 0);
-    wish->where =
-        (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, 0, 1), .organisation = pg_uuid(rows, 0, 2)};
-    (void)snprintf(wish->where.name, sizeof wish->where.name, "%s", pg_text(rows, 0, 3));
+    run_read_where(rows, 0, 1, &wish->where);
     (void)snprintf(wish->requester, sizeof wish->requester, "%s", pg_text(rows, 0, 4));
     wish->approvals = pg_int8(rows, 0, 5);
     TRY(run_envelope_read(pg_bytes(rows, 0, 6), RUN_REQUEST, &wish->request, err));

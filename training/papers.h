@@ -39,5 +39,5 @@ RESULT run_papers_read(const struct permit *permit, struct pg *pg, const struct 
 void run_papers_free(struct run_papers *papers);
 DEFINE_OWNED(run_papers);
 
-/** Whether the very same envelope is stored for this run, as whatever kind `sijil run show` lists. */
+/** Whether the very same envelope is stored for this run, of any kind. `sijil run show` lists all kinds. */
 bool run_papers_have(const struct run_papers *papers, const struct run_envelope *envelope);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "registry/names/titles.h"
 #include "training/content.h"
 #include "training/format/artifact_types.h"
 #include "training/result_priv.h"
@@ -91,22 +92,26 @@ static const char *config_of(const struct run_made *made)
 }
 
 /* Readers of an admitted run take the one layer for the log: so it is one, with the name that says what it is. */
-static struct result check_only_layer(const struct run_made *made, struct bytes text, const char *title, struct error *err)
+static struct result check_only_layer(const struct run_made *made, const json_t *layers, const char *title, struct error *err)
+{
+    const char *found = title_of_layer(json_array_get(layers, 0));
+
+    if (json_array_size(layers) == 1 && found != NULL && strcmp(found, title) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the manifest of %.63s has exactly one layer, with the title %s", made->name, title);
+}
+
+/* The digest stands for files, so every client must make the same files of it. */
+static struct result check_layers(const struct run_made *made, struct bytes text, struct error *err)
 {
     OWNED_JSON json = NULL;
 
     TRY(json_read_any_number(text, MANIFEST_SIZE_MAX, &json, err));
     const json_t *layers = json_object_get(json, "layers");
-    const json_t *annotations = json_object_get(json_array_get(layers, 0), "annotations");
-    const char *found = json_text_of(annotations, "org.opencontainers.image.title");
-    if (json_array_size(layers) == 1 && found != NULL && strcmp(found, title) == 0) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the manifest of %.63s has exactly one layer, with the title %s", made->name, title);
-}
-
-static struct result check_layers(const struct run_made *made, struct bytes text, struct error *err)
-{
-    if (strcmp(made->type, RUN_LOG_TYPE) == 0) return check_only_layer(made, text, RUN_LOG_TITLE, err);
-    return strcmp(made->type, RUN_METRICS_TYPE) == 0 ? check_only_layer(made, text, RUN_METRICS_TITLE, err) : SUCCESS;
+    if (strcmp(made->type, RUN_LOG_TYPE) == 0) TRY(check_only_layer(made, layers, RUN_LOG_TITLE, err));
+    if (strcmp(made->type, RUN_METRICS_TYPE) == 0) TRY(check_only_layer(made, layers, RUN_METRICS_TITLE, err));
+    const struct result checked = titles_check_files(layers, err);
+    if (!checked.ok) failure_name(made->name, err);
+    return checked;
 }
 
 struct result run_made_check(const struct run_made *made, const struct held_manifest *held, struct bytes text, struct error *err)
@@ -197,7 +202,7 @@ struct result run_result_keep_late(const struct permit *permit, struct sequencer
                                  .pair = {ACTION_RUN_QUARANTINE, *late->where},
                                  .late = late};
 
-    (void)permit_resource(permit, ACTION_RUN_FINISH);
+    run_require_run(permit, ACTION_RUN_FINISH, late->where, late->run);
     uuid_format(late->run, change.pair.resource.detail);
     const struct result kept = run_record(sequencer, &change.pair, &change.change, err);
     return kept.ok || err->kind == ERROR_CONFLICT ? SUCCESS : kept;

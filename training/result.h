@@ -30,8 +30,8 @@ struct run_makes {
 /** The subjects of a result in their order, then its metrics. Both envelopes were checked against each other. */
 void run_makes_of(const struct run_envelope *order, const struct run_envelope *result, struct run_makes *makes_out);
 /**
- * Whether a manifest is the one that the result names: digest, type, config, no subject, all layers are blobs of the registry, and log and
- * metrics have their one layer. `text`: the manifest. ERROR_INVALID says what differs.
+ * Whether a manifest is the one that the result names: digest, type, config, no subject, all layers are blobs of the registry, every client
+ * makes the same files of it (registry/names/titles.h), and log and metrics have their one layer. `text`: the manifest. ERROR_INVALID says what differs.
  */
 RESULT run_made_check(const struct run_made *made, const struct held_manifest *held, struct bytes text, struct error *err);
 

@@ -93,9 +93,7 @@ struct result run_row_finishing(struct pg *pg, const char *instance, struct run_
     *found_out = pg_rows_count(rows) == 1;
     if (!*found_out) return SUCCESS;
     finishing_out->run = pg_uuid(rows, 0, 0);
-    finishing_out->where =
-        (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, 0, 1), .organisation = pg_uuid(rows, 0, 2)};
-    (void)snprintf(finishing_out->where.name, sizeof finishing_out->where.name, "%s", pg_text(rows, 0, 3));
+    run_read_where(rows, 0, 1, &finishing_out->where);
     uuid_format(&finishing_out->run, finishing_out->where.detail);
     return SUCCESS;
 }

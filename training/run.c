@@ -1,5 +1,6 @@
 #include "training/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/job_permit.h"
@@ -26,6 +27,32 @@ void run_request_prepare(const struct resource *where, const struct run *run, co
                                         .run = *run,
                                         .request = *request,
                                         .bytes_max = RUN_PROJECT_BYTES};
+}
+
+/* Whole characters only. */
+static void cut_text(char *text, size_t most)
+{
+    size_t length = strlen(text);
+
+    if (length <= most) return;
+    for (length = most - strlen("..."); length > 0 && ((uint8_t)text[length] & 0xc0) == 0x80; length--) continue;
+    (void)memcpy(text + length, "...", sizeof "...");
+}
+
+void run_command_text(const struct run_envelope *request, char text_out[RUN_COMMAND_SIZE])
+{
+    char text[RUN_COMMAND_SIZE + 8]; /* room to see that it is longer, also in the middle of a character */
+    const json_t *argv = run_member(request, "spec.argv"), *word;
+    size_t used = 0, i;
+
+    text[0] = '\0';
+    json_array_foreach (argv, i, word)
+        if (used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", json_string_value(word));
+    for (char *at = text; *at != '\0'; at++)
+        if ((uint8_t)*at < 0x20 || *at == 0x7f) *at = ' ';
+    cut_text(text, RUN_COMMAND_SIZE - 1);
+    memcpy(text_out, text, strlen(text) + 1); /* it was cut */
 }
 
 struct run_rerun run_rerun_of(const struct run_envelope *request)

@@ -12,11 +12,11 @@
 #include "training/budget.h"
 #include "training/state.h"
 
-#define RUN_APPROVALS_WANTED_MAX 8                  /* docs/formats/run.md */
-#define RUNS_OPEN_MAX            10000              /* of a project; a list of them has a hundred pages */
-#define RUN_PROJECT_BYTES        (INT64_C(1) << 30) /* of the envelopes of all runs of a project, unless a setting says more or less */
-#define RUN_POOL_SIZE            64
-#define RUN_REASON_SIZE          257
+#define RUNS_OPEN_MAX     10000              /* of a project; a list of them has a hundred pages */
+#define RUN_PROJECT_BYTES (INT64_C(1) << 30) /* of the envelopes of all runs of a project, unless a setting says more or less */
+#define RUN_POOL_SIZE     64
+#define RUN_REASON_SIZE   257
+#define RUN_COMMAND_SIZE  121
 
 extern const struct pg_table run_table, run_doubt_table;
 
@@ -30,6 +30,8 @@ struct run {
     int64_t number, requested_ms, expires_ms, ended_ms; /* wall time; ended_ms 0: it has not ended */
     int64_t attempt, attempts;                          /* the newest; how many the order allows. 0 without an order */
     char reason[RUN_REASON_SIZE];                       /* why the run ended; "" */
+    char command[RUN_COMMAND_SIZE];                     /* run_command_text(); "": a run from before it was kept */
+    bool may_be_doubted;                                /* run_doubts() has rows, which prove nothing yet */
 };
 
 /** An envelope to be stored; views. */
@@ -48,7 +50,7 @@ struct run_signed {
 struct run_request {
     struct change change;
     struct resource where; /* the project */
-    struct run run;        /* id, approvals_wanted, pool, expires_ms */
+    struct run run;        /* id, approvals_wanted, pool, expires_ms, command */
     struct run_signed request;
     struct run_cost cost; /* the most that an attempt can use */
     struct run_rerun {    /* the run that this one repeats, which must be one of the project */
@@ -61,6 +63,8 @@ struct run_request {
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);
+/** The command line of a request, for lists: its beginning, with blanks between the arguments, and without control characters. */
+void run_command_text(const struct run_envelope *request, char text_out[RUN_COMMAND_SIZE]);
 /** The member `rerun` of a request. */
 struct run_rerun run_rerun_of(const struct run_envelope *request);
 
@@ -102,7 +106,7 @@ enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_
  * The rows of doubts about an admitted run, the oldest first: that a runner was withdrawn after the admission, and its result does not count any more
  * (training/doubt.h). A row proves nothing: show a doubt only if a withdrawal of its key is in force, or its key is suspended. RUN_DOUBT_ENDED: the end of the
  * key's newest attempt at this run, or NULL. RUN_DOUBT_RESUMES: the run continues from another one. RUN_DOUBT_SUSPENDED: the key is suspended for this
- * reason. Call run_find() first.
+ * reason. None if the run is of another project.
  */
 RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));

@@ -17,6 +17,8 @@ struct run_move {
  * such run.
  */
 RESULT run_row_move(struct pg *pg, const struct run_move *move, struct error *err);
+/** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
+RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
 /** Never succeeds. ERROR_NOT_FOUND: the project has no such run; ERROR_CONFLICT names the state in which it can't be cancelled. */
 RESULT run_row_why_not(struct pg *pg, const struct uuid *run, const struct uuid *project, struct error *err);
 RESULT run_row_request(struct pg *pg, const struct run_request *request, struct error *err);
@@ -24,12 +26,22 @@ RESULT run_row_add_envelope(struct pg *pg, const struct uuid *run, const char *k
                             struct error *err);
 RESULT run_row_approve(struct pg *pg, const struct run_approve *approve, struct error *err);
 
+/** The project of a permit to read runs. Aborts if `action` is for something else. */
+const struct resource *run_project_of(const struct permit *permit, enum action action);
+
 /** An open run whose request has expired, and its project. */
 struct due_run {
     struct uuid run;
     struct resource where;
 };
 RESULT run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, size_t *count_out, struct error *err);
+
+/* --- training/columns.c --- */
+
+/** The project in three columns from `at` on: project, organisation, name. */
+void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
+/** The state in column `at`. ERROR_CORRUPT: a newer gateway has written one that this program does not know, so it must not act on the run. */
+RESULT run_read_state(const struct pg_rows *rows, size_t row, size_t at, enum run_state *state_out, struct error *err);
 
 /* --- training/order_store.c --- */
 
@@ -44,31 +56,13 @@ RESULT run_row_gather_leave(struct pg *pg, const char *key, const struct uuid *r
 
 /* --- training/lease_store.c --- */
 
-/** The project in three columns from `at` on: project, organisation, name. */
-void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
-/** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
-RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
-/** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: not all of them have leases, or the run has ended. */
+/** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: the run is not running. */
 RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err);
 /** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
 /** `why` is for the runners of the other nodes. ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err);
-/* --- training/doubt_store.c --- */
-
-/** The runners of all runs that a run continues from, through checkpoints. Columns: key, the end of its last attempt. */
-RESULT run_forebears(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
-
-/* --- training/session_store.c --- */
-
-/** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
-RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],
-                        struct error *err);
-/** reason_out: why the key is suspended; "": it is not. */
-RESULT run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err);
-/** Its leases are lost at once. */
-RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
 
 /**
  * The leases that sijil-keyd has signed: those of node 0 and of the newest attempt, the newest first. Columns: attempt, node, envelope.
@@ -88,6 +82,39 @@ struct lost_attempt {
 };
 RESULT run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capacity, size_t *count_out, struct error *err);
 
+/* --- training/doubt_store.c --- */
+
+/** The runners of all runs that a run continues from, through checkpoints. Columns: key, the end of its last attempt. */
+RESULT run_ancestors(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
+
+/** A run in which a withdrawn runner had a part. */
+struct doubted_run {
+    struct due_run run;
+    enum run_state state; /* RUN_STATE_FINISHING or RUN_STATE_SUCCEEDED */
+    char key[RUN_KEY_SIZE];
+};
+RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out, size_t capacity,
+                        size_t *count_out, struct error *err);
+/** ERROR_CONFLICT: it is known. */
+RESULT run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err);
+
+/* --- training/session_store.c --- */
+
+/** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
+RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],
+                        struct error *err);
+/** reason_out: why the key is suspended; "": it is not. */
+RESULT run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err);
+/** Its leases are lost at once. */
+RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
+
+/* --- training/lease.c --- */
+
+/** Aborts unless the permit is for `action` on exactly this lease: the detail of its resource names it. */
+void run_require_lease(const struct permit *permit, enum action action, const struct run_holder *holder);
+/** The same for any lease of this run in this project. */
+void run_require_run(const struct permit *permit, enum action action, const struct resource *where, const struct uuid *run);
+
 /* --- training/run.c --- */
 
 /** Records a change by the server itself, with its permit. The errors of the change; ERROR_UNAVAILABLE. */
@@ -105,16 +132,3 @@ struct run_round {
 void run_round_note(struct run_round *round, struct result one, bool is_changed, const struct error *err);
 /** At the end: the first failure, if there was one. */
 RESULT run_round_end(const struct run_round *round, size_t *changed_out, struct error *err);
-
-/* --- training/doubt_store.c --- */
-
-/** A run in which a withdrawn runner had a part. */
-struct doubted_run {
-    struct due_run run;
-    enum run_state state; /* RUN_STATE_FINISHING or RUN_STATE_SUCCEEDED */
-    char key[RUN_KEY_SIZE];
-};
-RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out, size_t capacity,
-                        size_t *count_out, struct error *err);
-/** ERROR_CONFLICT: it is known. */
-RESULT run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err);

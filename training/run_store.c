@@ -12,13 +12,14 @@
 /* clang-format off */
 #define ROW                                                                                                                       \
     "run_id, state, request, requester, approvals_wanted, (SELECT count(*) FROM run_envelope e WHERE e.run_id = run.run_id"       \
-    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at, reason, attempt, attempts"
-#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz text int4 int4"
+    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at, reason, attempt, attempts,"       \
+    " command, EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = run.run_id)"
+#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz text int4 int4 text bool"
 static const struct pg_statement run_insert_sql = {
     "run_insert",
-    "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO NOTHING",
-    "uuid uuid text bytea text int4 text timestamptz", ""};
+    "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, command)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run_id) DO NOTHING",
+    "uuid uuid text bytea text int4 text timestamptz text", ""};
 /* Under the log's lock: one row, however many runs the project has. */
 static const struct pg_statement run_room_sql = {
     "run_room", "SELECT open_runs, bytes FROM project_runs WHERE project_id = $1", "uuid", "int8 int8"};
@@ -33,6 +34,9 @@ static const struct pg_statement run_move_sql = {
     "run_move",
     "UPDATE run SET state = $3, ended_at = CASE WHEN $4 THEN now() END, reason = $6 WHERE run_id = $1 AND project_id = $2 AND state = ANY($5)",
     "uuid uuid text bool text[] text", ""};
+static const struct pg_statement run_attempts_end_sql = {
+    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2, why = $3 WHERE run_id = $1 AND ended_at IS NULL",
+    "uuid text text", ""};
 static const struct pg_statement run_approvals_sql = {
     "run_approvals", "SELECT count(*) FROM run_envelope WHERE run_id = $1 AND kind = 'approval'", "uuid", "int8"};
 static const struct pg_statement run_find_sql = {
@@ -68,17 +72,17 @@ static const struct pg_statement run_rerun_sql = {
     " AND e.digest = $3)",
     "uuid uuid bytea", "bool"};
 static const struct pg_statement *const statements[] = {
-    &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
+    &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_attempts_end_sql, &run_approvals_sql,
     &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_nodes_sql, &run_kept_sql, &run_due_sql,
 };
 /* clang-format on */
 const struct pg_table run_table = PG_TABLE(statements);
 
-static struct run read_row(const struct pg_rows *rows, size_t row)
+static struct result read_row(const struct pg_rows *rows, size_t row, struct run *run_out, struct error *err)
 {
     struct run run = {.id = pg_uuid(rows, row, 0), .approvals_wanted = pg_int8(rows, row, 4), .approvals = pg_int8(rows, row, 5)};
 
-    if (!run_state_find(pg_text(rows, row, 1), &run.state)) run.state = RUN_STATE_EXPIRED; /* the table allows no other name */
+    TRY(run_read_state(rows, row, 1, &run.state, err));
     memcpy(run.request, pg_bytes(rows, row, 2).data, sizeof run.request);
     (void)snprintf(run.requester, sizeof run.requester, "%s", pg_text(rows, row, 3));
     (void)snprintf(run.pool, sizeof run.pool, "%s", pg_text(rows, row, 6));
@@ -89,7 +93,10 @@ static struct run read_row(const struct pg_rows *rows, size_t row)
     (void)snprintf(run.reason, sizeof run.reason, "%s", pg_text(rows, row, 11));
     run.attempt = pg_int8(rows, row, 12);
     run.attempts = pg_int8(rows, row, 13);
-    return run;
+    (void)snprintf(run.command, sizeof run.command, "%s", pg_text(rows, row, 14));
+    run.may_be_doubted = pg_bool(rows, row, 15);
+    *run_out = run;
+    return SUCCESS;
 }
 
 /* ---- changes ---- */
@@ -159,6 +166,7 @@ static struct result insert(struct pg *pg, const struct run_request *request, bo
     pg_add_int4(&arguments, (int32_t)run->approvals_wanted);
     pg_add_text(&arguments, run->pool);
     pg_add_time(&arguments, run->expires_ms);
+    pg_add_text(&arguments, run->command);
     TRY(pg_run(pg, &run_insert_sql, &arguments, &rows, err));
     *is_new_out = pg_rows_affected(rows) == 1;
     return SUCCESS;
@@ -193,6 +201,16 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
     return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
 }
 
+struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    pg_add_text(&arguments, outcome);
+    pg_add_text(&arguments, why);
+    return pg_run(pg, &run_attempts_end_sql, &arguments, NULL, err);
+}
+
 struct result run_row_move(struct pg *pg, const struct run_move *move, struct error *err)
 {
     struct bytes before[RUN_STATE_COUNT];
@@ -215,12 +233,13 @@ struct result run_row_why_not(struct pg *pg, const struct uuid *run, const struc
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
+    struct run found;
 
     pg_add_uuid(&arguments, run);
     pg_add_uuid(&arguments, project);
     TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
-    const struct run found = read_row(rows, 0);
+    TRY(read_row(rows, 0, &found, err));
     return failure(err, ERROR_CONFLICT, "the run is %s: it can't be cancelled any more", run_state_name(found.state));
 }
 
@@ -259,9 +278,7 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
     TRY(pg_run(pg, &run_due_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         due_out[i] = (struct due_run){.run = pg_uuid(rows, i, 0)};
-        due_out[i].where =
-            (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, i, 1), .organisation = pg_uuid(rows, i, 2)};
-        (void)snprintf(due_out[i].where.name, sizeof due_out[i].where.name, "%s", pg_text(rows, i, 3));
+        run_read_where(rows, i, 1, &due_out[i].where);
     }
     *count_out = pg_rows_count(rows);
     return SUCCESS;
@@ -269,8 +286,8 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
 
 /* ---- reading ---- */
 
-/* The project of the permit. The last five actions are for bundles and chains (training/papers.h). */
-static const struct resource *project_of(const struct permit *permit, enum action action)
+/* The last five actions are for bundles and chains (training/papers.h). */
+const struct resource *run_project_of(const struct permit *permit, enum action action)
 {
     assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE ||
            action == ACTION_RUN_ORDER || action == ACTION_RUN_LEASE || action == ACTION_RUN_REFUSE ||
@@ -281,7 +298,7 @@ static const struct resource *project_of(const struct permit *permit, enum actio
 struct result run_find(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct run *run_out,
                        struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -289,14 +306,13 @@ struct result run_find(const struct permit *permit, struct pg *pg, enum action a
     pg_add_uuid(&arguments, &where->project);
     TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
-    *run_out = read_row(rows, 0);
-    return SUCCESS;
+    return read_row(rows, 0, run_out, err);
 }
 
 struct result run_read_activity(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                                 struct run_activity *activity_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct run_activity activity = {.progress = -1};
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -315,7 +331,7 @@ struct result run_read_activity(const struct permit *permit, struct pg *pg, enum
 struct result run_nodes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                         struct pg_rows **rows_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);
@@ -326,7 +342,7 @@ struct result run_nodes(const struct permit *permit, struct pg *pg, enum action 
 struct result run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                             struct run_kept *kept_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -341,7 +357,7 @@ struct result run_read_kept(const struct permit *permit, struct pg *pg, enum act
 struct result run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                             struct pg_rows **rows_out, struct error *err)
 {
-    const struct resource *where = project_of(permit, action);
+    const struct resource *where = run_project_of(permit, action);
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);
@@ -364,7 +380,11 @@ struct result run_list(const struct permit *permit, struct pg *pg, const struct 
     const size_t count = pg_rows_count(rows);
     struct run *runs = memory_zeroed(count + 1, sizeof *runs);
     if (runs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of runs");
-    for (size_t i = 0; i < count; i++) runs[i] = read_row(rows, i);
+    for (size_t i = 0; i < count; i++) {
+        if (read_row(rows, i, &runs[i], err).ok) continue;
+        free(runs);
+        return (struct result){.ok = false};
+    }
     *runs_out = runs;
     *count_out = count;
     return SUCCESS;

@@ -106,7 +106,9 @@ struct result run_second_result(const struct permit *permit, struct sequencer *s
 {
     struct run_held now;
 
-    (void)permit_resource(permit, ACTION_RUN_FINISH);
+    run_require_lease(permit, ACTION_RUN_FINISH, second->holder);
+    permit_require(permit, ACTION_RUN_FINISH, &second->held->where);
+    TRY(run_held_find(lookup_of(pg), second->holder, &now, err)); /* only the key of this lease is suspended */
     TRY(suspend_key(sequencer, second, err));
     TRY(run_held_find(lookup_of(pg), second->holder, &now, err));
     return now.state == RUN_STATE_SUCCEEDED ? doubt_run(sequencer, second, err) : SUCCESS;
@@ -137,7 +139,7 @@ struct result run_result_is_second(const struct permit *permit, struct pg *pg, c
     OWNED(pg_rows) *rows = NULL;
     bool is_second = false;
 
-    (void)permit_resource(permit, ACTION_RUN_FINISH);
+    run_require_lease(permit, ACTION_RUN_FINISH, second->holder);
     TRY(run_rows_results(pg, &second->holder->run, second->principal, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows) && !is_second; i++) is_second = is_other(pg_text(rows, i, 0), second);
     *is_second_out = is_second;

@@ -18,17 +18,20 @@ struct run_gather {
     int64_t number;         /* of the run, in the order of lists */
     int64_t share;          /* so many nodes are for this runner */
     bool is_gathered;       /* enough runners are kept: run_claim() gives this one its leases */
-    bool is_likely;         /* so many runners that fit have been seen within a day: so this one gets no younger run */
+    bool
+        is_likely; /* so many runners that fit have been seen within a day, and this one was kept for no other run in vain: so it gets no younger run */
 };
 /** The oldest run of several nodes that fits an offer and lacks runners, or of which this runner has still a lease to take. */
 RESULT run_gather_find(struct lookup *lookup, const struct run_offer *offer, struct run_gather *gather_out, bool *found_out,
                        struct error *err);
+/** RUN_KEEPS_NOT: meanwhile another run has begun to gather, or this one needs no runner any more. RUN_KEEPS_ENOUGH: each has RUN_TAKE_MS to take its leases. */
+enum run_keeping { RUN_KEEPS_NOT, RUN_KEEPS, RUN_KEEPS_ENOUGH };
 /**
  * Keeps the runner for the run for RUN_SHARE_MS; call it again meanwhile. It leases nothing, and uses up no attempt. The caller has decided that
- * the runner may have the run. *is_gathered_out: now enough are kept, and each has RUN_TAKE_MS to take its leases.
+ * the runner may have the run. In an organisation one run of a pool begins to gather at a time, also if several gateways are asked at once.
  */
-RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, bool *is_gathered_out,
-                       struct error *err);
+RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather,
+                       enum run_keeping *keeping_out, struct error *err);
 
 /** The runner fits the run, and gets another one: it was seen. */
 RESULT run_gather_note(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct error *err);
@@ -52,8 +55,9 @@ RESULT run_leased_find(struct lookup *lookup, const struct run_offer *offer, con
                        struct run_leased *leased_out, bool *found_out, struct error *err);
 
 /**
- * For a claimed run that today's policies forbid in this region: it is not offered there any more. *regions_out: the number of its other regions.
- * The permit: runner.ask.
+ * For a run that today's policies forbid in this region: it is not offered there any more. *regions_out: the number of its other regions. A run that
+ * another key has claimed is left as it is, and counts as one with another region. The permit: runner.ask above the project; its detail is the
+ * runner's key.
  */
 RESULT run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
                        int64_t *regions_out, struct error *err) __attribute__((nonnull));
@@ -144,10 +148,6 @@ RESULT run_held_find(struct lookup *lookup, const struct run_holder *holder, str
 /** The newest lease of the run that this key has had. ERROR_NOT_FOUND. */
 RESULT run_held_newest(struct lookup *lookup, const struct uuid *run, const char *key, struct run_holder *holder_out,
                        struct error *err);
-/** The order of a run, whose repositories are decided again. ERROR_NOT_FOUND. */
-RESULT run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err);
-/** The envelope of a lease, as the row has it. ERROR_NOT_FOUND: sijil-keyd has not signed it yet. */
-RESULT run_lease_find(struct lookup *lookup, const struct run_holder *holder, struct run_envelope **lease_out, struct error *err);
 /**
  * Whether an envelope, whose signature the caller has checked, is the lease of this holder under this order now. The row alone proves nothing, because
  * a thief of the database's role can write any row. ERROR_DENIED.
@@ -174,7 +174,7 @@ RESULT run_peers(struct lookup *lookup, const struct run_holder *holder, struct 
 
 /** A run that must not go on, and why. */
 struct run_forbidden {
-    enum action action;           /* of the permit: runner.ask, or run.heartbeat */
+    enum action action;           /* of the permit: runner.ask above the project, or run.heartbeat for a lease of the run */
     const struct resource *where; /* the run's project */
     const struct uuid *run;
     const char *reason;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/format/export_terms.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/digest.h"
@@ -212,10 +213,28 @@ static void add_keys_of(struct leaf *leaf, const char *resource)
     add_key(leaf, "res:", resource, whole);
 }
 
+/*
+ * An export stands under the key that it is of, so that its number there shows what is missing before it; and under the keys that contain this key,
+ * or their readers would miss a number.
+ */
+static void add_keys_of_export(struct leaf *leaf)
+{
+    const struct leaf_target *target = &leaf->targets[0];
+    const char *detail = strchr(target->resource, '#');
+    struct export_terms terms;
+
+    if (leaf->target_count != 1 || strcmp(target->action, EXPORT_ACTION) != 0 || strcmp(leaf->outcome, "allowed") != 0) return;
+    if (detail == NULL || !export_terms_read(bytes_of_text(detail + 1), &terms) || !leaf_key_is_possible(terms.key)) return;
+    const bool is_name = strncmp(terms.key, "act:", 4) != 0 && strncmp(terms.key, "out:", 4) != 0;
+    if (is_name) add_keys_of(leaf, terms.key + 4);
+    add_key(leaf, terms.key, terms.key + 4, strlen(terms.key + 4));
+}
+
 void leaf_fill_keys(struct leaf *leaf)
 {
     leaf->key_count = 0;
     for (size_t i = 0; i < leaf->target_count; i++) add_keys_of(leaf, leaf->targets[i].resource);
+    add_keys_of_export(leaf);
     add_key(leaf, "act:", leaf->actor, strlen(leaf->actor));
     if (strcmp(leaf->outcome, "denied") == 0 || strcmp(leaf->outcome, "failed") == 0)
         add_key(leaf, "out:", leaf->outcome, strlen(leaf->outcome));

@@ -12,7 +12,7 @@
 
 #define API_ROOT    "/api/v1"
 #define PAGES_MAX   10000
-#define COLUMNS_MAX 10
+#define COLUMNS_MAX 12
 
 /* "acme/models" of "/projects/acme/models/label?x=y": what the path names, without the words of the API. "": nothing. */
 static void name_place(const char *path, char name_out[128])
@@ -130,6 +130,7 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
     if (json_string_length(value) > 0) (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
     else if (words_text(value, cell) || pairs_text(value, cell))
         ; /* a label or regimes, shown without brackets and quotes */
+    else if (json_is_object(json_array_get(value, 0))) (void)snprintf(cell, CELL_MAX, "%zu", json_array_size(value));
     else if (value == NULL || json_is_string(value) || json_is_null(value)) (void)snprintf(cell, CELL_MAX, "-");
     else if (json_write_canonical(&text, value, &ignored).ok) (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
     else (void)snprintf(cell, CELL_MAX, "...");

@@ -9,6 +9,8 @@
 
 /** Adds --within to a path. An auditor of an organisation or a project must name it; only auditors of the registry read the whole log. */
 RESULT audit_add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
+/** Appends a time: "7d", "12h" and "30m" are so long ago; all else goes to the registry as it is. NULL: nothing. */
+RESULT audit_time_of(const char *value, struct buffer *text, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
 /** The rules that denied an entry, for a person: "H-READ-AE SYS-NO-BINDING"; "" if none did. */

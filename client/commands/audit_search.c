@@ -31,13 +31,10 @@ static struct result add_parameter(struct buffer *path, const char *name, const 
     return http_escape(path, value, err);
 }
 
-/* "7d", "12h" and "30m" are so long ago; all else goes to the registry as it is. */
-static struct result add_time(const struct invocation *invocation, int letter, const char *name, struct buffer *path,
-                              struct error *err)
+struct result audit_time_of(const char *value, struct buffer *text, struct error *err)
 {
     static const char units[] = "mhd";
     static const int64_t lengths_ms[] = {60000, 3600000, 86400000};
-    const char *value = invocation_option(invocation, letter);
     char time_text[CLOCK_TEXT_SIZE];
     uint64_t number = 0;
 
@@ -45,9 +42,18 @@ static struct result add_time(const struct invocation *invocation, int letter, c
     const size_t length = strlen(value);
     const char *unit = length < 2 ? NULL : strchr(units, value[length - 1]);
     if (unit == NULL || !text_to_u64((struct bytes){(const uint8_t *)value, length - 1}, 1000000, &number))
-        return add_parameter(path, name, value, err);
+        return buffer_add_text(text, value, err);
     clock_format(clock_wall_ms() - (int64_t)number * lengths_ms[unit - units], time_text);
-    return add_parameter(path, name, time_text, err);
+    return buffer_add_text(text, time_text, err);
+}
+
+static struct result add_time(const struct invocation *invocation, int letter, const char *name, struct buffer *path,
+                              struct error *err)
+{
+    struct buffer OWNED_BUFFER value = BUFFER(4096);
+
+    TRY(audit_time_of(invocation_option(invocation, letter), &value, err));
+    return value.length == 0 ? SUCCESS : add_parameter(path, name, buffer_text(&value), err);
 }
 
 static struct result search_path(const struct invocation *invocation, struct buffer *path, struct error *err)

@@ -70,6 +70,18 @@ static const struct option_row search_options[] = {
     {'O', "oldest-first", NULL, "the oldest event first"},
     {'C', "csv", NULL, "as CSV (RFC 4180), with times in UTC"},
 };
+static const struct option_row export_options[] = {
+    WITHIN_OPTION,
+    {'k', "key", "KEY", "the key: org:, prj: or res: and a name, act:PSEUDONYM, out:denied or out:failed"},
+    {'f', "from", "BEGIN", "from this number or time on: RFC 3339, or 7d, 12h, 30m ago (default: the beginning)"},
+    {'t', "to", "END", "before this number or time (default: now)"},
+    {'F', "format", "FORMAT", "ndjson (default), csv or ocsf; each has the proofs"},
+    {'o', "output", "FILE", "the file; it must not be there"},
+    {'c', "continue", NULL, "go on with FILE.part, which was broken off"},
+    {'O', "open", NULL, "with names, addresses and claims, which are sealed else; needs --purpose"},
+    {'p', "purpose", "TEXT", "why: recorded, sealed, with the export"},
+    {'n', "nonce", "HEX", "32 to 64 hexadecimal digits of your own (default: drawn)"},
+};
 static const struct option_row count_options[] = {
     AUDIT_SEARCH_OPTIONS,
 };
@@ -143,6 +155,10 @@ static const struct option_row gc_options[] = {
     {'k', "key", "FILE", "the private key that signs (P-256, PEM; nobody else may read it)"},                            \
     {                                                                                                                    \
         'P', "pkcs11", "URI", "instead, a key in a PKCS#11 token (RFC 7512); the PIN is in its pin-source, or asked for" \
+    }
+#define TOKEN_OPTION                                                                                         \
+    {                                                                                                        \
+        't', "by-token", NULL, "instead, ask by the token of the login: sijil-keyd signs the request for it" \
     }
 #define LIFE_OPTION                                                                        \
     {                                                                                      \

@@ -127,7 +127,7 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
     struct layer layer;
     struct digest digest;
 
-    if (layer_name(json) == NULL) {
+    if (title_of_layer(json) == NULL) {
         pull->skipped++;
         return SUCCESS;
     }
@@ -158,7 +158,7 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
 static struct result check_places(const struct pull *pull, struct error *err)
 {
     for (size_t i = 0; i < json_array_size(pull->layers); i++) {
-        const char *title = layer_name(json_array_get(pull->layers, i));
+        const char *title = title_of_layer(json_array_get(pull->layers, i));
         if (title != NULL) TRY(local(title_check_place(pull->folder, title, err), title, err));
     }
     return SUCCESS;
@@ -188,9 +188,9 @@ static struct result report(const struct pull *pull, const char *digest, struct 
 
     for (size_t i = 0; i < json_array_size(pull->layers); i++) {
         const json_t *layer = json_array_get(pull->layers, i);
-        if (layer_name(layer) == NULL || !json_integer_of(layer, "size", &size)) continue;
+        if (title_of_layer(layer) == NULL || !json_integer_of(layer, "size", &size)) continue;
         total += size;
-        if (json_array_append_new(list, json_pack("{s:s,s:O,s:O}", "name", layer_name(layer), "digest",
+        if (json_array_append_new(list, json_pack("{s:s,s:O,s:O}", "name", title_of_layer(layer), "digest",
                                                   json_object_get(layer, "digest"), "size", json_object_get(layer, "size"))) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     }

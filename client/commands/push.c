@@ -211,7 +211,8 @@ static struct result push_all(struct push *push, const json_t *annotations, stru
 
     TRY(list_files(push, err));
     TRY(for_each_file(push, hash_one, HASHED_IN_A_MOMENT, err));
-    TRY(layout_config(push->list.files, push->list.count, &config, err));
+    const char *slash = strrchr(push->target.repository, '/');
+    TRY(layout_config(slash == NULL ? push->target.repository : slash + 1, push->list.files, push->list.count, &config, err));
     TRY(layout_manifest(push->list.files, push->list.count, buffer_bytes(&config), annotations, &manifest, err));
     TRY(for_each_file(push, push_one, 0, err));
     TRY(push_config(push, buffer_bytes(&config), err));

@@ -6,18 +6,34 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/run_priv.h"
+#include "client/hosts.h"
 #include "client/terminal.h"
 #include "crypto/random.h"
+#include "training/format/form.h"
 
 #define HOUR_MS      INT64_C(3600000)
 #define LIFE_DEFAULT 24  /* hours */
 #define LIFE_MAX     720 /* docs/formats/run.md: 30 days */
+
+struct result run_project_check(struct invocation *invocation, struct error *err)
+{
+    const char *project = invocation->operands[1], *host = invocation->operands[0];
+    char command[300]; /* a host has 253 bytes */
+
+    if (form_project(project)) return SUCCESS;
+    (void)snprintf(command, sizeof command, "sijil admin project list %.253s", host);
+    report_explain(invocation_report(invocation), "try", command);
+    return line_check(
+        invocation, failure(err, ERROR_INVALID,
+                            "'%.80s' is not the name of a project: that is ORGANISATION/PROJECT, such as acme/models", project));
+}
 
 struct result run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err)
 {
     const char *const *words = invocation->operands;
     struct uuid id;
 
+    TRY(run_project_check(invocation, err));
     if (!uuid_parse(bytes_of_text(words[2]), &id))
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.60s' is not the id of a run", words[2]));
     *address_out = (struct run_address){.host = words[0], .project = words[1], .run = words[2]};
@@ -97,24 +113,68 @@ static struct result request(struct session *session, const struct run_wish *wis
     return run_request_write(&parts, payload, err);
 }
 
+/* What sijil-keyd shall sign for the token of the login. */
+static struct result write_wanted(const struct run_wish *wish, int64_t hours, const char *run, json_t **wanted_out,
+                                  struct error *err)
+{
+    OWNED_JSON wanted = json_pack("{s:s, s:I, s:O}", "run", run, "lifetime_s", (json_int_t)(hours * HOUR_MS / 1000), "spec",
+                                  (json_t *)(uintptr_t)wish->spec);
+
+    if (wanted == NULL || (wish->rerun != NULL && json_object_set_new(wanted, "rerun",
+                                                                      json_pack("{s:s, s:s}", "run", run_text(wish->rerun, "run"),
+                                                                                "order", wish->rerun->digest)) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a run");
+    *wanted_out = GIVE(wanted);
+    return SUCCESS;
+}
+
 struct result run_ask(struct session *session, const struct run_wish *wish, int64_t hours, const struct ecdsa_key *key,
                       json_t **answer_out, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX), payload = BUFFER(RUN_PAYLOAD_MAX);
     const struct uuid id = uuid_random();
     char run[UUID_TEXT_SIZE];
-    OWNED_JSON envelope = NULL;
+    OWNED_JSON asked = NULL;
     OWNED_JSON answer = NULL;
 
     uuid_format(&id, run);
-    TRY(request(session, wish, hours, run, &payload, err));
-    TRY(run_seal(key, RUN_REQUEST, buffer_bytes(&payload), &envelope, err));
-    TRY(buffer_format(&path, err, "/projects/%s/runs", wish->project));
-    TRY(api_call_in(session, "POST", buffer_text(&path), envelope, &answer, err));
+    if (key == NULL) TRY(write_wanted(wish, hours, run, &asked, err));
+    else {
+        TRY(request(session, wish, hours, run, &payload, err));
+        TRY(run_seal(key, RUN_REQUEST, buffer_bytes(&payload), &asked, err));
+    }
+    TRY(buffer_format(&path, err, "/projects/%s/%s", wish->project, key == NULL ? "run-requests" : "runs"));
+    TRY(api_call_in(session, "POST", buffer_text(&path), asked, &answer, err));
     const char *answered = json_text_of(answer, "id");
     if (answered == NULL || strcmp(answered, run) != 0)
         return failure(err, ERROR_CORRUPT, "the registry answered with another run than %s, which was asked for", run);
     *answer_out = GIVE(answer);
+    return SUCCESS;
+}
+
+/* Whether the stored login is a token of the registry: `sijil ci login`. */
+static struct result has_token(const char *host, bool *has_out, struct error *err)
+{
+    struct host_login login = {0};
+    const struct result found = host_login_find(host, &login, err);
+
+    *has_out = found.ok && strcmp(login.username, SESSION_BEARER) == 0;
+    explicit_bzero(&login, sizeof login);
+    return found;
+}
+
+struct result run_signer(struct invocation *invocation, const char *host, struct ecdsa_key **key_out, struct error *err)
+{
+    const bool has_key = invocation_option(invocation, 'k') != NULL || invocation_option(invocation, 'P') != NULL;
+    bool by_token = invocation_option(invocation, 't') != NULL;
+
+    if (has_key && by_token)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--by-token asks without a key: leave out --key and --pkcs11"));
+    if (!has_key && !by_token) TRY(has_token(host, &by_token, err));
+    if (!by_token) return command_signer(invocation, key_out, err);
+    if (!invocation->json)
+        (void)fprintf(stderr, "asking by the token of the login: sijil-keyd signs the request for it (--key signs with a key)\n");
+    *key_out = NULL;
     return SUCCESS;
 }
 

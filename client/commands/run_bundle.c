@@ -35,7 +35,8 @@ static struct result fetch_bundle(struct invocation *invocation, const struct ru
     TRY(command_session(invocation, address->host, &session, err));
     for (unsigned tries = 0;;) {
         buffer_clear(bundle);
-        const struct result fetched = fetch(session, address, bundle, err);
+        struct result fetched = fetch(session, address, bundle, err);
+        if (fetched.ok) fetched = run_manifests_add(session, address, bundle, err);
         if (fetched.ok || !run_tries_again(session, &tries, err)) return fetched;
     }
 }

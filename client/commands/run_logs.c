@@ -1,14 +1,18 @@
 /* `sijil run logs`: what a run printed, piece by piece (GET .../log). The registry may forget a connection at any time: the offset is ours. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/printed.h"
 #include "client/commands/run_priv.h"
+#include "client/local.h"
 
 #define WAIT_S      20 /* how long the registry may wait for something new */
 #define PIECE_MAX   ((size_t)256 << 10)
@@ -25,6 +29,7 @@ struct reading {
     bool follows, is_over; /* is_over: nothing more will come of this attempt */
     bool is_removed;       /* the registry keeps the log of a run that has succeeded as an artifact alone */
     struct printed *shown;
+    FILE *out; /* standard output, or a file of --output */
 };
 
 static struct result piece_path(const struct reading *reading, struct buffer *path, struct error *err)
@@ -71,7 +76,7 @@ static struct result take_piece(struct reading *reading, const struct http_respo
     uint64_t size = 0;
 
     TRY(check_piece(reading, response, &size, err));
-    printed_add(reading->shown, piece, stdout);
+    printed_add(reading->shown, piece, reading->out);
     reading->offset += piece.length;
     const bool is_whole = reading->offset == size;
     *is_new_out = piece.length > 0;
@@ -85,6 +90,13 @@ static struct result read_piece(struct reading *reading, bool *is_new_out, struc
 
     TRY(get_piece(reading, &response, err));
     return take_piece(reading, &response, is_new_out, err);
+}
+
+static struct result flush(const struct reading *reading, struct error *err)
+{
+    if (fflush(reading->out) == 0) return SUCCESS;
+    return failure(err, ERROR_FULL, "can't write %s: %s", reading->out == stdout ? "to standard output" : "the log",
+                   strerror(errno));
 }
 
 /* ---- the last lines ---- */
@@ -127,9 +139,9 @@ static struct result show_tail(struct reading *reading, struct error *err)
     }
     const struct bytes text = buffer_bytes(&last);
     const size_t begin = begin_of_last(text, reading->tail);
-    printed_add(reading->shown, (struct bytes){text.data + begin, text.length - begin}, stdout);
+    printed_add(reading->shown, (struct bytes){text.data + begin, text.length - begin}, reading->out);
     reading->tail = 0; /* a later attempt is shown as a whole */
-    return fflush(stdout) == 0 ? SUCCESS : failure(err, ERROR_INVALID, "can't write to standard output: %s", strerror(errno));
+    return flush(reading, err);
 }
 
 /* To the end of one attempt; without `follows`, to the end of what is there. */
@@ -145,12 +157,11 @@ static struct result read_attempt(struct reading *reading, struct error *err)
         if (!read.ok && run_tries_again(reading->session, &tries, err)) continue;
         TRY(read);
         tries = 0;
-        if (is_new && fflush(stdout) != 0)
-            return failure(err, ERROR_INVALID, "can't write to standard output: %s", strerror(errno));
+        if (is_new) TRY(flush(reading, err));
         silent = is_new ? 0 : silent + 1;
         if (silent > 1) look_rest(silent); /* a registry that answers at once, although it might wait */
     }
-    printed_end(reading->shown, stdout);
+    printed_end(reading->shown, reading->out);
     return SUCCESS;
 }
 
@@ -263,7 +274,7 @@ struct result run_follow_log(struct invocation *invocation, struct session *sess
                              struct error *err)
 {
     struct printed shown = {.is_terminal = isatty(STDOUT_FILENO) == 1};
-    struct reading reading = {.session = session, .address = address, .follows = true, .shown = &shown};
+    struct reading reading = {.session = session, .address = address, .follows = true, .shown = &shown, .out = stdout};
     struct following following = {.reading = &reading, .invocation = invocation};
     OWNED_JSON run = NULL;
     struct error why = {0};
@@ -317,6 +328,60 @@ static struct result read_one(struct reading *reading, struct error *err)
     return check_whole(reading, run, err);
 }
 
+/* ---- into a file ---- */
+
+/* Only a log that has as many bytes as its runner has signed. */
+static struct result save_whole(struct reading *reading, struct error *err)
+{
+    OWNED(run_envelope) *result = NULL;
+    OWNED_JSON run = NULL;
+
+    TRY(look(reading, &run, err));
+    const uint64_t attempt = reading->attempt == 0 ? (uint64_t)number_of(run, "attempt") : reading->attempt;
+    TRY(run_signed(run, RUN_RESULT, &result, err));
+    if (result == NULL || (uint64_t)run_integer(result, INTERNAL "attempt") != attempt)
+        return failure(err, ERROR_NOT_FOUND,
+                       "no runner has signed a result of this attempt, so nothing says what its log is: "
+                       "without --output the log is shown as far as it is there");
+    TRY(read_attempt(reading, err));
+    return check_length(reading, run, attempt, err);
+}
+
+static struct result open_part(const char *part, FILE **out, struct error *err)
+{
+    int fd = -1;
+
+    TRY(file_open(part, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666, &fd, err));
+    *out = fdopen(fd, "w+");
+    if (*out != NULL) return SUCCESS;
+    (void)close(fd);
+    return failure(err, ERROR_NO_MEMORY, "no memory for a file");
+}
+
+/* Under another name, until it is known to be whole. */
+static struct result save(struct reading *reading, const char *path, struct error *err)
+{
+    struct buffer OWNED_BUFFER part = BUFFER(PATH_MAX);
+
+    TRY(buffer_format(&part, err, "%s.part", path));
+    TRY(local(open_part(buffer_text(&part), &reading->out, err), buffer_text(&part), err));
+    const struct result saved = save_whole(reading, err);
+    (void)fclose(reading->out); /* all of it was flushed */
+    reading->out = stdout;
+    if (saved.ok) return local(file_rename(buffer_text(&part), path, err), path, err);
+    (void)unlink(buffer_text(&part));
+    return saved;
+}
+
+static struct result check_output(struct invocation *invocation, const struct reading *reading, const char *path,
+                                  struct error *err)
+{
+    if (path == NULL || (!reading->follows && reading->tail == 0 && reading->node == 0)) return SUCCESS;
+    return line_check(
+        invocation,
+        failure(err, ERROR_INVALID, "--output writes a whole log, that of the first node: not with --follow, --tail or --node"));
+}
+
 static struct result follow_to_the_end(struct following *following, struct error *err)
 {
     OWNED_JSON run = NULL;
@@ -328,8 +393,9 @@ static struct result follow_to_the_end(struct following *following, struct error
 struct result command_run_logs(struct invocation *invocation, struct error *err)
 {
     struct printed shown = {.is_terminal = isatty(STDOUT_FILENO) == 1};
-    struct reading reading = {.follows = invocation_option(invocation, 'f') != NULL, .shown = &shown};
+    struct reading reading = {.follows = invocation_option(invocation, 'f') != NULL, .shown = &shown, .out = stdout};
     struct following following = {.reading = &reading, .invocation = invocation};
+    const char *path = invocation_option(invocation, 'o');
     OWNED(session) *session = NULL;
     struct run_address address;
 
@@ -337,10 +403,14 @@ struct result command_run_logs(struct invocation *invocation, struct error *err)
     TRY(run_number_option(invocation, &(struct run_number){'t', "tail", 1, UINT32_MAX}, &reading.tail, err));
     TRY(run_number_option(invocation, &(struct run_number){'n', "node", 0, NODE_MAX}, &reading.node, err));
     TRY(run_number_option(invocation, &(struct run_number){'a', "attempt", 1, ATTEMPT_MAX}, &reading.attempt, err));
+    TRY(check_output(invocation, &reading, path, err));
+    if (path != NULL) shown.is_terminal = false;
     TRY(command_session(invocation, address.host, &session, err));
     reading.session = session;
     reading.address = &address;
     const bool follows_all = reading.follows && reading.attempt == 0;
-    const struct result read = follows_all ? follow_to_the_end(&following, err) : read_one(&reading, err);
+    const struct result read = path != NULL  ? save(&reading, path, err)
+                               : follows_all ? follow_to_the_end(&following, err)
+                                             : read_one(&reading, err);
     return read.ok ? SUCCESS : explain_removed(invocation, &reading, err);
 }

@@ -16,6 +16,8 @@
 struct run_address {
     const char *host, *project, *run;
 };
+/** The operand PROJECT: a failure says what one is, and how to find it. */
+RESULT run_project_check(struct invocation *invocation, struct error *err);
 /** Of the operands HOST PROJECT RUN. ERROR_INVALID if RUN is not the id of a run. */
 RESULT run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err);
 /** Appends "/projects/PROJECT/runs/RUN" and `rest`. */
@@ -54,7 +56,9 @@ struct run_wish {
     const json_t *spec;
     const struct run_envelope *rerun;
 };
-/** Signs the request and sends it. *answer_out: the registry's description of the new run, with its id. */
+/** The key that signs a request; NULL: with --by-token, or without a key if the login is a token of the registry, the login's token asks. */
+RESULT run_signer(struct invocation *invocation, const char *host, struct ecdsa_key **key_out, struct error *err);
+/** Signs the request and sends it; `key` NULL: asks by the token of the login. *answer_out: the registry's description of the new run, with its id. */
 RESULT run_ask(struct session *session, const struct run_wish *wish, int64_t hours, const struct ecdsa_key *key,
                json_t **answer_out, struct error *err);
 
@@ -72,6 +76,12 @@ struct run_number {
 };
 /** *number_out stays as it is without the option. */
 RESULT run_number_option(struct invocation *invocation, const struct run_number *option, uint64_t *number_out, struct error *err);
+
+/**
+ * Adds the manifests of the run's artifacts to its bundle, as far as this person may pull them: the labels that they state count for a verifier. The
+ * bundle is not checked; without such a manifest, or if it is none, its bytes stay as they are. ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
+ */
+RESULT run_manifests_add(struct session *session, const struct run_address *address, struct buffer *bundle, struct error *err);
 
 /* --- showing --- */
 

@@ -156,7 +156,7 @@ struct result command_run_rerun(struct invocation *invocation, struct error *err
     TRY(run_check_line(invocation, err));
     TRY(run_address_of(invocation, &address, err));
     TRY(run_life_option(invocation, &hours, err));
-    TRY(command_signer(invocation, &key, err));
+    TRY(run_signer(invocation, address.host, &key, err));
     TRY(command_session(invocation, address.host, &session, err));
     return rerun(invocation, session, &address, key, hours, err);
 }

@@ -347,20 +347,15 @@ static struct result check_state(struct invocation *invocation, const char *stat
 
 struct result command_run_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"ID", "id"},
-                                            {"STATE", "state"},
-                                            {"REQUESTED", "requested"},
-                                            {"ATTEMPT", "attempt"},
-                                            {"APPROVALS", "approvals"},
-                                            {"OF", "approvals_wanted"},
-                                            {"POOL", "pool"},
-                                            {"ENDED", "ended"},
-                                            {"REASON", "reason"},
-                                            {"REQUESTER", "requester"}};
+    static const struct column columns[] = {{"ID", "id"},           {"STATE", "state"},         {"REQUESTED", "requested"},
+                                            {"ATTEMPT", "attempt"}, {"APPROVALS", "approvals"}, {"OF", "approvals_wanted"},
+                                            {"POOL", "pool"},       {"ENDED", "ended"},         {"DOUBTS", "doubts"},
+                                            {"COMMAND", "command"}, {"REASON", "reason"},       {"REQUESTER", "requester"}};
     const char *state = invocation_option(invocation, 't');
     struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
     uint64_t most = UINT32_MAX;
 
+    TRY(run_project_check(invocation, err));
     TRY(check_state(invocation, state, err));
     TRY(run_number_option(invocation, &(struct run_number){'l', "limit", 1, UINT32_MAX}, &most, err));
     TRY(buffer_format(&path, err, "/projects/%s/runs%s", invocation->operands[1], state == NULL ? "" : "?state="));

@@ -58,8 +58,20 @@ static struct result find_lines(struct bytes text, struct file *file, struct err
     return none.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
 }
 
+/* What some editors put first. UTF-8 is read without it; of UTF-16 nothing could be read. */
+static struct result skip_mark(struct bytes *text, const struct file *file, struct error *err)
+{
+    const uint8_t *data = text->data;
+
+    if (text->length >= 2 && ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff)))
+        return failure(err, ERROR_INVALID, "%.120s: it is UTF-16: save it as UTF-8", file->name);
+    if (text->length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) *text = (struct bytes){data + 3, text->length - 3};
+    return SUCCESS;
+}
+
 static struct result read_text(struct bytes text, struct file *file, struct error *err)
 {
+    TRY(skip_mark(&text, file, err));
     if (!is_json(text)) return yaml_read(text, RUN_SPEC_MAX, file->name, &file->spec, &file->lines, err);
     const struct result read = json_read(text, RUN_SPEC_MAX, &file->spec, err);
     if (!read.ok) failure_name(file->name, err);
@@ -225,11 +237,11 @@ static void step_to(const json_t *spec, const json_t *artifact, struct run_shape
 /* organisation/project/name, before the tag or the digest. */
 static bool names_repository(const char *reference)
 {
-    const char *slash = strrchr(reference, '/'), *end = strchr(reference, '@');
+    const char *slash = strrchr(reference, '/');
     char repository[256]; /* as the format has it */
 
-    if (end == NULL && slash != NULL) end = strchr(slash, ':');
-    const size_t length = end == NULL ? strlen(reference) : (size_t)(end - reference);
+    if (slash == NULL) return false;
+    const size_t length = (size_t)(slash - reference) + strcspn(slash, ":@");
     if (length >= sizeof repository) return false;
     (void)snprintf(repository, sizeof repository, "%.*s", (int)length, reference);
     return form_repository(repository);
@@ -360,6 +372,19 @@ static struct result check(const struct file *file, struct error *err)
     return SUCCESS;
 }
 
+/* For editors. Nothing of it is signed. */
+static struct result drop_schema(const struct file *file, struct error *err)
+{
+    const json_t *schema = json_object_get(file->spec, "$schema");
+    char where[160];
+
+    if (schema == NULL) return SUCCESS;
+    if (json_is_string(schema)) return json_object_del(file->spec, "$schema") == 0 ? SUCCESS : no_memory(err);
+    where_text(file, yaml_line(yaml_member(file->lines, "$schema")), where);
+    return failure(err, ERROR_INVALID, "%s$schema: a text, the address of the JSON Schema, and this is %s", where,
+                   kind_of(schema));
+}
+
 static struct result parse(struct bytes text, struct file *file, struct error *err)
 {
     TRY(read_text(text, file, err));
@@ -367,6 +392,7 @@ static struct result parse(struct bytes text, struct file *file, struct error *e
         report_explain(file->report, "try", "begin with the members argv, code, outputs and limits; examples/digits has one");
         return failure(err, ERROR_INVALID, "%.120s: a specification is a mapping of members (docs/runs.md)", file->name);
     }
+    TRY(drop_schema(file, err));
     TRY(add_defaults(file->spec, err));
     TRY(check(file, err));
     for (size_t i = 0; i < COUNT(lists); i++) TRY(sort(file->spec, &lists[i], err));

@@ -1,4 +1,4 @@
-/* `sijil run start`: a specification becomes a signed request. */
+/* `sijil run start`: a specification becomes a request, signed here or asked for by a token. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -8,8 +8,35 @@
 #include "client/local.h"
 #include "client/manifest.h"
 
+/* A runner unpacks one image. It would refuse an index only after request, approvals and order. */
+static struct result check_image(const struct manifest *manifest, const char *reference, struct error *err)
+{
+    const json_t *listed = json_object_get(manifest->json, "manifests");
+
+    if (!manifest_is_index(manifest)) return SUCCESS;
+    const char *first = json_text_of(json_array_get(listed, 0), "digest");
+    return failure(
+        err, ERROR_INVALID,
+        "image: %.200s is an index of %zu images: name one of them with repository and digest (the first one is %.71s)",
+        reference, json_array_size(listed), first == NULL ? "not named" : first);
+}
+
+/* The registry answers in the same way if it does not show the repository to this person. */
+static struct result explain_missing(struct invocation *invocation, const struct remote_reference *reference, const char *text,
+                                     struct error *err)
+{
+    char command[700]; /* a host of 250 bytes, a repository of 255 */
+
+    if (err->kind != ERROR_NOT_FOUND) return (struct result){.ok = false};
+    (void)snprintf(command, sizeof command, "sijil tags %.250s/%.255s", invocation->operands[0], reference->repository);
+    report_explain(invocation_report(invocation), "try", command);
+    return failure(err, ERROR_NOT_FOUND, "reference %.200s: the registry has no such tag or digest, or does not show it to you",
+                   text);
+}
+
 /* An artifact with "reference" gets the repository and the digest that the reference has now. */
-static struct result resolve(struct session *session, const char *host, json_t *artifact, struct error *err)
+static struct result resolve(struct invocation *invocation, struct session *session, bool is_image, json_t *artifact,
+                             struct error *err)
 {
     const char *text = json_text_of(artifact, "reference");
     char whole[700], scope[400]; /* a host of 250 bytes, a reference of 400 */
@@ -17,10 +44,12 @@ static struct result resolve(struct session *session, const char *host, json_t *
     OWNED_MANIFEST manifest = MANIFEST;
 
     if (text == NULL) return SUCCESS;
-    (void)snprintf(whole, sizeof whole, "%.250s/%.400s", host, text);
+    (void)snprintf(whole, sizeof whole, "%.250s/%.400s", invocation->operands[0], text);
     TRY(remote_reference_parse(whole, &reference, err));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", reference.repository);
-    TRY(manifest_fetch(session, scope, &reference, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
+    if (!manifest_fetch(session, scope, &reference, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err).ok)
+        return explain_missing(invocation, &reference, text, err);
+    if (is_image) TRY(check_image(&manifest, text, err));
     (void)json_object_del(artifact, "reference");
     if (json_object_set_new(artifact, "repository", json_string(reference.repository)) != 0 ||
         json_object_set_new(artifact, "digest", json_string(manifest.digest)) != 0)
@@ -28,11 +57,13 @@ static struct result resolve(struct session *session, const char *host, json_t *
     return SUCCESS;
 }
 
-static struct result resolve_all(struct session *session, const char *host, const json_t *spec, struct error *err)
+static struct result resolve_all(struct invocation *invocation, struct session *session, const json_t *spec, struct error *err)
 {
+    const json_t *image = json_object_get(spec, "image");
     json_t *artifact;
 
-    for (size_t i = 0; (artifact = run_spec_artifact(spec, i)) != NULL; i++) TRY(resolve(session, host, artifact, err));
+    for (size_t i = 0; (artifact = run_spec_artifact(spec, i)) != NULL; i++)
+        TRY(resolve(invocation, session, artifact == image, artifact, err));
     return SUCCESS;
 }
 
@@ -77,11 +108,12 @@ struct result command_run_start(struct invocation *invocation, struct error *err
     int64_t hours = 0;
 
     TRY(run_check_line(invocation, err));
+    TRY(run_project_check(invocation, err));
     TRY(run_life_option(invocation, &hours, err));
-    TRY(command_signer(invocation, &key, err));
+    TRY(run_signer(invocation, invocation->operands[0], &key, err));
     TRY(read_spec(invocation, invocation->operands[2], &spec, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(resolve_all(session, invocation->operands[0], spec, err));
+    TRY(resolve_all(invocation, session, spec, err));
     TRY(run_resume_option(invocation, session, spec, err));
     TRY(run_ask(session, &(struct run_wish){.project = invocation->operands[1], .spec = spec}, hours, key, &run, err));
     return run_started(invocation, session, run, err);

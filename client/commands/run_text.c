@@ -84,9 +84,26 @@ static struct result write_value(FILE *stream, const json_t *value, int depth, s
     return SUCCESS;
 }
 
+/* Why a request that no person has signed needs more approvals than the policies ask for. */
+static void show_claims(const struct run_envelope *request, FILE *stream)
+{
+    const json_t *claims = run_member(request, "claims");
+    char issuer[CELL_MAX], subject[CELL_MAX];
+
+    if (claims == NULL) return;
+    cell_text(json_object_get(claims, "issuer"), issuer);
+    cell_text(json_object_get(claims, "subject"), subject);
+    if (run_is_of_rule(request)) (void)fprintf(stream, "asked for by the trust rule %s", subject);
+    else (void)fprintf(stream, "asked for by the token of %s of %s", subject, issuer);
+    (void)fprintf(stream, ", and signed by sijil-keyd for it\n");
+    if (run_approvals_needed(request, 1) > 1)
+        (void)fprintf(stream, "nobody knows the person behind it, so it needs one approval more than the policies ask for\n");
+}
+
 struct result run_show_request(const struct run_envelope *request, FILE *stream, struct error *err)
 {
     (void)fprintf(stream, "request %s of %s:\n", request->digest, run_text(request, "requester"));
+    show_claims(request, stream);
     return write_value(stream, run_member(request, "spec"), 1, err);
 }
 

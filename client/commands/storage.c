@@ -34,8 +34,8 @@ static struct result read_document(const char *path, json_t **document_out, stru
 
 /* ---- quota ---- */
 
-/* "none", or a number, also with K, M, G or T for KiB, MiB, GiB or TiB. */
-static struct result read_limit(const char *option, const char *text, json_t **limit_out, struct error *err)
+/* "none", or a number, also with K, M, G or T for KiB, MiB, GiB or TiB; of seconds without. */
+static struct result read_limit(const char *option, const char *text, bool is_time, json_t **limit_out, struct error *err)
 {
     static const char units[] = "KMGT";
     const size_t length = strlen(text);
@@ -47,6 +47,9 @@ static struct result read_limit(const char *option, const char *text, json_t **l
         *limit_out = json_null();
         return SUCCESS;
     }
+    if (is_time && unit != NULL)
+        return failure(err, ERROR_INVALID, "--%s %.30s: a whole number of seconds, such as 360000 for 100 hours, or none", option,
+                       text);
     if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, (uint64_t)INT64_MAX >> shift,
                      &number))
         return failure(err, ERROR_INVALID, "--%s %.30s: a whole number, with K, M, G or T for 1024s of it, or none", option,
@@ -62,12 +65,13 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
     static const struct {
         int letter;
         const char *option, *member;
-    } rows[] = {{'b', "bytes", "bytes"},
-                {'s', "sessions", "sessions"},
-                {'S', "sessions-per-client", "sessions_per_client"},
-                {'e', "events-per-minute", "events_per_minute"},
-                {'c', "cpu-seconds", "cpu_seconds"},
-                {'g', "gpu-seconds", "gpu_seconds"}};
+        bool is_time; /* 1K would be 1024 seconds, which nobody means */
+    } rows[] = {{'b', "bytes", "bytes", false},
+                {'s', "sessions", "sessions", false},
+                {'S', "sessions-per-client", "sessions_per_client", false},
+                {'e', "events-per-minute", "events_per_minute", false},
+                {'c', "cpu-seconds", "cpu_seconds", true},
+                {'g', "gpu-seconds", "gpu_seconds", true}};
 
     bool changes = false;
 
@@ -75,7 +79,7 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
         const char *text = invocation_option(invocation, rows[i].letter);
         json_t *limit = NULL;
         if (text == NULL) continue;
-        TRY(read_limit(rows[i].option, text, &limit, err));
+        TRY(read_limit(rows[i].option, text, rows[i].is_time, &limit, err));
         if (json_object_set_new(quota, rows[i].member, limit) != 0) return no_memory(err);
         changes = true;
     }

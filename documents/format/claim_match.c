@@ -176,17 +176,38 @@ static enum claim_answer compare_prefix(const json_t *prefix, const json_t *valu
                : CLAIM_DIFFERS;
 }
 
-enum claim_answer claim_test(const struct claim_condition *condition, const json_t *claims)
+static enum claim_answer test_value(const struct claim_condition *condition, const json_t *value)
 {
-    const json_t *value = claim_find(claims, condition->pointer);
-
-    if (value == NULL) return CLAIM_IS_ABSENT;
     switch (condition->test) {
     case CLAIM_IN: return compare_all(condition->wanted, value);
     case CLAIM_PREFIX: return compare_prefix(condition->wanted, value);
     case CLAIM_EQ: break;
     }
     return compare(condition->wanted, value);
+}
+
+enum claim_answer claim_test(const struct claim_condition *condition, const json_t *claims)
+{
+    const json_t *value = claim_find(claims, condition->pointer);
+
+    return value == NULL ? CLAIM_IS_ABSENT : test_value(condition, value);
+}
+
+static bool begins_with(const json_t *text, const json_t *prefix)
+{
+    return json_string_length(text) >= json_string_length(prefix) &&
+           memcmp(json_string_value(text), json_string_value(prefix), json_string_length(prefix)) == 0;
+}
+
+bool claim_conditions_meet(const struct claim_condition *one, const struct claim_condition *other)
+{
+    if (one->test == CLAIM_PREFIX && other->test == CLAIM_PREFIX)
+        return begins_with(one->wanted, other->wanted) || begins_with(other->wanted, one->wanted);
+    if (one->test == CLAIM_PREFIX) return claim_conditions_meet(other, one);
+    if (one->test == CLAIM_EQ) return test_value(other, one->wanted) == CLAIM_MATCHES;
+    for (size_t i = 0; i < json_array_size(one->wanted); i++)
+        if (test_value(other, json_array_get(one->wanted, i)) == CLAIM_MATCHES) return true;
+    return false;
 }
 
 bool claim_audience_is(const json_t *claims, const char *audience)

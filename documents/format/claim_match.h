@@ -39,6 +39,8 @@ enum claim_answer {
     CLAIM_DIFFERS
 };
 enum claim_answer claim_test(const struct claim_condition *condition, const json_t *claims);
+/** Whether one value can match both, which have the same pointer. */
+bool claim_conditions_meet(const struct claim_condition *one, const struct claim_condition *other);
 /** "eq", "in" or "prefix". */
 const char *claim_test_name(enum claim_test test);
 

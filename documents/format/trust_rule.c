@@ -274,6 +274,17 @@ bool trust_rule_matches(const struct trust_rule *rule, const json_t *claims)
     return rule->condition_count > 0;
 }
 
+bool trust_rules_meet(const struct trust_rule *one, const struct trust_rule *other)
+{
+    if (strcmp(one->issuer, other->issuer) != 0 || strcmp(one->audience, other->audience) != 0) return false;
+    for (size_t i = 0; i < one->condition_count; i++)
+        for (size_t k = 0; k < other->condition_count; k++)
+            if (strcmp(one->conditions[i].pointer, other->conditions[k].pointer) == 0 &&
+                !claim_conditions_meet(&one->conditions[i], &other->conditions[k]))
+                return false;
+    return true;
+}
+
 bool trust_rule_permits_client(const struct trust_rule *rule, const struct sockaddr *client, const char *thumbprint)
 {
     struct network address, network;

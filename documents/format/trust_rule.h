@@ -71,6 +71,8 @@ RESULT trust_rule_lint(const struct trust_rule *rule, struct error *err);
 
 /** Whether issuer, audience and all conditions match. `claims` is the payload of a token whose signature the caller has verified. */
 bool trust_rule_matches(const struct trust_rule *rule, const json_t *claims);
+/** Whether one token can match both: the same issuer and audience, and no claim of which they want different values. */
+bool trust_rules_meet(const struct trust_rule *one, const struct trust_rule *other);
 struct sockaddr;
 /** Whether the rule permits clients with this address (NULL: not known) and this certificate (NULL: none). */
 bool trust_rule_permits_client(const struct trust_rule *rule, const struct sockaddr *client, const char *thumbprint);

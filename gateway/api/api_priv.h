@@ -105,6 +105,16 @@ struct signed_checkpoint;
 RESULT api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
                      struct signed_checkpoint *checkpoint_out, struct error *err);
 
+/** An answer of at most `maximum` bytes that is too large for the arena. At most 16 of all kinds are on their way from a gateway at a time. */
+struct api_large {
+    const char *what; /* "bundles of entries" */
+    const char *type;
+    size_t maximum;
+    RESULT (*fill)(struct request *request, struct pg *pg, struct buffer *bytes, struct error *err);
+};
+/** Answers with what fill() appends, or waits for a place: then there is no answer yet, and the handler returns success. */
+RESULT api_answer_large(struct request *request, struct pg *pg, const struct api_large *kind, struct error *err);
+
 /** Sets `member` to the time in RFC 3339. 0 is no time, and the member is left out. False: out of memory. */
 bool api_set_time(json_t *object, const char *member, int64_t wall_ms);
 

@@ -29,23 +29,25 @@ SCHEMA(audit_key, "public keys of the registry", HAS_TEXT("origin", REQUIRED, FO
        HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it"),
        HAS_TEXT("documents", REQUIRED, FORM_FREE, 1, 0, "the key of certificates of deletion, in PEM"))
 
-/* ?within=acme or ?within=acme/models limits the request to the part that an auditor of an organisation or a project may read. */
-struct result target_audit_read(struct request *request, struct lookup *lookup, struct error *err)
+void audit_pair_within(struct request *request, enum action action, const char *within)
 {
-    const char *within = request_argument(request, "within");
-
-    (void)lookup;
-    (void)err;
     if (within == NULL || within[0] == '\0') {
-        (void)api_pair(request, ACTION_AUDIT_READ, RESOURCE_SYSTEM, "");
-        return SUCCESS;
+        (void)api_pair(request, action, RESOURCE_SYSTEM, "");
+        return;
     }
     const char *slash = strchr(within, '/');
     const size_t first = slash == NULL ? strlen(within) : (size_t)(slash - within);
     const bool is_name = namespace_name_is_valid((struct bytes){(const uint8_t *)within, first}) &&
                          (slash == NULL || namespace_name_is_valid(bytes_of_text(slash + 1)));
-    if (is_name) (void)api_pair(request, ACTION_AUDIT_READ, slash == NULL ? RESOURCE_ORGANISATION : RESOURCE_PROJECT, within);
+    if (is_name) (void)api_pair(request, action, slash == NULL ? RESOURCE_ORGANISATION : RESOURCE_PROJECT, within);
     else response_problem(request, 400, "The request breaks a rule", "within is an organisation, or organisation/project");
+}
+
+/* ?within=acme or ?within=acme/models limits the request to the part that an auditor of an organisation or a project may read. */
+struct result target_audit_read(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    audit_pair_within(request, ACTION_AUDIT_READ, request_argument(request, "within"));
     return SUCCESS;
 }
 

@@ -8,6 +8,8 @@
 
 #define EVENTS_BYTES_MAX ((size_t)256 << 10) /* a larger page ends early, with "next"; it must fit into the arena */
 
+/** Adds the pair of the part that an auditor may read: `within` is "acme" or "acme/models"; NULL or "": the registry. Else the answer is 400. */
+void audit_pair_within(struct request *request, enum action action, const char *within);
 /** `after`, `before`, `order` and `key` of a list. ERROR_INVALID. */
 RESULT audit_filter_read(const struct request *request, const char *after, struct audit_filter *filter, struct error *err);
 /** ?facts=true. False: the argument has another value, and the answer is 400. */

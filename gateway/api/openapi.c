@@ -47,6 +47,7 @@ static const struct {
     {"/jobs/", HAS_ID("job", REQUIRED, "the id of a job")},
     {"/runs/", HAS_ID("run", REQUIRED, "the id of a training run")},
     {"/events/", HAS_TEXT("sequence", REQUIRED, FORM_NUMBER, 1, 19, "the sequence number of an event")},
+    {"/exports/", HAS_TEXT("sequence", REQUIRED, FORM_NUMBER, 1, 19, "the sequence number of its closing entry")},
     {"/deletions/", HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 135, "the digest of the content that was deleted")},
     {"/blobs/uploads/", HAS_TEXT("session", REQUIRED, FORM_FREE, 1, 0, "as the Location of the answer before has it")},
     {"/uploads/", HAS_ID("upload", REQUIRED, "the id of an upload")},
@@ -157,7 +158,7 @@ static json_t *parameters_of(struct document *document, const struct route *rout
 
 /* ---- Answers ---- */
 
-enum needs { ALWAYS, NEEDS_CREDENTIAL, NEEDS_BODY, NEEDS_CHANGE };
+enum needs { ALWAYS, NEEDS_CREDENTIAL, NEEDS_BODY, NEEDS_CHANGE, OWN };
 
 static const struct error_row {
     unsigned status;
@@ -169,6 +170,7 @@ static const struct error_row {
     {403, NEEDS_CREDENTIAL, NULL, "Not allowed; of a decision, the members say which rule denied it."},
     {404, NEEDS_CREDENTIAL, NULL, "It does not exist, or not for this caller."},
     {409, NEEDS_CHANGE, NULL, "It conflicts with what is there."},
+    {410, OWN, NULL, "It was there, and was removed."},
     {413, NEEDS_BODY, NULL, "The body, or what it holds, is too large."},
     {429, ALWAYS, "Retry-After", "Too many requests."},
     {503, ALWAYS, "Retry-After", "A part of the service is down, and nothing was done; or it is not known whether it was done."},
@@ -180,9 +182,23 @@ static bool can_be(const struct error_row *row, const struct route *route)
     case NEEDS_CREDENTIAL: return route->credential != CREDENTIAL_NONE;
     case NEEDS_BODY: return route->body != BODY_NONE;
     case NEEDS_CHANGE: return route->record != RECORD_NONE && (route->methods & METHOD_BIT(METHOD_GET)) == 0;
+    case OWN: return false;
     case ALWAYS: break;
     }
     return true;
+}
+
+/* Errors that such a route usually has not. */
+static bool is_own(const struct route *route, unsigned status)
+{
+    static const struct {
+        const char *route;
+        unsigned status;
+    } own[] = {{"run_bundle", 409}, {"run_log", 410}};
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (own[i].status == status && strcmp(own[i].route, route->name) == 0) return true;
+    return false;
 }
 
 PART(oauth_error, "an error, as OAuth 2.0 has it", HAS_TEXT("error", REQUIRED, FORM_FREE, 1, 0, "its code"),
@@ -222,16 +238,6 @@ static json_t *error_answer(struct document *document, const struct route *route
     return json_pack("{s:o}", "$ref", json_sprintf("#/components/responses/%s", name));
 }
 
-/* RFC 8288. Lists page by the parameter `after`; those of OCI by `last`. */
-static json_t *link_header(const struct route *route)
-{
-    if (schema_has_word(route->about->parameters, "after") || schema_has_word(route->about->parameters, "last"))
-        return json_pack("{s:{s:s, s:{s:s}}}", "Link", "description",
-                         "the page after this one: <path and query>; rel=\"next\"; absent on the last page", "schema", "type",
-                         "string");
-    return NULL;
-}
-
 static json_t *responses_of(struct document *document, const struct route *route, bool is_head)
 {
     static const struct error_row other = {0, ALWAYS, NULL, "Any other error."};
@@ -245,11 +251,12 @@ static json_t *responses_of(struct document *document, const struct route *route
         json_t *content = is_empty ? NULL : openapi_content(document->schemas, about->answer, false);
         set(responses, status,
             json_pack("{s:s, s:o*, s:o*}", "description", about->answer->meaning, "headers",
-                      about->statuses[i] == 200 ? link_header(route) : NULL, "content", content));
+                      about->statuses[i] == 200 ? openapi_headers(route) : NULL, "content", content));
     }
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         (void)snprintf(status, sizeof status, "%u", errors[i].status);
-        if (can_be(&errors[i], route)) set(responses, status, error_answer(document, route, &errors[i]));
+        if (can_be(&errors[i], route) || is_own(route, errors[i].status))
+            set(responses, status, error_answer(document, route, &errors[i]));
     }
     set(responses, "default", error_answer(document, route, &other));
     return responses;

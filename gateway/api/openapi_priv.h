@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "gateway/pipeline/route.h"
 #include "gateway/pipeline/schema.h"
 
 /** The JSON Schema of a member's value. */
@@ -14,5 +15,7 @@ json_t *openapi_value(const struct schema_member *member);
  * already.
  */
 json_t *openapi_schema(json_t *schemas, const struct schema *schema, bool is_of_body);
+/** The headers of an answer with the status 200; NULL: it has none of its own. Lists page by the parameter `after`; those of OCI by `last`. */
+json_t *openapi_headers(const struct route *route);
 /** The content of an answer or a request: {"application/json": {"schema": ...}}. NULL: it has no body. */
 json_t *openapi_content(json_t *schemas, const struct schema *schema, bool is_of_body);

@@ -25,11 +25,12 @@ SCHEMA(policy_set, "a set of policies", HAS_COUNT("epoch", REQUIRED, "its number
        HAS_TEXT("envelope", OPTIONAL, FORM_FREE, 1, 0,
                 "with `envelope=true`: the signed document (DSSE), byte for byte as it was loaded"))
 
-PART(signature, "a signature", HAS_TEXT("sig", REQUIRED, FORM_FREE, 1, 0, "base64"),
-     HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 0, "which key made it"))
+PART(signature, "a signature", HAS_TEXT("sig", REQUIRED, FORM_BASE64, 4, 0, "standard base64, with padding"),
+     HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 127,
+              "which key made it; of a document, a request or an approval its RFC 7638 thumbprint"))
 SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, envelope, "a signed document (DSSE)",
             HAS_TEXT("payloadType", REQUIRED, FORM_FREE, 1, 0, "what the payload is"),
-            HAS_TEXT("payload", REQUIRED, FORM_FREE, 1, 0, "the document in base64"),
+            HAS_TEXT("payload", REQUIRED, FORM_BASE64, 4, 0, "the document in standard base64, with padding"),
             HAS_LIST("signatures", REQUIRED, 0, schema_signature, "of its signers"))
 
 struct result target_policy_read(struct request *request, struct lookup *lookup, struct error *err)

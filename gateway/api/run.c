@@ -35,7 +35,10 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("requester", REQUIRED, FORM_FREE, 1, 79, "who has asked for it"),
        HAS_TEXT("pool", REQUIRED, FORM_FREE, 1, 63, "the runners that it is for"),
        HAS_COUNT("approvals", REQUIRED, "how many persons have approved it"),
-       HAS_COUNT("approvals_wanted", REQUIRED, "how many the policies demanded when it was requested"),
+       HAS_COUNT("approvals_wanted", REQUIRED,
+                 "how many it needs: as many as the policies demanded when it was requested, or one more (docs/runs.md)"),
+       HAS_TEXT("command", OPTIONAL, FORM_FREE, 1, RUN_COMMAND_SIZE - 1,
+                "the beginning of its command line, for people: what counts is in the signed request"),
        HAS_TIME("requested", OPTIONAL, "when it was requested"), HAS_TIME("expires", OPTIONAL, "when its request expires"),
        HAS_TIME("ended", OPTIONAL, "when it ended"),
        HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it ended so"),
@@ -47,8 +50,7 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_NUMBER("nodes_wanted", OPTIONAL, 2, 256, "of one ordered run of several nodes: how many"),
        HAS_NUMBER("nodes_kept", OPTIONAL, 0, 256, "of these: for how many a runner waits"),
        HAS_LIST("nodes", OPTIONAL, 256, schema_run_node, "of one run of several nodes: those of its newest attempt"),
-       HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
-                "of one admitted run: its result does not count any more (docs/runs.md)"),
+       HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt, "of an admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
        HAS_LIST("checkpoints", OPTIONAL, RUN_CHECKPOINTS_SHOWN, schema_run_checkpoint,
                 "of one run: those that are kept, the newest first"),
@@ -62,22 +64,6 @@ SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_
 static struct result target_project(struct request *request, enum action action)
 {
     api_pair_of_project(request, action);
-    return SUCCESS;
-}
-
-/* The event names the request's digest and the run, so the body is read before the decision. */
-struct result target_run_request(struct request *request, struct lookup *lookup, struct error *err)
-{
-    OWNED(run_envelope) *envelope = NULL;
-
-    (void)lookup;
-    if (api_asks_for_credential(request, ACTION_RUN_REQUEST)) return SUCCESS;
-    if (!api_is_project_name(request->name)) return target_project(request, ACTION_RUN_REQUEST);
-    TRY(run_body_read(request, RUN_REQUEST, &envelope, err));
-    if (strcmp(run_text(envelope, "project"), request->name) != 0)
-        return failure(err, ERROR_INVALID, "the path and the request name different projects");
-    struct resource *where = api_pair(request, ACTION_RUN_REQUEST, RESOURCE_PROJECT, request->name);
-    (void)snprintf(where->detail, sizeof where->detail, "%s %s", envelope->digest, run_text(envelope, "run"));
     return SUCCESS;
 }
 
@@ -100,12 +86,6 @@ static struct result target_run(struct request *request, enum action action)
 }
 
 struct result target_run_read(struct request *request, struct lookup *lookup, struct error *err)
-{
-    (void)lookup, (void)err;
-    return target_run(request, ACTION_RUN_READ);
-}
-
-struct result target_run_bundle(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
     return target_run(request, ACTION_RUN_READ);
@@ -150,7 +130,8 @@ static struct result describe(const struct run *run, json_t **value_out, struct 
                                  "request", request, "requester", run->requester, "pool", run->pool, "approvals",
                                  (json_int_t)run->approvals, "approvals_wanted", (json_int_t)run->approvals_wanted, "attempt",
                                  (json_int_t)run->attempt, "attempts", (json_int_t)run->attempts);
-    if (value != NULL && run->reason[0] != '\0' && json_object_set_new(value, "reason", json_string(run->reason)) != 0)
+    if (value != NULL && ((run->reason[0] != '\0' && json_object_set_new(value, "reason", json_string(run->reason)) != 0) ||
+                          (run->command[0] != '\0' && json_object_set_new(value, "command", json_string(run->command)) != 0)))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     if (value == NULL || !api_set_time(value, "requested", run->requested_ms) ||
         !api_set_time(value, "expires", run->expires_ms) || !api_set_time(value, "ended", run->ended_ms))
@@ -200,7 +181,7 @@ static struct result add_activity(const struct request *request, struct pg *pg, 
     return SUCCESS;
 }
 
-static struct result answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
+struct result run_answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     OWNED_JSON envelopes = json_array();
@@ -224,15 +205,27 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
 
 /* ---- reading ---- */
 
+struct listed {
+    const struct run *runs;
+    struct pg *pg;
+};
+
+/* Few runs are doubted, so each of these is looked up for itself. */
 static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
-    (void)request;
-    return describe(&((const struct run *)rows)[index], row_out, err);
+    const struct listed *listed = rows;
+    const struct run *run = &listed->runs[index];
+    OWNED_JSON row = NULL;
+
+    TRY(describe(run, &row, err));
+    if (run->may_be_doubted) TRY(run_add_doubts(request, listed->pg, &run->id, row, err));
+    *row_out = GIVE(row);
+    return SUCCESS;
 }
 
 static void cursor_of(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
 {
-    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)((const struct run *)rows)[index].number);
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)((const struct listed *)rows)->runs[index].number);
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
@@ -249,8 +242,9 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(api_after_number(&asked, &page.before, err));
     page.limit = asked.limit + 1;
     TRY(run_list(request->permit, pg, &page, &runs, &count, err));
+    const struct listed listed = {runs, pg};
     const struct api_list list = {.name = "runs",
-                                  .rows = runs,
+                                  .rows = &listed,
                                   .count = count < asked.limit ? count : asked.limit,
                                   .has_more = count > asked.limit,
                                   .describe = describe_row,
@@ -263,38 +257,7 @@ static struct result handle_read(struct request *request, struct pg *pg, struct 
     struct uuid id;
 
     TRY(api_id(request, "run", &id, err));
-    return answer(request, pg, ACTION_RUN_READ, &id, err);
-}
-
-/* ---- requesting ---- */
-
-static struct result handle_request(struct request *request, struct pg *pg, struct error *err)
-{
-    OWNED(run_envelope) *envelope = NULL;
-    struct run run = {.approvals_wanted = 0};
-    struct run_signed signature = {.envelope = request->body};
-    struct run_request change;
-
-    TRY(run_body_read(request, RUN_REQUEST, &envelope, err));
-    const struct run_chain chain = {.request = envelope};
-    TRY(run_chain_check(&chain, err));
-    TRY(run_check_life(envelope, err));
-    TRY(run_check_caller(request, pg, envelope, "requester", err));
-    TRY(run_check_repositories(request, envelope, &run.approvals_wanted, err));
-    (void)uuid_parse(bytes_of_text(run_text(envelope, "run")), &run.id); /* its shape was checked */
-    (void)snprintf(run.pool, sizeof run.pool, "%s", run_text(envelope, "spec.pool"));
-    run.expires_ms = run_time(envelope, "expires");
-    run_digest_bytes(envelope, signature.digest);
-    signature.principal = run_text(envelope, "requester");
-    run_request_prepare(&request->pairs[0].resource, &run, &signature, &change);
-    change.cost = run_cost_of(envelope);
-    change.rerun = run_rerun_of(envelope);
-    change.bytes_max = request->gateway->settings->run_bytes_per_project;
-    const json_t *resume = run_member(envelope, "spec.resume");
-    change.resume_repository = resume == NULL ? NULL : json_text_of(resume, "repository");
-    change.resume_digest = resume == NULL ? NULL : json_text_of(resume, "digest");
-    TRY(request_record(request, &change.change, err));
-    return answer(request, pg, ACTION_RUN_REQUEST, &run.id, err);
+    return run_answer(request, pg, ACTION_RUN_READ, &id, err);
 }
 
 /* ---- approving ---- */
@@ -328,6 +291,12 @@ static struct result read_back(const struct pg_rows *rows, struct signed_run *wh
     return failure(err, ERROR_CORRUPT, "the run has no request");
 }
 
+/* Nobody may be behind a token: then run_approvals_needed() asks for one approval more. */
+static bool is_of_nobody(const struct run_envelope *asked, const struct person *requester)
+{
+    return run_member(asked, "claims") != NULL && !person_is_known(requester);
+}
+
 /* Only person_of() says whether two principals are different persons. */
 static struct result check_persons(const struct request *request, const struct run_chain *chain, struct error *err)
 {
@@ -338,7 +307,7 @@ static struct result check_persons(const struct request *request, const struct r
     if (!person_is_known(&approver))
         return failure(err, ERROR_DENIED,
                        "a person must approve a run, and nobody is behind this robot (docs/identity.md, \"Persons\")");
-    if (!person_is_another(&approver, &requester))
+    if (!is_of_nobody(chain->request, &requester) && !person_is_another(&approver, &requester))
         return failure(err, ERROR_DENIED, "another person than the requester must approve");
     for (size_t i = 0; i < chain->approval_count; i++) {
         const struct person earlier = decider_person_of_key(decider, run_text(chain->approvals[i], "approver"));
@@ -382,7 +351,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     signature.principal = run_text(approval, "approver");
     run_approve_prepare(&request->pairs[0].resource, &run, &signature, &change);
     TRY(request_record(request, &change.change, err));
-    return answer(request, pg, ACTION_RUN_APPROVE, &id, err);
+    return run_answer(request, pg, ACTION_RUN_APPROVE, &id, err);
 }
 
 /* ---- cancelling ---- */
@@ -401,7 +370,6 @@ static struct result handle_cancel(struct request *request, struct pg *pg, struc
     return api_remove(request, &change.change, err);
 }
 
-const struct handler handler_run_request = {.handle = handle_request};
 const struct handler handler_run_list = {.handle = handle_list};
 const struct handler handler_run_read = {.handle = handle_read};
 const struct handler handler_run_approve = {.handle = handle_approve};

@@ -7,6 +7,7 @@
 #include "gateway/pipeline/run_gate.h"
 #include "training/content.h"
 #include "training/log.h"
+#include "training/unproven.h"
 
 struct appending {
     struct run_holder holder;
@@ -19,7 +20,7 @@ static bool read_arguments(struct request *request, struct appending *appending)
     uint64_t attempt = 0, node = 0;
 
     appending->holder.key = request->runner->name;
-    if (!run_log_argument(request, "attempt", 0, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
+    if (!run_log_argument(request, "attempt", 1, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
         !run_log_argument(request, "offset", 0, INT64_MAX, &appending->offset))
         return false;
     appending->holder.attempt = (int64_t)attempt;
@@ -62,11 +63,12 @@ static struct result begin_log(struct request *request, struct pg *pg, const str
     OWNED(run_envelope) *order = NULL;
     struct run_log_begin change;
     uint64_t bytes = 0;
+    int64_t ends_ms = 0;
     bool is_begun = false;
 
     TRY(run_log_find(lookup_of(pg), holder, &is_begun, &bytes, err));
     if (is_begun) return SUCCESS;
-    TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
+    TRY(run_lease_prove(request, pg, holder, &order, &ends_ms, err));
     run_log_begin_prepare(request->gateway->registry, &request->pairs[0].resource, holder, run_order_log_bytes(order), &change);
     return request_record(request, &change.change, err);
 }

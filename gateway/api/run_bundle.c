@@ -2,6 +2,11 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
 
+struct result target_run_bundle(struct request *request, struct lookup *lookup, struct error *err)
+{
+    return target_run_read(request, lookup, err);
+}
+
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     struct run_bundle_query query = {.papers = {.action = ACTION_RUN_READ, .last = RUN_ADMISSION}, .is_whole = true};

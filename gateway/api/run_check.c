@@ -86,7 +86,9 @@ struct result run_check_caller(const struct request *request, struct pg *pg, con
     principal_key(request->principal, asking);
     if (strcmp(named, asking) != 0) return failure(err, ERROR_DENIED, "%s is another principal than %s", who, asking);
     if (run_member(envelope, "claims") != NULL)
-        return failure(err, ERROR_DENIED, "a request with claims is not sent: sign one without claims with your own key");
+        return failure(
+            err, ERROR_DENIED,
+            "a request with claims is not sent: sign one without claims with your own key, or ask by the token (POST .../run-requests)");
     TRY(find_key(request, pg, envelope->dsse->signatures[0].keyid, &found, err));
     if (strcmp(found.key.principal, asking) != 0)
         return failure(err, ERROR_DENIED, "the key that has signed belongs to another principal");
@@ -110,7 +112,7 @@ struct result run_check_life(const struct run_envelope *envelope, struct error *
 
 struct check {
     struct request *request;
-    int64_t approvals;
+    struct run_duties duties;
 };
 
 static struct result check_repository(struct check *check, enum action action, const json_t *artifact, struct error *err)
@@ -122,23 +124,22 @@ static struct result check_repository(struct check *check, enum action action, c
 
     (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", name);
     TRY(api_may(check->request, &pair, &may, err));
-    if (may) return decider_run_approvals(decider, name, clock_wall_ms(), &check->approvals, err);
+    if (may) return decider_run_duties(decider, name, clock_wall_ms(), &check->duties, err);
     resolve_name(check->request, &pair.resource);
     TRY(request_record_denial(check->request, &pair, err));
     return failure(err, ERROR_DENIED, "roles or policies do not allow a run %s %.200s",
                    action == ACTION_RUN_USE ? "to use" : "to write into", name);
 }
 
-struct result run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
-                                     struct error *err)
+struct result run_check_repositories(struct request *request, const json_t *spec, struct run_duties *duties, struct error *err)
 {
-    const json_t *spec = run_member(envelope, "spec"), *outputs = json_object_get(spec, "outputs");
+    const json_t *outputs = json_object_get(spec, "outputs");
     const struct run_artifacts artifacts = run_spec_artifacts(spec);
-    struct check check = {request, *approvals};
+    struct check check = {.request = request};
 
     for (size_t i = 0; i < artifacts.count; i++) TRY(check_repository(&check, ACTION_RUN_USE, artifacts.each[i].json, err));
     for (size_t i = 0; i < json_array_size(outputs); i++)
         TRY(check_repository(&check, ACTION_RUN_REQUEST, json_array_get(outputs, i), err));
-    *approvals = check.approvals;
+    *duties = check.duties;
     return SUCCESS;
 }

@@ -9,6 +9,8 @@
 #include "policy/decider.h"
 #include "training/checkpoint.h"
 #include "training/content.h"
+#include "training/label_stated.h"
+#include "training/unproven.h"
 
 struct keeping {
     struct run_holder holder;
@@ -23,7 +25,7 @@ static bool read_arguments(struct request *request, struct run_holder *holder)
     uint64_t attempt = 0;
 
     holder->key = request->runner->name;
-    if (!run_log_argument(request, "attempt", 0, 100, &attempt)) return false;
+    if (!run_log_argument(request, "attempt", 1, 100, &attempt)) return false;
     holder->attempt = (int64_t)attempt; /* the first node alone has checkpoints, as it alone has outputs */
     return true;
 }
@@ -50,15 +52,29 @@ struct result target_run_checkpoint(struct request *request, struct lookup *look
     return SUCCESS;
 }
 
+/* Nobody can pull a checkpoint, so what the names give is enough here: the run that continues reads what the manifest states. */
+static struct result check_label(struct request *request, const struct run_envelope *order, const struct manifest *manifest,
+                                 struct error *err)
+{
+    const struct run_floor_query query = {ACTION_RUN_CHECKPOINT, order, run_time(order, "not_before")};
+    OWNED(run_floor) *floor = NULL;
+
+    TRY(run_floor_of_names(request->gateway->decider, &query, &floor, err));
+    return run_floor_check(floor, "the checkpoint", manifest->label, err);
+}
+
 static struct result check(struct request *request, struct pg *pg, struct keeping *keeping, struct error *err)
 {
     const struct digest digest = digest_of(DIGEST_SHA256, request->body);
     OWNED(run_envelope) *order = NULL;
+    int64_t ends_ms = 0;
 
-    TRY(run_order_find(lookup_of(pg), &keeping->holder.run, &order, err));
+    TRY(run_lease_prove(request, pg, &keeping->holder, &order, &ends_ms, err));
     TRY(manifest_parse(request->body, (struct bytes){0}, &keeping->manifest, err));
     TRY(run_checkpoint_check(keeping->manifest, request->body, run_order_checkpoint_max(order), err));
+    TRY(check_label(request, order, keeping->manifest, err));
     keeping->push.manifest = keeping->manifest;
+    keeping->push.run = &keeping->holder.run;
     digest_format(&digest, keeping->push.digest);
     return SUCCESS;
 }
@@ -89,7 +105,6 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(api_id(request, "run", &keeping->holder.run, err));
     TRY(run_held_find(lookup_of(pg), &keeping->holder, &held, err));
     TRY(runner_check_reporter(request, &held, err));
-    if (!held.has_ended) TRY(run_lease_require(request, pg, &keeping->holder, err));
     struct result done = check(request, pg, keeping, err);
     if (done.ok) done = keep(request, pg, keeping, err);
     manifest_free(keeping->manifest);

@@ -14,14 +14,14 @@
 #define WAIT_MAX_S 30
 #define LOOK_MS    1000 /* how often a waiting reader looks: another gateway may have got a piece, or the run has ended */
 
-bool run_log_argument(struct request *request, const char *name, uint64_t fallback, uint64_t most, uint64_t *value_out)
+bool run_log_argument(struct request *request, const char *name, uint64_t least, uint64_t most, uint64_t *value_out)
 {
     const char *text = request_argument(request, name);
     char why[96];
 
-    *value_out = fallback;
-    if (text == NULL || text_to_u64(bytes_of_text(text), most, value_out)) return true;
-    (void)snprintf(why, sizeof why, "%s: a whole number from 0 to %" PRIu64 " is expected", name, most);
+    *value_out = 0;
+    if (text == NULL || (text_to_u64(bytes_of_text(text), most, value_out) && *value_out >= least)) return true;
+    (void)snprintf(why, sizeof why, "%s: a whole number from %" PRIu64 " to %" PRIu64 " is expected", name, least, most);
     response_problem(request, 400, "The request breaks a rule", why);
     return false;
 }
@@ -73,7 +73,7 @@ static bool read_arguments(struct request *request, struct following *following)
 {
     uint64_t attempt = 0, node = 0, wait_s = 0;
 
-    if (!run_log_argument(request, "attempt", 0, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
+    if (!run_log_argument(request, "attempt", 1, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
         !run_log_argument(request, "offset", 0, INT64_MAX, &following->query.offset) ||
         !run_log_argument(request, "wait_s", 0, WAIT_MAX_S, &wait_s))
         return false;

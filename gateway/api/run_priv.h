@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/api/api_priv.h"
+#include "policy/decider.h"
 #include "training/format/chain.h"
 #include "training/run.h"
 
@@ -24,11 +25,13 @@ RESULT run_add_outputs(const struct request *request, struct pg *pg, const struc
 RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
 
 /**
- * Whether roles and policies let the caller train with all repositories of the request. A denial is recorded. Raises
- * *approvals to the number that the policies demand. ERROR_DENIED names the repository.
+ * Whether roles and policies let the caller train with all repositories of the specification, whose shape was checked. A denial is recorded.
+ * *duties: what the policies demand. ERROR_DENIED names the repository.
  */
-RESULT run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
-                              struct error *err);
+RESULT run_check_repositories(struct request *request, const json_t *spec, struct run_duties *duties, struct error *err);
+
+/** The answer with the run and its envelopes, under the request's permit for `action`. */
+RESULT run_answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err);
 
 /** Adds `people`, the holders of the principals of `envelopes` and of the requester, if the caller may approve. A permit for ACTION_RUN_READ. */
 RESULT run_add_people(const struct request *request, struct pg *pg, const json_t *envelopes, json_t *value, struct error *err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/lease_name.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "gateway/api/runner_work_priv.h"
@@ -50,10 +51,7 @@ void bundle_release(struct request *request)
 
 void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE_DETAIL_MAX + 1])
 {
-    char id[UUID_TEXT_SIZE];
-
-    uuid_format(&holder->run, id);
-    (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %lld %lld", id, (long long)holder->attempt, (long long)holder->node);
+    lease_name(&holder->run, holder->attempt, holder->node, detail_out);
 }
 
 /* ---- asking ---- */

@@ -9,6 +9,7 @@
 #include "training/format/bundle.h"
 #include "training/format/form.h"
 #include "training/label.h"
+#include "training/unproven.h"
 
 #define CLAIMS_MAX 8   /* runs in one search that are not allowed here, or that others get meanwhile */
 #define AGAIN_MS   200 /* until the next search, after one that found only such runs */
@@ -202,10 +203,11 @@ static struct result sign_or_take_back(struct request *request, struct pg *pg, c
     if (!is_final(why.kind)) return failure(err, why.kind, "%s", why.message);
     log_error("sijil-keyd signs no lease", &why);
     struct error taken = {0};
-    if (run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok ||
-        taken.kind == ERROR_CONFLICT)
-        return SUCCESS;
-    return failure(err, taken.kind, "%s", taken.message);
+    if (!run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok &&
+        taken.kind != ERROR_CONFLICT)
+        return failure(err, taken.kind, "%s", taken.message);
+    response_empty(request, 204); /* the permit is for that lease, and for no other search: the runner asks again */
+    return SUCCESS;
 }
 
 /* The same lease again, if its answer was lost: only a session that has not begun with it gets it again. */
@@ -283,17 +285,25 @@ static struct result may_have(struct request *request, struct pg *pg, const stru
     return SUCCESS;
 }
 
+static int64_t look_again_ms(const struct run_gather *gather)
+{
+    const int64_t each_ms = gather->claim.nodes * RUN_GATHER_EACH_MS;
+
+    return each_ms > RUN_GATHER_EVERY_MS ? lesser(each_ms, RUN_GATHER_LATEST_MS) : RUN_GATHER_EVERY_MS;
+}
+
 /* The runner is kept for a run of several nodes. *again_ms_out: when it looks again; 0: at once. */
 static struct result gather(struct request *request, struct pg *pg, const struct asking *asking, const struct run_gather *gather,
                             int64_t *again_ms_out, struct error *err)
 {
-    bool may = false, is_gathered = false;
+    enum run_keeping keeping = RUN_KEEPS_NOT;
+    bool may = false;
 
     *again_ms_out = AGAIN_MS; /* another runner takes its lease just now */
     if (gather->is_gathered) return SUCCESS;
     TRY(may_have(request, pg, &gather->claim, &may, err));
-    if (may) TRY(run_gather_join(pg, &asking->offer, gather, &is_gathered, err));
-    *again_ms_out = may && !is_gathered ? RUN_GATHER_EVERY_MS : 0;
+    if (may) TRY(run_gather_join(pg, &asking->offer, gather, &keeping, err));
+    *again_ms_out = keeping == RUN_KEEPS ? look_again_ms(gather) : 0;
     return SUCCESS;
 }
 

@@ -129,14 +129,12 @@ static struct result hear(struct request *request, struct pg *pg, const struct r
 }
 
 /* A dataset may have another label than at the lease, or the policies may be others. */
-static struct result decide_again(struct request *request, struct pg *pg, const struct run_holder *holder,
+static struct result decide_again(struct request *request, const struct run_envelope *order, const struct run_holder *holder,
                                   const struct run_held *held, struct error *err)
 {
-    OWNED(run_envelope) *order = NULL;
     char reason[RUN_REASON_SIZE];
     struct error why = {0};
 
-    TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
     TRY(run_label_check(request->gateway->decider, order, clock_wall_ms(), reason, err));
     if (reason[0] == '\0') TRY(runner_check_train(request, order, reason, err));
     if (reason[0] == '\0') return SUCCESS;
@@ -149,14 +147,16 @@ static struct result decide_again(struct request *request, struct pg *pg, const 
 
 static struct result handle_heartbeat(struct request *request, struct pg *pg, struct error *err)
 {
+    OWNED(run_envelope) *order = NULL;
     struct run_holder holder;
     struct run_held held;
+    int64_t ends_ms = 0;
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say(request, &held, err);
-    TRY(run_lease_require(request, pg, &holder, err));
+    TRY(run_lease_prove(request, pg, &holder, &order, &ends_ms, err));
     TRY(hear(request, pg, &holder, err));
-    TRY(decide_again(request, pg, &holder, &held, err));
+    TRY(decide_again(request, order, &holder, &held, err));
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));
     return say(request, &held, err);
 }

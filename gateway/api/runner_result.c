@@ -6,6 +6,7 @@
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "training/content.h"
+#include "training/label_stated.h"
 #include "training/result.h"
 
 SCHEMA(
@@ -27,6 +28,7 @@ struct taking {
     struct run_envelope *result; /* owned */
     struct run_papers *papers;   /* owned */
     struct run_makes makes;
+    struct run_floor *floor; /* owned; NULL: of a late one */
     struct held_manifests manifests;
     bool is_late;     /* only log and metrics are kept */
     bool lacks_blobs; /* of a late one: its lease ended before all was uploaded */
@@ -37,6 +39,7 @@ static void taking_done(struct taking *taking)
     held_manifests_done(&taking->manifests);
     run_envelope_free(taking->result);
     run_papers_free(taking->papers);
+    run_floor_free(taking->floor);
 }
 #define OWNED_TAKING __attribute__((cleanup(taking_done))) struct taking
 
@@ -129,8 +132,19 @@ static struct result add_manifest(struct request *request, struct pg *pg, struct
                          err));
     const struct held_text held = {ACTION_RUN_FINISH, made->name, &where, bytes_of_text(text)};
     TRY(held_manifests_add(request->permit, request->gateway->registry, pg, &held, &taking->manifests, err));
-    TRY(run_made_check(made, &taking->manifests.each[taking->manifests.count - 1], held.body, err));
+    const struct held_manifest *added = &taking->manifests.each[taking->manifests.count - 1];
+    TRY(run_made_check(made, added, held.body, err));
+    if (!taking->is_late) TRY(run_floor_check(taking->floor, made->name, added->manifest->label, err));
     return check_sent(request, pg, taking, made, err);
+}
+
+/* The label that each manifest must state at least. */
+static struct result find_floor(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
+{
+    const struct run_chain *chain = &taking->papers->chain;
+    const struct run_floor_query query = {ACTION_RUN_FINISH, chain->order, run_time(chain->lease, "not_before")};
+
+    return run_floor_find(request->permit, pg, request->gateway->decider, &query, &taking->floor, err);
 }
 
 static struct result add_manifests(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
@@ -222,6 +236,7 @@ static struct result finish(struct request *request, struct pg *pg, struct takin
     struct error why = {0};
 
     name_node(taking, &outcome);
+    TRY(find_floor(request, pg, taking, err));
     TRY(add_manifests(request, pg, taking, err));
     run_finish_prepare(&taking->held.where, &taking->holder, &stored, &outcome, &change);
     change.held = &taking->manifests;
@@ -242,11 +257,23 @@ static struct result say(struct request *request, struct pg *pg, const struct ta
     return SUCCESS;
 }
 
+/* Otherwise a model would be admitted whose program the log never saw running. */
+static struct result check_started(const struct taking *taking, struct error *err)
+{
+    const enum run_state state = taking->held.state;
+
+    if (run_outcome_of(taking->result).state != RUN_STATE_FINISHING || taking->held.has_ended) return SUCCESS;
+    if (state != RUN_STATE_ORDERED && state != RUN_STATE_LEASED) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "the program of this attempt was never started, so it can't have succeeded: start it first");
+}
+
 static struct result take(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
 {
     bool is_late = taking->held.has_ended || run_state_is_end(taking->held.state);
 
     TRY(check_chain(request, pg, taking, err));
+    TRY(check_started(taking, err));
     if (!is_late) TRY(finish(request, pg, taking, &is_late, err));
     return is_late ? take_late(request, pg, taking, err) : say(request, pg, taking, err);
 }

@@ -6,9 +6,6 @@
 #include "gateway/pipeline/run_gate.h"
 #include "training/format/form.h"
 
-SCHEMA(run_lease, "a lease of the runner that asks", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
-       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"))
-
 SCHEMA(
     run_ready, "a node of a run is ready to start", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
     HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
@@ -60,14 +57,16 @@ static struct result start_alone(struct request *request, struct pg *pg, const s
 
 /* ---- several nodes ---- */
 
-static struct result check_listen(struct pg *pg, const struct run_holder *holder, const char *listen, struct error *err)
+static struct result check_listen(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                                  const char *listen, struct error *err)
 {
     OWNED(run_envelope) *order = NULL;
+    int64_t ends_ms = 0;
 
     if (listen != NULL && !form_endpoint(listen))
         return failure(err, ERROR_INVALID,
                        "listen: an IP address and a port are expected, such as 192.0.2.7:4711 or [2001:db8::7]:4711");
-    TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
+    TRY(run_lease_prove(request, pg, holder, &order, &ends_ms, err));
     if (listen == NULL && strcmp(run_text(order, "spec.network"), "tasks") == 0)
         return failure(err, ERROR_INVALID, "listen: the tasks of this run reach each other, so say where this node is reached");
     return SUCCESS;
@@ -125,7 +124,7 @@ static struct result start_together(struct request *request, struct pg *pg, cons
 
     TRY(request_document(request, &body, err));
     const char *listen = json_text_of(body, "listen");
-    TRY(check_listen(pg, holder, listen, err));
+    TRY(check_listen(request, pg, holder, listen, err));
     TRY(run_ready(pg, holder, listen == NULL ? "" : listen, &ready, err));
     if (held->state == RUN_STATE_LEASED && ready == held->nodes) TRY(move(request, pg, holder, held, err));
     if (runner_lease_has_ended(held)) return say_ended(held, err);

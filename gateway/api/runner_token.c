@@ -10,6 +10,9 @@
 
 #define ANSWER_MAX (KEYD_TOKEN_MAX + 256)
 
+SCHEMA(run_lease, "a lease of the runner that asks", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
+       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"))
+
 SCHEMA(run_token, "a token for /v2, bound to the runner's certificate",
        HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "for Authorization: Bearer"),
        HAS_COUNT("expires_in", REQUIRED, "its life in seconds; it counts only while the lease goes on"),
@@ -47,7 +50,7 @@ static struct result mint(struct request *request, const struct run_holder *hold
                                              .now_ms = clock_wall_ms()};
 
     (void)snprintf(token.key, sizeof token.key, "%s", holder->key);
-    return run_token_mint(gateway->keyd, &wanted, answer, err);
+    return run_token_mint(request->permit, gateway->keyd, &wanted, answer, err);
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)

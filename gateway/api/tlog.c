@@ -4,15 +4,11 @@
 
 #include "audit/published.h"
 #include "audit/sequencer.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "crypto/keyd_client.h"
 #include "gateway/api/api_priv.h"
 
 #define NOTE_TYPE      "text/plain; charset=utf-8"
-#define BUNDLES_MAX    16 /* on their way at a time, 1 MiB each: their readers may be slow */
-#define BUNDLE_WAIT_MS 100
-#define BUNDLE_WAITS   20
 #define PROOF_TEXT_MAX ((size_t)16 << 10) /* 63 hashes and a note */
 
 SCHEMA(checkpoint, "a checkpoint of the log", HAS_COUNT("size", REQUIRED, "the number of entries"),
@@ -103,50 +99,7 @@ static struct result handle_tile(struct request *request, struct pg *pg, struct 
 
 /* ---- bundles: too large for the arena of a request ---- */
 
-struct bundle {
-    struct buffer bytes;
-    struct gateway *gateway;
-};
-
-static bool read_bundle(void *state, uint64_t offset, uint8_t *destination, size_t length)
-{
-    const struct bundle *bundle = state;
-
-    memcpy(destination, bundle->bytes.data + offset, length);
-    return true;
-}
-
-static struct result read_bundle_on_a_worker(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
-{
-    (void)err;
-    (void)read_bundle(state, offset, destination, length);
-    return SUCCESS;
-}
-
-static void close_bundle(void *state)
-{
-    struct bundle *bundle = state;
-
-    buffer_done(&bundle->bytes);
-    atomic_fetch_sub(&bundle->gateway->bundles, 1);
-    free(bundle);
-}
-
-/* NULL: no memory. The bundle is counted until close_bundle(). */
-static struct bundle *new_bundle(struct gateway *gateway)
-{
-    struct bundle *bundle = memory_zeroed(1, sizeof *bundle);
-
-    if (bundle == NULL) {
-        atomic_fetch_sub(&gateway->bundles, 1);
-        return NULL;
-    }
-    bundle->bytes = BUFFER(PUBLISHED_BUNDLE_MAX);
-    bundle->gateway = gateway;
-    return bundle;
-}
-
-static struct result fill_bundle(const struct request *request, struct pg *pg, struct bundle *bundle, struct error *err)
+static struct result fill_bundle(struct request *request, struct pg *pg, struct buffer *bytes, struct error *err)
 {
     struct signed_checkpoint newest;
     struct tile_name name;
@@ -155,36 +108,16 @@ static struct result fill_bundle(const struct request *request, struct pg *pg, s
     if (path == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle of entries");
     TRY(tile_name_read(path, &name, err));
     TRY(newest_with(request, &name, &newest, err));
-    return published_entries(request->permit, pg, &name, &newest, &bundle->bytes, err);
+    return published_entries(request->permit, pg, &name, &newest, bytes, err);
 }
 
-static struct result answer_bundle(struct request *request, struct pg *pg, struct error *err)
-{
-    struct bundle *bundle = new_bundle(request->gateway);
-
-    if (bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle of entries");
-    const struct result filled = fill_bundle(request, pg, bundle, err);
-    if (!filled.ok) {
-        close_bundle(bundle);
-        return filled;
-    }
-    const struct response_source source = {.state = bundle,
-                                           .length = bundle->bytes.length,
-                                           .read = read_bundle_on_a_worker,
-                                           .read_cached = read_bundle,
-                                           .close = close_bundle};
-    response_from_source(request, 200, "application/octet-stream", &source);
-    may_be_kept(request);
-    return SUCCESS;
-}
-
-/* Waits for a place without a worker. */
 static struct result handle_entries(struct request *request, struct pg *pg, struct error *err)
 {
-    if (atomic_fetch_add(&request->gateway->bundles, 1) < BUNDLES_MAX) return answer_bundle(request, pg, err);
-    atomic_fetch_sub(&request->gateway->bundles, 1);
-    if (request->waits >= BUNDLE_WAITS) return failure(err, ERROR_UNAVAILABLE, "too many bundles of entries are on their way");
-    request_wait(request, BUNDLE_WAIT_MS);
+    static const struct api_large bundle = {
+        .what = "bundles of entries", .type = "application/octet-stream", .maximum = PUBLISHED_BUNDLE_MAX, .fill = fill_bundle};
+
+    TRY(api_answer_large(request, pg, &bundle, err));
+    if (request->response != NULL) may_be_kept(request);
     return SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "authz/trust_rule.h"
+#include "base/clock.h"
 #include "gateway/api/trust_rule_priv.h"
 #include "gateway/pipeline/signed_body.h"
 #include "policy/decider.h"
@@ -173,6 +174,21 @@ static struct result check_rule(const struct document *document, struct error *e
     return trust_rule_read(document, &rule, err);
 }
 
+/* Of two rules that match a token one counts, or none: so an organisation could take over the jobs of another one, or stop them. */
+static struct result check_alone(const struct request *request, const struct document *document, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = authz_directory_take(request->gateway->directory);
+    struct trust_rule rule;
+
+    TRY(trust_rule_read(document, &rule, err));
+    if (snapshot == NULL) return failure(err, ERROR_UNAVAILABLE, "the rules in force are not known yet");
+    if (!trust_rule_meets_another(snapshot, &rule, document->scope, clock_wall_ms())) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "a rule of another organisation takes the same tokens, and only one of them could count: let this one match others, "
+        "or have the root sign it");
+}
+
 static struct result handle_draft(struct request *request, struct pg *pg, struct error *err)
 {
     const struct signed_body *body = NULL;
@@ -186,6 +202,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     TRY(check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(check_signers(request, body, &trust, &has_root, err));
+    if (!has_root) TRY(check_alone(request, body->document, err));
     if (!has_root) return record_draft(request, body, err);
     TRY(document_check(body->document, &trust, err));
     return put_in_force(request, pg, body, ACTION_RULE_APPROVE, err);
@@ -205,6 +222,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(check_signers(request, body, &trust, &has_root, err));
+    if (!has_root) TRY(check_alone(request, body->document, err));
     TRY(document_check(body->document, &trust, err));
     return put_in_force(request, pg, body, ACTION_RULE_APPROVE, err);
 }

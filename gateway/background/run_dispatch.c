@@ -17,7 +17,7 @@
 struct run_dispatch {
     struct gateway *gateway;
     struct listener *listener;
-    int64_t endings_ms;  /* when to look which leases have ended; monotonic */
+    int64_t endings_ms;  /* when to look which watched leases have ended; monotonic */
     bool is_ring_wanted; /* a run may wait for a runner */
     bool is_ringing;     /* a round has begun and not ended */
     uint64_t round;
@@ -80,20 +80,22 @@ static void ring(struct pg *pg, struct run_dispatch *dispatch)
 
 /* ---- leases that have ended ---- */
 
-/* Reads the list every few seconds. After failures the list gets too old, and then request bodies of runs are cut off. */
+/* Looks every few seconds. After failures nothing is known about them, and then request bodies of runs are cut off. */
 static void note_endings(struct pg *pg, struct run_dispatch *dispatch)
 {
+    struct run_watched watched[RUN_WATCHED_MAX];
     struct error err = {0};
-    size_t count = 0;
+    size_t at = 0, count = 0;
 
     if (clock_monotonic_ms() < dispatch->endings_ms) return;
     dispatch->endings_ms = clock_monotonic_ms() + ENDINGS_EVERY_MS;
-    struct run_ended *ended = memory_zeroed(RUN_ENDED_MAX, sizeof *ended);
-    if (ended == NULL) return;
-    if (run_ended_lately(lookup_of(pg), ended, &count, &err).ok)
-        run_endings_set(dispatch->gateway->run_endings, ended, count, count < RUN_ENDED_MAX);
-    else log_error("leases that have ended can't be read", &err);
-    free(ended);
+    while ((count = run_endings_watched(dispatch->gateway->run_endings, &at, watched)) > 0) {
+        if (!run_watched_look(lookup_of(pg), watched, count, &err).ok) {
+            log_error("leases whose bodies move can't be read", &err);
+            return;
+        }
+        run_endings_note(dispatch->gateway->run_endings, watched, count);
+    }
 }
 
 /* ---- the thread ---- */

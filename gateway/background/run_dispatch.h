@@ -1,6 +1,6 @@
 /*
  * gateway/background/run_dispatch.h -- the thread that has requested runs ordered (training/order_jobs.h), and wakes waiting runners when
- * there is work in their pool. It also reads which leases ended lately (gateway/pipeline/run_endings.h).
+ * there is work in their pool. It also looks which leases have ended whose bodies move (gateway/pipeline/run_endings.h).
  *
  * It has a database connection and works when PostgreSQL notifies, and every few seconds. It wakes runners a few at a time, those first that
  * have waited longest, and each at most once until it has gone through all. So many waiting runners and many runs that fit none of them cost

@@ -160,7 +160,8 @@ static struct result find(const struct request *request, struct pg *pg, struct s
 
     query.also_held = is_of_checkpoint(request);
     if (query.also_held) {
-        const struct manifest_query checkpoint = {ACTION_RUN_FETCH, query.where, request->run->checkpoint};
+        const struct manifest_query checkpoint = {ACTION_RUN_FETCH, query.where, request->run->checkpoint,
+                                                  &request->run->holder.run};
         TRY(held_checkpoint_has(request->permit, registry, pg, &checkpoint, query.digest, err));
     }
     return stored_blob_find(request->permit, registry, pg, &query, blob_out, err);

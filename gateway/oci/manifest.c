@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "gateway/http/condition.h"
+#include "gateway/oci/manifest_label_priv.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/run_gate.h"
 #include "policy/decider.h"
@@ -145,8 +146,10 @@ static struct result find(const struct request *request, struct pg *pg, const st
     struct error why = {0};
 
     if (stored_manifest_find(request->permit, registry, pg, query, manifest_out, &why).ok) return SUCCESS;
-    if (why.kind == ERROR_NOT_FOUND && request->run != NULL && request->run->resumes)
-        return held_checkpoint_find(request->permit, registry, pg, query, manifest_out, err);
+    if (why.kind == ERROR_NOT_FOUND && request->run != NULL && request->run->resumes) {
+        const struct manifest_query checkpoint = {query->action, query->where, query->reference, &request->run->holder.run};
+        return held_checkpoint_find(request->permit, registry, pg, &checkpoint, manifest_out, err);
+    }
     return failure(err, why.kind, "%s", why.message);
 }
 
@@ -254,7 +257,7 @@ static void created(struct request *request, const struct manifest_push *push)
     oci_warn_of_expiry(request);
 }
 
-static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
+static struct result seal_and_store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
 {
     const struct result prepared =
         manifest_push_prepare(request->gateway->registry, pg, oci_where(request), request->body, push, err);
@@ -265,6 +268,15 @@ static struct result store(struct request *request, struct pg *pg, struct manife
     if (!stored.ok) return refuse_push(request, push, err);
     created(request, push);
     return SUCCESS;
+}
+
+static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
+{
+    OWNED_LABELLING labelling;
+    bool goes_on = false;
+
+    TRY(manifest_labelling_find(request, push, &labelling, &goes_on, err));
+    return goes_on ? seal_and_store(request, pg, push, err) : SUCCESS;
 }
 
 static struct result parse(struct request *request, struct manifest **manifest_out, struct error *err)
@@ -278,16 +290,35 @@ static struct result parse(struct request *request, struct manifest **manifest_o
     return (struct result){.ok = false};
 }
 
-/* True: such manifests say how an output was made, so only the server itself stores them (docs/runs.md), and the answer is 403. */
-static bool is_of_a_run(struct request *request, const struct manifest *manifest)
+/* Clients without the referrers API take an index under a tag for the list of referrers, and believe the types that it gives to manifests. */
+static struct result lists_one_of_a_run(const struct request *request, const struct manifest *manifest, bool *does_out,
+                                        struct error *err)
 {
-    if (!run_artifact_is_reserved(manifest->artifact_type) && !run_artifact_is_reserved(manifest->config_type)) return false;
-    (void)oci_refuse(request, 403, "DENIED",
-                     "types that begin with " RUN_TYPES_RESERVED
-                     " are for what the registry stores when it admits a run: give your"
-                     " artifact another artifactType and config; a copy of an output goes without its referrers")
-        .ok;
-    return true;
+    OWNED_JSON document = NULL;
+
+    *does_out = false;
+    if (manifest->kind != MANIFEST_INDEX) return SUCCESS;
+    TRY(json_read_any_number(request->body, MANIFEST_SIZE_MAX, &document, err));
+    const json_t *listed = json_object_get(document, "manifests");
+    for (size_t i = 0; i < json_array_size(listed) && !*does_out; i++) {
+        const char *type = json_text_of(json_array_get(listed, i), "artifactType");
+        *does_out = type != NULL && run_artifact_is_reserved(type);
+    }
+    return SUCCESS;
+}
+
+/* Such manifests say how an output was made, so only the server itself stores them (docs/runs.md), and the answer is 403. */
+static struct result check_types(struct request *request, const struct manifest *manifest, struct error *err)
+{
+    bool is_reserved = run_artifact_is_reserved(manifest->artifact_type) || run_artifact_is_reserved(manifest->config_type);
+
+    if (!is_reserved) TRY(lists_one_of_a_run(request, manifest, &is_reserved, err));
+    if (!is_reserved) return SUCCESS;
+    return oci_refuse(
+        request, 403, "DENIED",
+        "types that begin with " RUN_TYPES_RESERVED " are for what the registry stores when it admits a run: give your"
+        " artifact another artifactType and config; a copy of an output goes without its referrers (oras cp without -r, regctl"
+        " image copy without --referrers)");
 }
 
 static struct result push(struct request *request, struct pg *pg, struct error *err)
@@ -299,7 +330,8 @@ static struct result push(struct request *request, struct pg *pg, struct error *
 
     if (push == NULL || tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a push");
     TRY(parse(request, &manifest, err));
-    if (manifest == NULL || is_of_a_run(request, manifest) || !check_digest(request, push->digest) || !gather_tags(request, tags))
+    if (manifest != NULL) TRY(check_types(request, manifest, err));
+    if (manifest == NULL || request->response != NULL || !check_digest(request, push->digest) || !gather_tags(request, tags))
         return SUCCESS;
     push->manifest = manifest;
     push->tags = tags->names;

@@ -106,6 +106,8 @@ void exchange_answer(struct exchange *exchange, const struct error *failed);
 /* gateway/pipeline/request.c */
 /** Takes over method, headers, address and certificate of the client. */
 void request_take_head(struct request *request, const struct http_exchange *http);
+/** Whether the route takes such a body. ERROR_INVALID, ERROR_LIMIT. For one that is packed, the answer 415 was made, and the result is success. */
+RESULT request_check_body(struct request *request, const struct http_framing *framing, struct error *err);
 
 /* gateway/pipeline/body_memory.c */
 /** Counts memory of the gathered body; negative: given back. False: a limit is reached, and an answer was made. */

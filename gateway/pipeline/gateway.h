@@ -60,7 +60,7 @@ struct gateway {
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
-    struct run_endings *run_endings;            /* leases that ended lately */
+    struct run_endings *run_endings;            /* leases whose bodies move */
     struct lease_proofs *lease_proofs;          /* leases whose signatures were checked */
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
     struct run_admission *run_admission;        /* admits finished runs */

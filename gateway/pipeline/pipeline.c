@@ -88,17 +88,10 @@ static enum step_result step_route(struct exchange *exchange, struct pg *pg)
     request->route = match.route;
     request->name = match.name;
     request->reference = match.reference;
-    if (!parameters_check(match.route, &request->arguments, &err).ok) return answer_failure(exchange, &err);
-    if (exchange->http.framing.has_body && match.route->body == BODY_NONE) {
-        const struct error unasked = {ERROR_INVALID, "this request has no body"};
-        return answer_failure(exchange, &unasked);
-    }
-    if (match.route->body_limit != 0 && exchange->http.framing.length > match.route->body_limit) {
-        err.kind = ERROR_LIMIT;
-        (void)snprintf(err.message, sizeof err.message, "the body may have at most %zu bytes", match.route->body_limit);
+    if (!parameters_check(match.route, &request->arguments, &err).ok ||
+        !request_check_body(request, &exchange->http.framing, &err).ok)
         return answer_failure(exchange, &err);
-    }
-    return STEP_NEXT;
+    return request->response == NULL ? STEP_NEXT : STEP_ANSWER;
 }
 
 static void gather(struct exchange *exchange)

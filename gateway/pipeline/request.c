@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 #include "gateway/pipeline/exchange_priv.h"
@@ -77,4 +78,24 @@ void request_take_head(struct request *request, const struct http_exchange *http
     take_trace(request);
     request->client_runner = http_client_runner(http);
     (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
+}
+
+/* RFC 9110, 15.5.16. */
+static bool is_packed(const struct request *request)
+{
+    const char *coding = request_header(request, "Content-Encoding");
+
+    return coding != NULL && strcasecmp(coding, "identity") != 0;
+}
+
+struct result request_check_body(struct request *request, const struct http_framing *framing, struct error *err)
+{
+    const struct route *route = request->route;
+
+    if (framing->has_body && route->body == BODY_NONE) return failure(err, ERROR_INVALID, "this request has no body");
+    if (framing->has_body && route->body != BODY_STREAMED && is_packed(request))
+        response_error(request, 415, "UNSUPPORTED", "The body is packed", "send it without Content-Encoding");
+    else if (route->body_limit != 0 && framing->length > route->body_limit)
+        return failure(err, ERROR_LIMIT, "the body may have at most %zu bytes", route->body_limit);
+    return SUCCESS;
 }

@@ -1,67 +1,109 @@
 #include "gateway/pipeline/run_endings.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define KNOWN_MS 60000 /* as long as the list may be old: it has the endings of two minutes */
+#define KNOWN_MS 60000 /* as long as an answer counts, and as long as a lease is watched after a question */
+
+struct watch {
+    struct run_watched lease;
+    int64_t asked_ms, known_ms; /* monotonic: the last question, and when the lease was known to go on */
+};
 
 struct run_endings {
     pthread_mutex_t mutex;
-    int64_t set_ms; /* monotonic */
-    bool is_whole;
-    size_t count;
-    struct run_ended ended[RUN_ENDED_MAX];
+    size_t capacity, count;
+    struct watch *watches;
 };
 
-struct result run_endings_new(struct run_endings **endings_out, struct error *err)
+struct result run_endings_new(size_t capacity, struct run_endings **endings_out, struct error *err)
 {
     struct run_endings *endings = memory_zeroed(1, sizeof *endings);
 
-    if (endings == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for leases that have ended");
+    if (endings != NULL) endings->watches = memory_zeroed(capacity, sizeof *endings->watches);
+    if (endings == NULL || endings->watches == NULL) {
+        free(endings);
+        return failure(err, ERROR_NO_MEMORY, "no memory for leases that are watched");
+    }
     (void)pthread_mutex_init(&endings->mutex, NULL);
-    endings->set_ms = clock_monotonic_ms();
-    endings->is_whole = true;
+    endings->capacity = capacity;
     *endings_out = endings;
     return SUCCESS;
 }
 
-void run_endings_set(struct run_endings *endings, const struct run_ended *ended, size_t count, bool is_whole)
-{
-    assert(count <= RUN_ENDED_MAX);
-    (void)pthread_mutex_lock(&endings->mutex);
-    memcpy(endings->ended, ended, count * sizeof *ended);
-    endings->count = count;
-    endings->is_whole = is_whole;
-    endings->set_ms = clock_monotonic_ms();
-    (void)pthread_mutex_unlock(&endings->mutex);
-}
-
-static bool is_listed(const struct run_endings *endings, const struct run_holder *holder)
+static struct watch *find(const struct run_endings *endings, const struct uuid *run, int64_t attempt, int64_t node)
 {
     for (size_t i = 0; i < endings->count; i++) {
-        const struct run_ended *one = &endings->ended[i];
-        if (uuid_equal(&one->run, &holder->run) && one->attempt == holder->attempt && one->node == holder->node) return true;
+        struct watch *watch = &endings->watches[i];
+        if (watch->lease.attempt == attempt && watch->lease.node == node && uuid_equal(&watch->lease.run, run)) return watch;
     }
-    return false;
+    return NULL;
 }
 
+/* A connection has one body at a time, and a body asks often. So the one that was not asked for longest has no body any more. */
+static struct watch *take_place(struct run_endings *endings)
+{
+    struct watch *oldest = &endings->watches[0];
+
+    if (endings->count < endings->capacity) return &endings->watches[endings->count++];
+    for (size_t i = 1; i < endings->count; i++)
+        if (endings->watches[i].asked_ms < oldest->asked_ms) oldest = &endings->watches[i];
+    return oldest;
+}
+
+/* The request of a new one was checked when it came. */
 bool run_endings_have(struct run_endings *endings, const struct run_holder *holder)
 {
+    const int64_t now_ms = clock_monotonic_ms();
+
     (void)pthread_mutex_lock(&endings->mutex);
-    const bool is_known = endings->is_whole && clock_monotonic_ms() - endings->set_ms < KNOWN_MS;
-    const bool has = !is_known || is_listed(endings, holder);
+    struct watch *watch = find(endings, &holder->run, holder->attempt, holder->node);
+    if (watch == NULL) {
+        watch = take_place(endings);
+        *watch =
+            (struct watch){.lease = {.run = holder->run, .attempt = holder->attempt, .node = holder->node}, .known_ms = now_ms};
+    }
+    watch->asked_ms = now_ms;
+    const bool has = watch->lease.has_ended || now_ms - watch->known_ms >= KNOWN_MS;
     (void)pthread_mutex_unlock(&endings->mutex);
     return has;
+}
+
+size_t run_endings_watched(struct run_endings *endings, size_t *at, struct run_watched watched_out[RUN_WATCHED_MAX])
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&endings->mutex);
+    for (; *at < endings->count && count < RUN_WATCHED_MAX; (*at)++) {
+        const struct watch *watch = &endings->watches[*at];
+        if (!watch->lease.has_ended && now_ms - watch->asked_ms < KNOWN_MS) watched_out[count++] = watch->lease;
+    }
+    (void)pthread_mutex_unlock(&endings->mutex);
+    return count;
+}
+
+void run_endings_note(struct run_endings *endings, const struct run_watched *watched, size_t count)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    (void)pthread_mutex_lock(&endings->mutex);
+    for (size_t i = 0; i < count; i++) {
+        struct watch *watch = find(endings, &watched[i].run, watched[i].attempt, watched[i].node);
+        if (watch == NULL) continue;
+        watch->lease.has_ended = watched[i].has_ended;
+        watch->known_ms = now_ms;
+    }
+    (void)pthread_mutex_unlock(&endings->mutex);
 }
 
 void run_endings_free(struct run_endings *endings)
 {
     if (endings == NULL) return;
     (void)pthread_mutex_destroy(&endings->mutex);
+    free(endings->watches);
     free(endings);
 }

@@ -1,8 +1,9 @@
 /*
- * gateway/pipeline/run_endings.h -- which leases have ended lately: a body that moves under the token of a run ends with its lease.
+ * gateway/pipeline/run_endings.h -- which leases have ended: a body that moves under the token of a run ends with its lease.
  *
  * A request is checked when it comes (gateway/pipeline/run_gate.h). While its body moves, the right is decided again from memory, on threads
- * without a database. So the dispatcher reads the ended leases every few seconds, and keeps them here. Thread-safe.
+ * without a database. So each lease that was asked for is watched: the dispatcher looks at the watched leases every few seconds, and notes here which
+ * have ended. What becomes of other leases has no effect on it, however many they are. Thread-safe.
  */
 #pragma once
 
@@ -11,10 +12,13 @@
 
 struct run_endings;
 
-RESULT run_endings_new(struct run_endings **endings_out, struct error *err);
-/** The leases that ended in the last minutes, all of them, or `is_whole` is false. Replaces those of the call before. */
-void run_endings_set(struct run_endings *endings, const struct run_ended *ended, size_t count, bool is_whole);
-/** Whether the lease has ended; also true if that is not known. */
+/** `capacity`: how many leases can be watched: at least one for each connection. */
+RESULT run_endings_new(size_t capacity, struct run_endings **endings_out, struct error *err);
+/** Whether the lease has ended; also true if nobody has looked for a minute. Watches it. */
 bool run_endings_have(struct run_endings *endings, const struct run_holder *holder);
+/** The next watched leases, from *at on, which begins with 0; none: these were all. Returns how many. */
+size_t run_endings_watched(struct run_endings *endings, size_t *at, struct run_watched watched_out[RUN_WATCHED_MAX]);
+/** What was found about them. */
+void run_endings_note(struct run_endings *endings, const struct run_watched *watched, size_t count);
 void run_endings_free(struct run_endings *endings);
 DEFINE_OWNED(run_endings);

@@ -14,6 +14,7 @@
 #include "gateway/pipeline/route.h"
 #include "gateway/pipeline/runner_gate.h"
 #include "training/content.h"
+#include "training/unproven.h"
 #include "training/work.h"
 
 #define ENDED "the lease has ended, so its tokens count no more"
@@ -171,7 +172,7 @@ static struct result fill(struct request *request, struct pg *pg, struct run_gra
 {
     struct principal_access *access = &principal->access[0];
 
-    grant->upload_max = run_order_upload_max(order);
+    grant->upload_max = run_order_upload_max(order, grant->holder.node);
     principal->access_count = 0;
     if (!request->speaks_oci || request->name == NULL || strlen(request->name) >= sizeof access->name) return SUCCESS;
     *access = (struct principal_access){.push = run_order_writes(order, request->name)};

@@ -27,7 +27,7 @@ struct run_grant {
  */
 RESULT run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
                        struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err);
-/** As run_lease_prove(), for a report of the holder, which needs no order. A row of an attempt alone lets nobody report. */
+/** As run_lease_prove(), for a report of the holder that nothing is decided for. A row of an attempt alone lets nobody report. */
 RESULT run_lease_require(const struct request *request, struct pg *pg, const struct run_holder *holder, struct error *err);
 /** Whether a request with this credential must be authenticated on a worker: `pg` is NULL, and the token is a run's. */
 bool run_gate_waits(const struct authentication *found, const struct pg *pg);

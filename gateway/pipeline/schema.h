@@ -17,9 +17,13 @@ enum schema_type { SCHEMA_TEXT, SCHEMA_NUMBER, SCHEMA_FLAG, SCHEMA_OBJECT, SCHEM
 /** Forms of texts: JSON Schema format, regular expression, and the word for people. */
 /* The form that issuer_url_is_valid() accepts; that function decides. */
 #define ISSUER_PATTERN "^https://[a-z0-9\\[\\]-]([a-z0-9.:\\[\\]-]*[a-z0-9.\\[\\]-])?(/[!$-;=A-Z\\[\\]_a-z~]*)?$"
+#define UUID_PATTERN   "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" /* in the one spelling that is taken */
+/* Those of training/states.def; tests/unit/test_schema.c compares them. */
+#define RUN_STATE_PATTERN \
+    "^(awaiting approval|requested|ordered|leased|running|finishing|succeeded|failed|cancelled|expired|refused|quarantined)$"
 #define SCHEMA_FORMS(X)                                                                                      \
     X(FORM_FREE, NULL, NULL, "text")                                                                         \
-    X(FORM_ID, "uuid", NULL, "id")                                                                           \
+    X(FORM_ID, "uuid", UUID_PATTERN, "id")                                                                   \
     X(FORM_TIME, "date-time", NULL, "time")                                                                  \
     X(FORM_SIGNED_TIME, "date-time", NULL, "time as it was signed, in any zone")                             \
     X(FORM_URL, "uri", ISSUER_PATTERN, "URL")                                                                \
@@ -28,7 +32,9 @@ enum schema_type { SCHEMA_TEXT, SCHEMA_NUMBER, SCHEMA_FLAG, SCHEMA_OBJECT, SCHEM
     X(FORM_PROJECT, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*/[a-z0-9]+([._-][a-z0-9]+)*$", "organisation/project") \
     X(FORM_NAMESPACE, NULL, "^([a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)?)?$",                 \
       "organisation or organisation/project")                                                                \
-    X(FORM_NUMBER, NULL, "^[0-9]{1,19}$", "number")
+    X(FORM_NUMBER, NULL, "^(0|[1-9][0-9]{0,18})$", "number")                                                 \
+    X(FORM_BASE64, NULL, "^[A-Za-z0-9+/]+={0,2}$", "text in base64")                                         \
+    X(FORM_RUN_STATE, NULL, RUN_STATE_PATTERN, "state of a run")
 enum schema_form {
 #define X(constant, format, pattern, word) constant,
     SCHEMA_FORMS(X)

@@ -121,6 +121,9 @@ static void fill_job(struct attending *attending, int64_t input_bytes)
         .runner = attending->runner,
         .ttl_s = TTL_S,
         .payload_user = user_for(about),
+        .has_tasks = attending->options->joins_tasks,
+        .device = about->device,
+        .devices = about->devices,
         .word_count = 6,
         .words = {"/sijil-pod", "agent", "/gate", place->address, attending->port, talk_door_pin(attending->door)}};
     for (size_t i = 0; i < json_array_size(about->own->jurisdictions) && i < KUBERNETES_JURISDICTIONS_MAX; i++)

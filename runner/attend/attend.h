@@ -8,6 +8,7 @@
 #pragma once
 
 #include "documents/format/runner_key.h"
+#include "runner/devices/declared.h"
 #include "runner/kubernetes/kubernetes.h"
 #include "runner/sandbox/sandbox.h"
 
@@ -21,6 +22,7 @@ struct attend_place {
     const char *listen, *address;            /* IP addresses: where this machine listens; what agents connect to */
     unsigned port, ports;                    /* one port for each run at a time */
     int64_t patience_ms;                     /* until a pod has begun */
+    struct declared_devices devices;         /* that pods may have */
 };
 
 /** One run there. */
@@ -29,11 +31,13 @@ struct attend_run {
     const struct runner_key *own; /* region, jurisdictions and nodes that were enrolled */
     const char *run;              /* a UUID */
     int attempt, node;
-    const char *image; /* that the order names, by digest; NULL: the place's */
+    const char *image;  /* that the order names, by digest; NULL: the place's */
+    const char *device; /* the resource of its devices; NULL: none */
+    int64_t devices;
 };
 
 /**
- * As sandbox_run(). Ignores the user, the control group, the image, the devices and the tasks of `options`. ERROR_UNAVAILABLE, before the program has begun: the cluster gave no pod,
+ * As sandbox_run(). Ignores the user, the control group, the image and the bound devices of `options`. ERROR_UNAVAILABLE, before the program has begun: the cluster gave no pod,
  * another attempt may get one. ERROR_DENIED: the pod is not closed, or no agent proved itself. If the pod is gone later, the report says why (`lost`).
  */
 RESULT attend_run(const struct attend_run *about, const struct sandbox_options *options, struct sandbox_report *report_out,

@@ -9,7 +9,6 @@
 #include "runner/attend/attend_priv.h"
 
 #define LOOK_MS       1000
-#define TOKEN_MS      5000
 #define REVIEW_MS     60000 /* the API may be away for a while; the agent waits for twice as long */
 #define REVIEW_STEP_S 1
 #define WORDS_MAX     (2 * PROOF_ADDRESSES_MAX)
@@ -111,7 +110,6 @@ static struct result review(struct attending *attending, struct error *err)
 /* Anybody may connect: only the pod of this job is let in. */
 static struct result prove(struct attending *attending, struct error *err)
 {
-    TRY(talk_receive_whole(attending->talk, TOKEN_MS, &attending->message, err));
     if (attending->message.kind != TALK_TOKEN) return failure(err, ERROR_DENIED, "the caller showed no token");
     TRY(kubernetes_find(attending->cluster, &attending->job, &attending->status, err));
     if (attending->status.pod_uid[0] == '\0') return failure(err, ERROR_DENIED, "a token came, and the job has no pod");
@@ -126,6 +124,16 @@ static void drop(struct attending *attending)
     buffer_clear(content);
 }
 
+/* The agent alone has ended: a payload that begins later waits ten minutes for it, and so long nothing else tells that this pod is of no use. */
+static struct result check_agent(const struct attending *attending, const char *why, struct error *err)
+{
+    const struct kubernetes_status *status = &attending->status;
+
+    if (!status->agent_has_failed) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the pod's agent has failed before it proved itself: %.150s",
+                   status->message[0] == '\0' ? why : status->message);
+}
+
 static struct result await_agent(struct attending *attending, struct error *err)
 {
     char why[WHY_SIZE] = "nobody came";
@@ -133,7 +141,8 @@ static struct result await_agent(struct attending *attending, struct error *err)
 
     for (;;) {
         TRY(go_on(attending, why, err));
-        if (!talk_accept(attending->door, ATTEND_STEP_MS, &attending->talk, &none).ok) continue;
+        TRY(check_agent(attending, why, err));
+        if (!talk_hear(attending->door, ATTEND_STEP_MS, &attending->message, &attending->talk, &none).ok) continue;
         const bool is_proven = prove(attending, &none).ok;
         drop(attending);
         if (is_proven) {
@@ -206,6 +215,16 @@ struct result attend_judge(const char *const seen[3], const struct run_limits *l
     return SUCCESS;
 }
 
+/* Before the program begins: what the pod's own driver tells. */
+static struct result judge_devices(struct attending *attending, struct error *err)
+{
+    const struct sandbox_options *options = attending->options;
+    const struct talk_message *message = &attending->message;
+
+    if (attending->about->device == NULL || options->pod_devices == NULL) return SUCCESS;
+    return options->pod_devices(options->context, message->texts + 4, message->count - 4, err);
+}
+
 static struct result judge(struct attending *attending, struct error *err)
 {
     enum isolation floor = ISOLATION_RLIMITS, *seen = &attending->report.isolation;
@@ -216,7 +235,7 @@ static struct result judge(struct attending *attending, struct error *err)
     if (floor < attending->options->isolation) floor = attending->options->isolation;
     if (text_to_u64(bytes_of_text(attending->message.texts[3]), PROOF_ADDRESSES_MAX, &count))
         attending->report.address_count = (size_t)count;
-    if (*seen >= floor) return SUCCESS;
+    if (*seen >= floor) return judge_devices(attending, err);
     return failure(err, ERROR_DENIED, "the isolation %s is demanded, and the pod gives %s", isolation_name(floor),
                    isolation_name(*seen));
 }

@@ -67,7 +67,8 @@ static struct result let_go(struct attending *attending, struct error *err)
     size_t count = 0;
 
     while (options->arguments[count] != NULL) count++;
-    TRY(buffer_format(&words, err, "%zu%c%lld%c", count, '\0', (long long)options->limits->processes, '\0'));
+    TRY(buffer_format(&words, err, "%zu%c%lld%c%u%c%lld%c", count, '\0', (long long)options->limits->processes, '\0',
+                      options->tasks == 0 ? 1 : options->tasks, '\0', (long long)options->limits->grace_s, '\0'));
     for (size_t i = 0; i < count; i++) TRY(add_text(&words, err, options->arguments[i], NULL));
     json_object_foreach ((json_t *)(uintptr_t)options->variables, name, value)
         if (strcmp(name, HEARTBEAT) != 0 && strcmp(name, CHECKPOINTS) != 0)
@@ -124,6 +125,16 @@ static struct result take_use(struct attending *attending, struct error *err)
     return SUCCESS;
 }
 
+static struct result take_device_use(struct attending *attending, struct error *err)
+{
+    const struct sandbox_options *options = attending->options;
+
+    TRY(talk_texts(&attending->message, 0, err));
+    if (attending->about->device != NULL && options->pod_device_use != NULL)
+        options->pod_device_use(options->context, attending->message.texts, attending->message.count);
+    return SUCCESS;
+}
+
 /* As of bwrap(1): a status above 128 is that of a signal. */
 static struct result take_end(struct attending *attending, struct error *err)
 {
@@ -150,6 +161,7 @@ static struct result take_word(struct attending *attending, bool *ended_out, str
     case TALK_LOG: take_log(attending); return SUCCESS;
     case TALK_BEAT: return take_beat(attending, err);
     case TALK_USE: return take_use(attending, err);
+    case TALK_DEVICES: return take_device_use(attending, err);
     case TALK_ENDED: *ended_out = true; return take_end(attending, err);
     case TALK_REFUSED:
         attend_said(attending, "", said, sizeof said);

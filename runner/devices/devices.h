@@ -70,7 +70,6 @@ struct device_grant {
     char library[DEVICE_PATH_SIZE];                 /* the file of NVML's library that answers */
 };
 
-enum device_isolation device_isolation_of(const struct device *device);
 /**
  * Matches a request to devices whose nodes are in `folder`. The driver says in /proc which nodes (nvidia-caps) open a part; if `folder` is not /dev, the
  * folder `capabilities` in it is read instead. ERROR_DENIED names the request, and the devices of this machine.

@@ -98,7 +98,8 @@ struct result certificate_wait(struct runner_state *state, const struct certific
 
 /* ---- the next one ---- */
 
-bool certificate_is_due(const struct runner_state *state, int64_t now_ms)
+/* A third of the certificate's life or less is left, or there is none. */
+static bool is_due(const struct runner_state *state, int64_t now_ms)
 {
     const int64_t life_ms = state->certificate_until_ms - state->certificate_from_ms;
 
@@ -122,7 +123,7 @@ struct result runner_renew(struct runner_state *state, int64_t now_ms, bool *ren
     const bool is_over = state->certificate_until_ms <= now_ms;
 
     *renewed_out = false;
-    if (!certificate_is_due(state, now_ms)) return SUCCESS;
+    if (!is_due(state, now_ms)) return SUCCESS;
     TRY(is_over ? certificate_get(state, now_ms, err) : get_next(state, err));
     *renewed_out = true;
     return SUCCESS;

@@ -28,8 +28,6 @@ struct certificate_waiting {
 RESULT certificate_wait(struct runner_state *state, const struct certificate_waiting *waiting, bool *is_there_out,
                         struct error *err);
 
-/** Whether a third of the certificate's life or less is left, or there is none. */
-bool certificate_is_due(const struct runner_state *state, int64_t now_ms);
 /**
  * Makes sure that the certificate is good for a while. Does nothing unless it is due. *renewed_out true: `state` has another one, so open new connections.
  * A failure leaves the present one in use: try again in a while. Errors of certificate_get().

@@ -49,7 +49,6 @@ struct kubernetes_job {
     int attempt, node;                                       /* 1 to 100; 0 to 255. The three make the name */
     const char *agent_image, *payload_image;                 /* "HOST/REPOSITORY@sha256:..." */
     const char *queue;                                       /* of Kueue, which lets the job begin; NULL: it begins at once */
-    const char *runtime_class;                               /* NULL: the cluster's default */
     const char *region;                                      /* "local/dxb": of the node, by its label; NULL: any, for trials */
     size_t jurisdiction_count;                               /* jurisdictions of the node, by its labels */
     const char *jurisdictions[KUBERNETES_JURISDICTIONS_MAX]; /* "AE" */
@@ -59,6 +58,7 @@ struct kubernetes_job {
     const char *runner;          /* a UUID: whose job it is, for kubernetes_sweep(); NULL: nobody's */
     int64_t ttl_s;               /* how long the cluster keeps an ended job that nobody removes; 0: an hour */
     int64_t payload_user;        /* 0: KUBERNETES_PAYLOAD_USER */
+    bool has_tasks;              /* the payload's first program lets tasks talk to each other */
     const char *device;          /* "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; NULL: none */
     int64_t devices;             /* how many */
     size_t word_count;           /* the agent's program and its arguments */
@@ -82,7 +82,8 @@ const char *kubernetes_state_name(enum kubernetes_state state);
 /** The cluster's report of a job; texts have only printable ASCII. */
 struct kubernetes_status {
     enum kubernetes_state state;
-    int exit, signal; /* of the payload's container, after its end */
+    int exit, signal;      /* of the payload's container, after its end */
+    bool agent_has_failed; /* its container has ended, with a failure of its own */
     char uid[KUBERNETES_UID_SIZE], pod_uid[KUBERNETES_UID_SIZE], node[KUBERNETES_NAME_SIZE];
     char reason[KUBERNETES_TEXT_SIZE];     /* the cluster's words, such as "OOMKilled", "ImagePullBackOff" */
     char message[KUBERNETES_MESSAGE_SIZE]; /* the agent's last words */
@@ -107,7 +108,6 @@ RESULT kubernetes_sweep(struct kubernetes *kubernetes, const char *runner, size_
 struct kubernetes_holder {
     const char *account;     /* of the namespace that was opened */
     const char *pod_uid;     /* of the job's status */
-    const char *node_uid;    /* NULL: of one of `node_uids` */
     const json_t *node_uids; /* texts; NULL: of any node, whose place is only declared */
 };
 /**

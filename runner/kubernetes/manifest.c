@@ -110,9 +110,8 @@ static struct result check_job(const struct kubernetes_job *job, struct error *e
 
     if (!is_image(job->agent_image) || !is_image(job->payload_image))
         return failure(err, ERROR_INVALID, "a job's images are HOST/REPOSITORY@sha256:DIGEST, without a tag");
-    if ((job->queue != NULL && !kubernetes_is_name(job->queue)) ||
-        (job->runtime_class != NULL && !kubernetes_is_name(job->runtime_class)))
-        return failure(err, ERROR_INVALID, "a queue and a runtime class have 1 to 63 of a-z, 0-9 and '-'");
+    if (job->queue != NULL && !kubernetes_is_name(job->queue))
+        return failure(err, ERROR_INVALID, "a queue has 1 to 63 of a-z, 0-9 and '-'");
     if (job->runner != NULL && !kubernetes_is_name(job->runner)) return failure(err, ERROR_INVALID, "a job's runner is a UUID");
     if (job->region != NULL && !label_of_region(job->region, label))
         return failure(err, ERROR_INVALID, "the region %.64s can't be the label of a node", job->region);
@@ -219,9 +218,10 @@ static json_t *agent_container(const struct kubernetes_job *job)
 
 static json_t *payload_container(const struct kubernetes_job *job)
 {
-    return json_pack("{s:s s:s s:s s:[s s s] s:[o o o o o o] s:o s:o}", "name", "payload", "terminationMessagePath",
+    return json_pack("{s:s s:s s:s s:[s s s s* s*] s:[o o o o o o] s:o s:o}", "name", "payload", "terminationMessagePath",
                      "/gate/shut/word", "image", job->payload_image, "command", "/gate/sijil-pod", "payload", "/gate",
-                     "volumeMounts", mount("gate", "/gate", true), mount("code", "/code", true), mount("in", "/in", true),
+                     job->has_tasks ? "tasks" : NULL, job->device != NULL ? "devices" : NULL, "volumeMounts",
+                     mount("gate", "/gate", true), mount("code", "/code", true), mount("in", "/in", true),
                      mount("out", "/out", false), mount("tmp", "/tmp", false), mount("shm", "/dev/shm", false), "securityContext",
                      security_of(job->payload_user == 0 ? KUBERNETES_PAYLOAD_USER : job->payload_user), "resources",
                      resources_of(job->cpus, job->memory_bytes, job->device, job->devices));
@@ -254,7 +254,6 @@ static json_t *pod_of(const struct kubernetes_job *job)
                   VOLUME_GROUP, "seccompProfile", "type", "RuntimeDefault", "volumes", volumes(job), "initContainers",
                   place_container(job), "containers", agent_container(job), payload_container(job));
 
-    if (job->runtime_class != NULL) (void)json_object_set_new(pod, "runtimeClassName", json_string(job->runtime_class));
     if (job->region != NULL || job->jurisdiction_count > 0) (void)json_object_set_new(pod, "affinity", affinity_of(job));
     return pod;
 }

@@ -21,7 +21,6 @@ static bool is_only(const json_t *list, const char *wanted)
 /* Exactly one text, which is one of those that were enrolled. */
 static bool is_enrolled(const json_t *said, const struct kubernetes_holder *holder)
 {
-    if (holder->node_uid != NULL) return is_only(said, holder->node_uid);
     for (size_t i = 0; i < json_array_size(holder->node_uids); i++)
         if (is_only(said, json_string_value(json_array_get(holder->node_uids, i)))) return true;
     return holder->node_uids == NULL;

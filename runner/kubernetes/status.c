@@ -61,11 +61,12 @@ static const json_t *pod_of_job(const json_t *pods, const char *uid)
     return NULL;
 }
 
-/* The agent failed, or never started: its words are the reason, unless the payload has some. */
+/* The agent failed, or never started: its words are the reason, unless the payload has some. With a signal the node ended it. */
 static void read_agent(const json_t *pod, struct kubernetes_status *status)
 {
     const json_t *ended = state_of(pod, "agent", "terminated");
 
+    status->agent_has_failed = small_number(ended, "exitCode", 128) > 0;
     kubernetes_copy_text(status->message, sizeof status->message, json_text_of(ended, "message"));
 }
 

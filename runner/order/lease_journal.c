@@ -256,13 +256,6 @@ struct result lease_journal_end(struct lease_journal *journal, const uint8_t non
     return failure(err, ERROR_NOT_FOUND, "the lease was never taken");
 }
 
-const struct taken_lease *lease_journal_unfinished(const struct lease_journal *journal)
-{
-    for (uint32_t i = 0; i < journal->state.count; i++)
-        if (!journal->state.leases[i].has_ended) return &journal->state.leases[i];
-    return NULL;
-}
-
 const struct taken_lease *lease_journal_find(const struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE])
 {
     for (uint32_t i = 0; i < journal->state.count; i++)

@@ -59,8 +59,6 @@ RESULT lease_journal_check(const struct lease_journal *journal, const struct tak
 RESULT lease_journal_take(struct lease_journal *journal, const struct taken_lease *lease, int64_t now_ms, struct error *err);
 /** Records that the registry knows the lease's end. ERROR_NOT_FOUND if it was never taken. */
 RESULT lease_journal_end(struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE], struct error *err);
-/** The first lease that has not ended; NULL if there is none. Valid until the next change. */
-const struct taken_lease *lease_journal_unfinished(const struct lease_journal *journal);
 /** The lease with this nonce, ended or not; NULL. Valid until the next change. */
 const struct taken_lease *lease_journal_find(const struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE]);
 /** Copies the leases that have not ended, at most `room` of them, to `leases`. Returns the number of copied leases. */

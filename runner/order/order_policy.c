@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "policy/train.h"
-
 static struct result find_set(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
                               struct policy_set **set_out, struct error *err)
 {
@@ -21,16 +19,35 @@ static struct result find_set(const struct run_envelope *order, const json_t *se
     return failure(err, ERROR_DENIED, "the order comes without the policy set %.71s", run_text(order, "policy.digest"));
 }
 
+static struct train_run run_of(const struct policy_set *set, const struct run_envelope *order,
+                               const struct order_context *context)
+{
+    return (struct train_run){
+        .set = set, .spec = run_member(order, "spec"), .now_ms = context->now_ms, .floors = context->floors};
+}
+
 struct result order_policy_check(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
                                  const struct order_context *context, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
 
     TRY(find_set(order, sets, root, &set, err));
-    const struct train_run run = {.set = set, .spec = run_member(order, "spec"), .now_ms = context->now_ms};
+    const struct train_run run = run_of(set, order, context);
     const struct train_terms terms = {.approvals = run_integer(order, "obligations.approvals"),
                                       .signed_request = json_is_true(run_member(order, "obligations.signed_request")),
                                       .jurisdictions = run_member(order, "jurisdictions")};
     TRY(policy_train_check_region(&run, context->region, err));
     return policy_train_check_terms(&run, &terms, err);
+}
+
+struct result order_policy_label(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
+                                 const struct order_context *context, struct buffer *label, struct error *err)
+{
+    OWNED(policy_set) *set = NULL;
+    struct label written;
+
+    TRY(find_set(order, sets, root, &set, err));
+    const struct train_run run = run_of(set, order, context);
+    TRY(policy_train_label(&run, &written, err));
+    return label_write(label, &written, err);
 }

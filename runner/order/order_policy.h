@@ -1,17 +1,20 @@
 /*
  * runner/order/order_policy.h -- decides `train` again for a leased order, from the signed policy set that the order names.
  *
- * policy/train.h describes the decision. A runner does not know labels above the policies' floors: it relies on the registry for
+ * policy/train.h describes the decision. It is made twice: before anything is fetched, and again with the labels that the artifacts' manifests
+ * state, before the first byte of their content. A runner does not know other labels above the policies' floors: it relies on the registry for
  * them. It does not know a project's exceptions either: it refuses a run that needs one.
  */
 #pragma once
 
 #include "policy/set.h"
+#include "policy/train.h"
 #include "training/format/envelope.h"
 
 struct order_context {
     const char *region; /* from the runner's document */
     int64_t now_ms;
+    const struct train_floors *floors; /* what the manifests of the artifacts state; NULL: they were not fetched yet */
 };
 
 /**
@@ -20,3 +23,8 @@ struct order_context {
  */
 RESULT order_policy_check(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
                           const struct order_context *context, struct error *err);
+/**
+ * Appends the label of all that the run writes, as the annotation of its manifests (policy/label_annotation.h). Errors as above.
+ */
+RESULT order_policy_label(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
+                          const struct order_context *context, struct buffer *label, struct error *err);

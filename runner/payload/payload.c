@@ -137,7 +137,7 @@ static struct result make_variables(struct payload *payload, struct error *err)
     size_t count = options->added_count;
 
     for (size_t i = 0; i < count; i++) payload->added[i] = options->added[i];
-    if (options->grant->count > 0) {
+    if (options->grant->visible[0] != '\0') { /* a pod has its own devices and no others */
         (void)snprintf(payload->visible, sizeof payload->visible, "CUDA_VISIBLE_DEVICES=%s", options->grant->visible);
         payload->added[count++] = payload->visible;
     }
@@ -148,21 +148,11 @@ static struct result make_variables(struct payload *payload, struct error *err)
     return SUCCESS;
 }
 
-/* A pod has one program, without any socket of a network, and the cluster fetches its image. */
-static struct result check_pod(const struct run_spec *spec, struct error *err)
-{
-    if (group_of(spec).tasks > 1 || has_network_of_tasks(spec))
-        return failure(err, ERROR_INVALID,
-                       "the specification asks for several tasks or their network, which a pod does not have");
-    if (json_object_get(spec->json, "devices") == NULL) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the specification asks for devices, which this runner does not give to pods");
-}
-
 struct result payload_check(const struct run_spec *spec, const struct payload_place *place, struct error *err)
 {
     const json_t *json = spec->json;
 
-    TRY(place->in_pod ? check_pod(spec, err) : check_image(spec, err));
+    if (!place->in_pod) TRY(check_image(spec, err)); /* the cluster fetches the image of a pod */
     TRY(check_nodes(spec, place, err));
     if (json_object_get(json, "resume") == NULL) return SUCCESS;
     if (spec->input_count == RUN_INPUTS_MAX)
@@ -178,6 +168,7 @@ static struct result run_in_pod(struct payload *payload, struct sandbox_report *
 {
     TRY(take_command(payload, err));
     TRY(make_variables(payload, err));
+    payload->run.joins_tasks = payload->run.tasks > 1 || has_network_of_tasks(payload->options->spec);
     return attend_run(payload->options->pod, &payload->run, report, err);
 }
 
@@ -186,6 +177,7 @@ static struct result run(struct payload *payload, struct sandbox_report *report,
     const struct run_spec *spec = payload->options->spec;
 
     if (!payload->options->is_leased) TRY(check_alone(spec, err));
+    payload->run.tasks = (unsigned)group_of(spec).tasks;
     if (payload->options->pod != NULL) return run_in_pod(payload, report, err);
     if (payload->run.image == NULL && json_object_get(spec->json, "image") != NULL)
         return failure(err, ERROR_INVALID, "the specification asks for an image: say where it is with --image");
@@ -193,7 +185,6 @@ static struct result run(struct payload *payload, struct sandbox_report *report,
     bind_nodes(payload);
     TRY(bind_libraries(payload, err));
     TRY(make_variables(payload, err));
-    payload->run.tasks = (unsigned)group_of(spec).tasks;
     payload->run.node = payload->options->node;
     payload->run.nodes = payload_nodes(spec);
     if (!payload_joins_nodes(spec)) payload->run.device = NULL;

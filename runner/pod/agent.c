@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "runner/pod/agent_priv.h"
 #include "runner/pod/meeting.h"
+#include "runner/pod/probe.h"
 
 #define TOKEN      "/run/sijil/token"
 #define TOKEN_MAX  8192
@@ -70,8 +71,10 @@ static struct result show_closed(struct agent *agent, struct error *err)
     TRY(meeting_have_it_shown(&agent->meeting, &message, err));
     if (message.count < 4) return failure(err, ERROR_DENIED, "the payload's container does not say what its limits are");
     (void)snprintf(count, sizeof count, "%zu", agent->meeting.address_count);
-    const char *const texts[] = {message.texts[1], message.texts[2], message.texts[3], count};
-    return talk_send_texts(agent->talk, TALK_CLOSED, texts, sizeof texts / sizeof texts[0], err);
+    const char *texts[4 + PROBE_TEXTS_MAX] = {message.texts[1], message.texts[2], message.texts[3], count};
+    const size_t devices = message.count - 4 < PROBE_TEXTS_MAX ? message.count - 4 : PROBE_TEXTS_MAX;
+    memcpy(texts + 4, message.texts + 4, devices * sizeof texts[0]);
+    return talk_send_texts(agent->talk, TALK_CLOSED, texts, 4 + devices, err);
 }
 
 static struct result prepare(struct agent *agent, struct error *err)
@@ -85,7 +88,7 @@ static struct result prepare(struct agent *agent, struct error *err)
     }
     TRY(agent_take_inputs(agent->talk, &heard, err));
     TRY(expect(agent, TALK_GO, WAIT_MS, err));
-    TRY(talk_texts(&heard, 3, err));
+    TRY(talk_texts(&heard, 5, err));
     return meeting_let_it_go(&agent->meeting, heard.texts, heard.count, err);
 }
 
@@ -108,7 +111,7 @@ static struct result pass_word(struct agent *agent, struct error *err)
     static const struct {
         const char *word;
         enum talk_kind kind;
-    } rows[] = {{"use", TALK_USE}, {"beat", TALK_BEAT}, {"ended", TALK_ENDED}};
+    } rows[] = {{"use", TALK_USE}, {"beat", TALK_BEAT}, {"devices", TALK_DEVICES}, {"ended", TALK_ENDED}};
 
     TRY(pod_receive(agent->meeting.channel, &message, err));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

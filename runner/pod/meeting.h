@@ -30,6 +30,6 @@ RESULT meeting_listen(struct meeting *meeting, struct error *err);
 RESULT meeting_wait(struct meeting *meeting, const volatile sig_atomic_t *stops, struct error *err);
 /** Has the payload's side show that it is closed in. `message` has its answer: what it sees of its limits. ERROR_DENIED says what is open. */
 RESULT meeting_have_it_shown(struct meeting *meeting, struct pod_message *message, struct error *err);
-/** `texts` are a `go` without its first word: COUNT PROCESSES ARGUMENT ... NAME=VALUE ... Opens `output`. */
+/** `texts` are a `go` without its first word: COUNT PROCESSES TASKS GRACE ARGUMENT ... NAME=VALUE ... Opens `output`. */
 RESULT meeting_let_it_go(struct meeting *meeting, const char *const *texts, size_t count, struct error *err);
 void meeting_done(struct meeting *meeting);

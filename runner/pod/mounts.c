@@ -27,8 +27,9 @@ struct mount {
  */
 static const struct {
     const char *place, *kind;
-} writable[] = {{"/out", "tmpfs"}, {"/tmp", "tmpfs"},      {"/dev/shm", "tmpfs"},     {"/dev", "tmpfs"},
-                {"/proc", "proc"}, {"/dev/pts", "devpts"}, {"/dev/mqueue", "mqueue"}, {"/sys/fs/cgroup", "tmpfs"}};
+} writable[] = {{"/out", "tmpfs"},         {"/tmp", "tmpfs"},           {"/dev/shm", "tmpfs"},
+                {"/dev", "tmpfs"},         {"/proc", "proc"},           {"/dev/pts", "devpts"},
+                {"/dev/mqueue", "mqueue"}, {"/sys/fs/cgroup", "tmpfs"}, {"/proc/driver/nvidia", "tmpfs"}};
 
 static bool is_text(struct bytes bytes, const char *text)
 {

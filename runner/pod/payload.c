@@ -1,111 +1,56 @@
-/* The payload's side: it confines itself, shows that it is closed in, starts the command, and ends all that is left of it. */
+/*
+ * The payload's side. Process 1 can't be killed from inside, and it can't be looked into, as it is not dumpable. It passes messages between the agent and the process inside
+ * (payload_inner.c), which becomes the command; makes the sockets of tasks; and ends all that is left of the command.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/statvfs.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/sandbox.h"
-#include "base/text.h"
+#include "runner/pod/confine.h"
 #include "runner/pod/limits.h"
-#include "runner/pod/mounts.h"
-#include "runner/pod/pod.h"
-#include "runner/sandbox/closed.h"
+#include "runner/pod/loopback.h"
+#include "runner/pod/payload_priv.h"
+#include "runner/pod/probe.h"
 
 #define AGENT_MS    600000 /* until the agent listens */
-#define FILTER_MAX  32768
 #define NUMBER_TEXT 24
 #define NUMBERS_MAX 8
 #define LOOK_MS     1000
 #define BEAT_SIZE   256 /* bytes of the first line */
 #define OUTPUTS     "/out"
-#define WALK_OPEN   32                     /* folders at the same time */
-#define TERMINATION "/dev/termination-log" /* what is written there becomes a part of the pod's status */
+#define WALK_OPEN   32 /* folders at the same time */
+
+struct first {
+    int agent, inside, listener; /* inside: to the process inside, until it is the command. -1: none */
+    pid_t child;
+    bool has_begun, was_stopped;
+    int status; /* of the child, when it has ended */
+    int64_t look_at_ms, beat_ns;
+};
 
 static volatile sig_atomic_t was_told_to_stop;
 static struct pod_message message; /* 128 KiB: of the one thread */
+static struct probe probe = {.output = -1};
 
 static void on_signal(int number)
 {
     if (number == SIGTERM) was_told_to_stop = 1;
 }
 
-/* ---- Confinement ---- */
-
-/* On top of the list of calls: the pod's network is also the agent's, so the payload gets no socket of any network. */
-static struct result forbid_sockets(struct error *err)
-{
-    struct sock_filter steps[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog filter = {.len = sizeof steps / sizeof steps[0], .filter = steps};
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "sockets can't be forbidden: %s", strerror(errno));
-}
-
-static struct result allow_listed_calls(struct error *err)
-{
-    static struct sock_filter steps[FILTER_MAX / sizeof(struct sock_filter)];
-    OWNED_FD fd = memfd_create("filter", MFD_CLOEXEC);
-    uint64_t size = 0;
-
-    if (fd < 0) return failure(err, ERROR_DENIED, "no memory for a filter: %s", strerror(errno));
-    TRY(sandbox_write_filter(fd, SANDBOX_CODE, err));
-    TRY(file_size(fd, &size, err));
-    if (size > sizeof steps) return failure(err, ERROR_LIMIT, "the filter of calls is too long");
-    TRY(file_read_at(fd, steps, size, 0, err));
-    const struct sock_fprog filter = {.len = (unsigned short)(size / sizeof steps[0]), .filter = steps};
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "calls can't be forbidden: %s", strerror(errno));
-}
-
-/* Process 1 of its own namespace can't be killed from inside, and it can't be looked into, as it is not dumpable. */
-static struct result confine(struct error *err)
-{
-    if (getpid() != 1) return failure(err, ERROR_DENIED, "the containers share their processes");
-    TRY(sandbox_prepare(err));
-    TRY(forbid_sockets(err));
-    return allow_listed_calls(err);
-}
-
-/* ---- What it shows ---- */
-
-static const char *what_is_open(const char *folder)
-{
-    static const char *const secrets[] = {"/var/run/secrets/kubernetes.io", "/run/secrets/kubernetes.io", "/run/sijil"};
-    struct statvfs root;
-
-    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
-        if (access(secrets[i], F_OK) == 0) return secrets[i];
-    if (access(TERMINATION, W_OK) == 0) return TERMINATION;
-    if (statvfs("/", &root) != 0 || (root.f_flag & ST_RDONLY) == 0) return "the image can be written to";
-    for (size_t i = 1; i + 1 < message.count; i += 2)
-        if (!closed_to(message.texts[i], message.texts[i + 1])) return message.texts[i];
-    const char *open = mounts_what_is_open(folder);
-    return open != NULL ? open : closed_privileges();
-}
+/* ---- What it tells ---- */
 
 static struct result tell(int channel, const char *what, const char *text, struct error *err)
 {
@@ -124,80 +69,6 @@ static struct result tell_numbers(int channel, const char *what, const int64_t *
         texts[i + 1] = words[i];
     }
     return pod_send(channel, texts, count + 1, NULL, err);
-}
-
-static struct result expect(int channel, const char *what, size_t least, struct error *err)
-{
-    TRY(pod_receive(channel, &message, err));
-    if (message.is_end) return failure(err, ERROR_UNAVAILABLE, "the agent has gone");
-    return pod_is(&message, what, least) ? SUCCESS : failure(err, ERROR_INVALID, "the agent does not say %s", what);
-}
-
-static struct result show(int channel, const char *folder, struct error *err)
-{
-    TRY(tell(channel, "hello", NULL, err));
-    TRY(expect(channel, "check", 1, err));
-    const char *open = what_is_open(folder);
-    const struct pod_limits seen = pod_limits_see();
-    const int64_t limits[] = {seen.version, seen.memory_bytes, seen.cpu_thousandths};
-    if (open == NULL) return tell_numbers(channel, "closed", limits, 3, err);
-    (void)tell(channel, "open", open, err);
-    return failure(err, ERROR_DENIED, "the pod is not closed: %s", open);
-}
-
-/* ---- The command ---- */
-
-/* In the child. Its own group, so that a signal reaches all of it. */
-static _Noreturn void become(char **arguments, char **variables, uint64_t processes)
-{
-    const struct rlimit none = {0, 0}, few = {processes + 1, processes + 1}; /* of this user; one is process 1 */
-    sigset_t open;
-
-    (void)sigemptyset(&open);
-    (void)sigprocmask(SIG_SETMASK, &open, NULL);
-    (void)setpgid(0, 0);
-    (void)setrlimit(RLIMIT_CORE, &none);
-    if (processes > 0 && setrlimit(RLIMIT_NPROC, &few) != 0) _exit(POD_FAILED);
-    (void)umask(022);
-    (void)!chdir("/code");
-    if (dup2(message.pipes[0], STDOUT_FILENO) < 0 || dup2(message.pipes[1], STDERR_FILENO) < 0) _exit(POD_FAILED);
-    (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-    environ = variables; /* PATH, too, is that of the command */
-    (void)execvp(arguments[0], arguments);
-    _exit(POD_NO_PROGRAM);
-}
-
-static struct result start(pid_t *child_out, struct error *err)
-{
-    uint64_t count = 0, processes = 0;
-
-    if (!text_to_u64(bytes_of_text(message.texts[1]), POD_TEXTS_MAX, &count) || count == 0 || count > message.count - 3 ||
-        !text_to_u64(bytes_of_text(message.texts[2]), INT32_MAX, &processes) || message.pipes[0] < 0)
-        return failure(err, ERROR_INVALID, "the agent's command is malformed");
-    char **arguments = (char **)(uintptr_t)(message.texts + 3);
-    static const char *environment[POD_TEXTS_MAX + 1];
-    memcpy(environment, message.texts + 3 + count, (message.count - 3 - count) * sizeof environment[0]);
-    char **variables = (char **)(uintptr_t)environment;
-    arguments[count] = NULL;
-    const pid_t child = fork();
-    if (child == 0) become(arguments, variables, processes);
-    for (size_t i = 0; i < 2; i++) (void)close(message.pipes[i]);
-    if (child < 0) return failure(err, ERROR_UNAVAILABLE, "no process for the command: %s", strerror(errno));
-    *child_out = child;
-    return SUCCESS;
-}
-
-/* Whether the command has ended. Also waits for processes that the command left: they are children of process 1 now. */
-static bool has_ended(pid_t child, int *status_out)
-{
-    int status = 0;
-
-    for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
-        if (ended == child) {
-            *status_out = status;
-            return true;
-        }
-    return false;
 }
 
 /* The command made this file, so it may be anything. Only a regular file is read, and without waiting. */
@@ -228,39 +99,140 @@ static void tell_use(int channel)
     (void)tell_numbers(channel, "use", numbers, 2, &none);
 }
 
-/* False: the agent has gone. */
-static bool hear(int channel)
-{
-    struct error none;
+/* ---- What it hears ---- */
 
-    if (!pod_receive(channel, &message, &none).ok || message.is_end) return false;
+static void drop_pipes(void)
+{
+    for (size_t i = 0; i < 2; i++)
+        if (message.pipes[i] >= 0) (void)close(message.pipes[i]);
+}
+
+static struct result pass_to_inside(const struct first *first, struct error *err)
+{
+    const struct result passed =
+        pod_send(first->inside, message.texts, message.count, message.pipes[0] < 0 ? NULL : message.pipes, err);
+
+    drop_pipes();
+    return passed;
+}
+
+/* What the agent says. Before the command begins, it is for the process inside. */
+static struct result hear_agent(struct first *first, struct error *err)
+{
+    TRY(pod_receive(first->agent, &message, err));
+    if (message.is_end) return failure(err, ERROR_UNAVAILABLE, "the agent has gone");
+    if (pod_is(&message, "go", 1)) first->has_begun = true;
+    if (pod_is(&message, "go", 1) || pod_is(&message, "check", 1)) return pass_to_inside(first, err);
+    drop_pipes();
     if (pod_is(&message, "stop", 1)) was_told_to_stop = 1;
     if (pod_is(&message, "kill", 1)) (void)kill(-1, SIGKILL);
-    return true;
+    return SUCCESS;
 }
 
-/* Waits until the command has ended. False: the agent has gone. */
-static bool await_end(int channel, pid_t child, int *status_out, const sigset_t *mask)
+/* With what the driver tells, if the run has devices. */
+static struct result pass_closed(const struct first *first, struct error *err)
 {
-    const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
-    struct pollfd polled = {.fd = channel, .events = POLLIN};
-    int64_t beat_ns = 0;
+    const char *texts[4 + PROBE_TEXTS_MAX];
 
-    for (bool was_stopped = false;;) {
-        if (has_ended(child, status_out)) {
-            tell_beat(channel, &beat_ns);
+    if (probe.output < 0 || message.count != 4) return pod_send(first->agent, message.texts, message.count, NULL, err);
+    probe_await_devices(&probe);
+    memcpy(texts, message.texts, 4 * sizeof texts[0]);
+    memcpy(texts + 4, probe.texts, probe.count * sizeof texts[0]);
+    return pod_send(first->agent, texts, 4 + probe.count, NULL, err);
+}
+
+static void tell_devices(const struct first *first)
+{
+    const char *texts[1 + PROBE_TEXTS_MAX] = {"devices"};
+    struct error none;
+
+    if (!probe_hear_use(&probe) || !first->has_begun) return;
+    memcpy(texts + 1, probe.texts, probe.count * sizeof texts[0]);
+    (void)pod_send(first->agent, texts, 1 + probe.count, NULL, &none).ok;
+}
+
+/* What the process inside says, until it is the command. */
+static struct result hear_inside(struct first *first, struct error *err)
+{
+    TRY(pod_receive(first->inside, &message, err));
+    if (message.is_end) {
+        file_close_owned(&first->inside);
+        first->inside = -1;
+        return SUCCESS;
+    }
+    if (pod_is(&message, "hello", 1) && first->listener < 0) {
+        first->listener = message.pipes[0];
+        message.pipes[0] = -1;
+    }
+    drop_pipes();
+    if (pod_is(&message, "failed", 1)) first->has_begun = false;
+    if (pod_is(&message, "closed", 1)) return pass_closed(first, err);
+    return pod_send(first->agent, message.texts, message.count, NULL, err);
+}
+
+/* Also waits for processes that the command left: they are children of process 1 now. */
+static bool has_ended(struct first *first)
+{
+    int status = 0;
+
+    for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
+        if (ended == first->child) {
+            first->status = status;
             return true;
         }
-        const int found = ppoll(&polled, 1, &patience, mask);
-        if (found > 0 && !hear(channel)) return false;
-        if (found == 0) {
-            tell_beat(channel, &beat_ns);
-            tell_use(channel);
-        }
-        if (was_told_to_stop != 0 && !was_stopped) (void)kill(-child, SIGTERM);
-        was_stopped = was_told_to_stop != 0;
-    }
+    return false;
 }
+
+/* No process is left that could ask. */
+static void forget_listener(struct first *first)
+{
+    file_close_owned(&first->listener);
+    first->listener = -1;
+}
+
+static struct result hear(struct first *first, const sigset_t *mask, struct error *err)
+{
+    const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
+    struct pollfd polled[4] = {{.fd = first->agent, .events = POLLIN},
+                               {.fd = first->inside, .events = POLLIN},
+                               {.fd = first->listener, .events = POLLIN},
+                               {.fd = first->has_begun ? probe.output : -1, .events = POLLIN}};
+
+    if (ppoll(polled, 4, &patience, mask) <= 0) return SUCCESS;
+    if (polled[1].revents != 0) TRY(hear_inside(first, err));
+    if (polled[0].revents != 0) TRY(hear_agent(first, err));
+    if ((polled[2].revents & POLLIN) != 0) loopback_answer(first->listener);
+    else if (polled[2].revents != 0) forget_listener(first);
+    if (polled[3].revents != 0) tell_devices(first);
+    return SUCCESS;
+}
+
+static void look(struct first *first)
+{
+    if (!first->has_begun || clock_monotonic_ms() < first->look_at_ms) return;
+    first->look_at_ms = clock_monotonic_ms() + LOOK_MS;
+    tell_beat(first->agent, &first->beat_ns);
+    tell_use(first->agent);
+}
+
+/* Until the command has ended. */
+static struct result await_end(struct first *first, const sigset_t *mask, struct error *err)
+{
+    while (!has_ended(first)) {
+        TRY(hear(first, mask, err));
+        look(first);
+        if (was_told_to_stop == 0) continue;
+        if (!first->has_begun) return failure(err, ERROR_UNAVAILABLE, "the pod was told to stop");
+        if (!first->was_stopped) (void)kill(-first->child, SIGTERM);
+        first->was_stopped = true;
+    }
+    while (first->inside >= 0) TRY(hear_inside(first, err)); /* why it has not begun */
+    if (!first->has_begun) return failure(err, ERROR_DENIED, "the command has not begun");
+    tell_beat(first->agent, &first->beat_ns);
+    return SUCCESS;
+}
+
+/* ---- The end ---- */
 
 static void end_all(void)
 {
@@ -287,39 +259,29 @@ static void let_read_all(void)
     (void)nftw(OUTPUTS, let_read, WALK_OPEN, FTW_PHYS);
 }
 
-static struct result report(int channel, int status, int *exit_out, struct error *err)
-{
-    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + signal;
-    const struct pod_use use = pod_limits_use();
-    const int64_t numbers[] = {code, signal, use.cpu_us, use.memory_bytes, use.kills};
+/* ---- The beginning ---- */
 
-    *exit_out = code;
-    return tell_numbers(channel, "ended", numbers, 5, err);
+/* In a group of its own, so that a signal reaches all of the command. */
+static struct result start_inside(struct first *first, const char *folder, const struct pod_wishes *wishes, struct error *err)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "no sockets for the process inside: %s", strerror(errno));
+    first->child = fork();
+    if (first->child == 0) {
+        (void)close(ends[0]);
+        (void)setpgid(0, 0);
+        payload_inside(ends[1], folder, wishes);
+    }
+    (void)close(ends[1]);
+    first->inside = ends[0];
+    if (first->child < 0) return failure(err, ERROR_UNAVAILABLE, "no process for the command: %s", strerror(errno));
+    (void)setpgid(first->child, first->child);
+    return SUCCESS;
 }
 
-static struct result run(int channel, const char *folder, int *exit_out, struct error *err)
-{
-    sigset_t held, before;
-    pid_t child = 0;
-    int status = 0;
-
-    TRY(show(channel, folder, err));
-    TRY(expect(channel, "go", 4, err));
-    (void)sigemptyset(&held);
-    (void)sigaddset(&held, SIGCHLD);
-    (void)sigaddset(&held, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &held, &before);
-    TRY(start(&child, err));
-    const bool is_whole = await_end(channel, child, &status, &before);
-    end_all();
-    let_read_all();
-    if (!is_whole) return failure(err, ERROR_UNAVAILABLE, "the agent has gone");
-    return report(channel, status, exit_out, err);
-}
-
-/* ---- The agent ---- */
-
-static struct result call_agent(const char *folder, int *channel_out, struct error *err)
+static struct result call_agent(const char *folder, const sigset_t *mask, int *channel_out, struct error *err)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -331,24 +293,64 @@ static struct result call_agent(const char *folder, int *channel_out, struct err
     for (int waited = 0; connect(channel, (const struct sockaddr *)&address, sizeof address) != 0; waited += 20) {
         if (waited >= AGENT_MS || was_told_to_stop != 0)
             return failure(err, ERROR_UNAVAILABLE, "the agent does not listen: %s", strerror(errno));
-        (void)nanosleep(&pause, NULL);
+        (void)ppoll(NULL, 0, &pause, mask);
     }
     *channel_out = channel;
     channel = -1;
     return SUCCESS;
 }
 
-int pod_payload(const char *folder)
+static struct result report(const struct first *first, int *exit_out, struct error *err)
+{
+    const int status = first->status, signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + signal;
+    const struct pod_use use = pod_limits_use();
+    const int64_t numbers[] = {code, signal, use.cpu_us, use.memory_bytes, use.kills};
+
+    *exit_out = code;
+    return tell_numbers(first->agent, "ended", numbers, 5, err);
+}
+
+static struct result run(struct first *first, const char *folder, const struct pod_wishes *wishes, int *exit_out,
+                         struct error *err)
+{
+    sigset_t held, before;
+    int none = -1;
+
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGCHLD);
+    (void)sigaddset(&held, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
+    TRY(start_inside(first, folder, wishes, err));
+    if (wishes->devices) TRY(probe_start(&probe, folder, err));
+    TRY(pod_confine(wishes->tasks ? CONFINE_LISTENER : CONFINE_ALONE, &none, err));
+    TRY(call_agent(folder, &before, &first->agent, err));
+    const struct result awaited = await_end(first, &before, err);
+    end_all();
+    let_read_all();
+    TRY(awaited);
+    return report(first, exit_out, err);
+}
+
+int pod_payload(const char *folder, const struct pod_wishes *wishes)
 {
     const struct sigaction action = {.sa_handler = on_signal};
-    OWNED_FD channel = -1;
-    struct error err = {0};
+    struct first first = {.agent = -1, .inside = -1, .listener = -1};
+    struct error err = {0}, none;
     int status = POD_CLOSED;
 
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGCHLD, &action, NULL);
-    if (confine(&err).ok && call_agent(folder, &channel, &err).ok && run(channel, folder, &status, &err).ok) return status;
-    (void)fprintf(stderr, "sijil-pod: %s\n", err.message);
-    if (channel >= 0) (void)tell(channel, "failed", err.message, &err);
-    return POD_CLOSED;
+    struct result done = getpid() == 1 ? SUCCESS : failure(&err, ERROR_DENIED, "the containers share their processes");
+    if (done.ok) done = sandbox_prepare(&err);
+    if (done.ok) done = run(&first, folder, wishes, &status, &err);
+    if (!done.ok) {
+        (void)fprintf(stderr, "sijil-pod: %s\n", err.message);
+        if (first.agent >= 0) (void)tell(first.agent, "failed", err.message, &none);
+    }
+    file_close_owned(&first.agent);
+    file_close_owned(&first.inside);
+    file_close_owned(&first.listener);
+    file_close_owned(&probe.output);
+    return done.ok ? status : POD_CLOSED;
 }

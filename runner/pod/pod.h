@@ -6,11 +6,12 @@
  * ended.
  *
  *     payload: hello                                   agent: check ADDRESS PORT ...
- *     payload: closed VERSION MEMORY CPU | open WHAT   agent: go COUNT PROCESSES ARGUMENT ... NAME=VALUE ...   (with the ends of two pipes)
- *     payload: use CPU MEMORY, beat LINE               agent: stop, kill
+ *     payload: closed VERSION MEMORY CPU [UUID TYPE BYTES DRIVER]... | open WHAT   agent: go COUNT PROCESSES TASKS GRACE ARGUMENT ... NAME=VALUE ...   (with the ends of two pipes)
+ *     payload: use CPU MEMORY, beat LINE, devices [PERCENT BYTES]...               agent: stop, kill
  *     payload: ended EXIT SIGNAL CPU MEMORY KILLS | failed WHY
  *
- * VERSION, MEMORY and CPU are what the payload's side sees of its control group (limits.h). PROCESSES 0: no limit.
+ * VERSION, MEMORY and CPU are what the payload's side sees of its control group (limits.h). PROCESSES 0: no limit. When one of several TASKS has failed, the
+ * others get TERM, and KILL after GRACE seconds. Devices: those of the container, if the run has any (runner/devices/declared.h).
  */
 #pragma once
 
@@ -44,8 +45,14 @@ bool pod_is(const struct pod_message *message, const char *what, size_t least_co
 
 /** Copies this very program into the folder, for the payload's container. */
 RESULT pod_place(const char *folder, struct error *err);
-/** The first program of the payload's container: process 1 of its own namespace. Returns its exit status. */
-int pod_payload(const char *folder);
+/**
+ * The first program of the payload's container: process 1 of its own namespace. Wishes: `tasks`: the command has several
+ * tasks, or their network: TCP on the pod's own loopback. `devices`: tells which devices the container has. Returns the command's exit status.
+ */
+struct pod_wishes {
+    bool tasks, devices;
+};
+int pod_payload(const char *folder, const struct pod_wishes *wishes);
 /**
  * An agent for trials: shows that the pod is closed in, and runs a command in the payload's container. `words` are ADDRESS PORT ..., "--", and the command;
  * NULL ends them. Returns the command's exit status, and leaves what was shown in /dev/termination-log, where the cluster reads it.

@@ -44,12 +44,12 @@ static struct result take_words(struct trial *trial, char **words, struct error 
 static struct result let_it_go(struct trial *trial, struct error *err)
 {
     static const char *const variables[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8"};
-    const char *texts[POD_TEXTS_MAX] = {"", "0"};
-    size_t count = 2;
+    const char *texts[POD_TEXTS_MAX] = {"", "0", "1", "0"};
+    size_t count = 4;
     char words[8];
 
     for (char **word = trial->command; *word != NULL && count < POD_TEXTS_MAX - 8; word++) texts[count++] = *word;
-    (void)snprintf(words, sizeof words, "%zu", count - 2);
+    (void)snprintf(words, sizeof words, "%zu", count - 4);
     texts[0] = words;
     for (size_t i = 0; i < 4; i++) texts[count++] = variables[i];
     return meeting_let_it_go(&trial->meeting, texts, count, err);

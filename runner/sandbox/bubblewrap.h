@@ -13,7 +13,6 @@
 #define BUBBLEWRAP        "/usr/bin/bwrap"
 #define BUBBLEWRAP_MAX    262144 /* bytes of all arguments: less than 128 variables of 4096 bytes need */
 #define BUBBLEWRAP_INSIDE "/run/sijil-inside"
-#define BUBBLEWRAP_BINDS  256
 #define BUBBLEWRAP_NAME   "sandbox" /* of the machine, inside */
 
 enum sandbox_bind_kind { BIND_READ, BIND_WRITE, BIND_DEVICE };

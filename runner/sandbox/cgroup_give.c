@@ -1,4 +1,4 @@
-/* A group of control that root gives to a program of another user. */
+/* A control group that root gives to a program of another user. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -59,7 +59,8 @@ struct sandbox_options {
     size_t bind_count;
     const struct sandbox_bind *binds; /* devices and their libraries */
     unsigned tasks;                   /* processes of the program; 0: one, without the variables of a task */
-    bool unpacks;                     /* the program unpacks an archive (base/sandbox.h); without `device` */
+    bool joins_tasks; /* in a pod: they reach each other through its loopback; a sandbox always has one of its own */
+    bool unpacks;     /* the program unpacks an archive (base/sandbox.h); without `device` */
     size_t address_count;
     const struct proof_address *addresses; /* that must be out of reach, besides those of proof_addresses() */
     /** The program's output, up to log_bytes. NULL: only hashed. */
@@ -72,6 +73,10 @@ struct sandbox_options {
     RESULT (*output)(void *context, const struct output_file *file, struct error *err);
     /** While it runs, with what its control group has used. NULL: nothing. */
     void (*each_second)(void *context, const struct cgroup_use *use);
+    /** In a pod with devices: what its own side tells of them before the program begins (runner/devices/declared.h). Its failure ends the run. */
+    RESULT (*pod_devices)(void *context, const char *const *texts, size_t count, struct error *err);
+    /** And of their load, about once a second. */
+    void (*pod_device_use)(void *context, const char *const *texts, size_t count);
     void *context;
     const volatile sig_atomic_t *cancelled; /* the program is stopped when it is not 0; or NULL */
 };

@@ -21,7 +21,7 @@ static struct result fetch_layers(const struct layer_source *source, const json_
         const json_t *json = json_array_get(layers, i);
         OWNED_FD file = -1;
         struct layer layer;
-        if (layer_name(json) == NULL) continue; /* as a pull */
+        if (title_of_layer(json) == NULL) continue; /* as a pull */
         TRY(layer_read(json, &layer, err));
         TRY(layer_fetch(source, &layer, folder, &file, err));
         if (fchmod(file, 0444) != 0) return failure(err, ERROR_UNAVAILABLE, "%.150s: %s", layer.title, strerror(errno));
@@ -30,15 +30,28 @@ static struct result fetch_layers(const struct layer_source *source, const json_
     return count > 0 ? SUCCESS : failure(err, ERROR_INVALID, "the artifact has no layer with a name, so there is no file");
 }
 
-static struct result fetch_manifest(const struct artifacts *artifacts, const json_t *artifact, struct manifest *manifest,
-                                    struct error *err)
+/* An image may be an index, whose own annotations count (docs/runs.md). */
+static struct result fetch_manifest(const struct artifacts *artifacts, const json_t *artifact, const char *accept,
+                                    struct manifest *manifest, struct error *err)
 {
     struct remote_reference reference = {.is_digest = true, .was_given = true};
 
     (void)snprintf(reference.host, sizeof reference.host, "%s", artifacts->host);
     (void)snprintf(reference.repository, sizeof reference.repository, "%s", json_text_of(artifact, "repository"));
     (void)snprintf(reference.reference, sizeof reference.reference, "%s", json_text_of(artifact, "digest"));
-    return manifest_fetch(artifacts->session, LEASED_SCOPE, &reference, ACCEPTED_MANIFESTS, manifest, err);
+    return manifest_fetch(artifacts->session, LEASED_SCOPE, &reference, accept, manifest, err);
+}
+
+static struct result fetch_for_floor(void *context, const json_t *artifact, struct manifest *manifest, struct error *err)
+{
+    return fetch_manifest(context, artifact, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, manifest, err);
+}
+
+struct result artifacts_floors(const struct artifacts *artifacts, struct floors **floors_out, struct error *err)
+{
+    const struct floors_source source = {fetch_for_floor, (void *)(uintptr_t)artifacts};
+
+    return floors_read(&source, artifacts->spec->json, floors_out, err);
 }
 
 static struct layer_source source_of(const struct artifacts *artifacts, const json_t *artifact)
@@ -49,11 +62,12 @@ static struct layer_source source_of(const struct artifacts *artifacts, const js
 
 static struct result fetch_into(const struct artifacts *artifacts, const json_t *artifact, int folder, struct error *err)
 {
+    const struct manifest *kept = floors_manifest(artifacts->floors, artifact);
+    const struct layer_source source = source_of(artifacts, artifact);
     OWNED_MANIFEST manifest = MANIFEST;
 
-    TRY(fetch_manifest(artifacts, artifact, &manifest, err));
-    const struct layer_source source = source_of(artifacts, artifact);
-    return fetch_layers(&source, json_object_get(manifest.json, "layers"), folder, err);
+    if (kept == NULL) TRY(fetch_manifest(artifacts, artifact, ACCEPTED_MANIFESTS, &manifest, err));
+    return fetch_layers(&source, json_object_get(kept == NULL ? manifest.json : kept->json, "layers"), folder, err);
 }
 
 /* What an interrupted attempt has left is removed. */
@@ -95,10 +109,12 @@ static const json_t *image_of(const struct artifacts *artifacts)
 static struct result image_manifest(void *context, struct buffer *text, struct error *err)
 {
     const struct artifacts *artifacts = context;
+    const struct manifest *kept = floors_manifest(artifacts->floors, image_of(artifacts));
     OWNED_MANIFEST manifest = MANIFEST;
     struct error why = {0};
 
-    if (!fetch_manifest(artifacts, image_of(artifacts), &manifest, &why).ok)
+    if (kept != NULL) return buffer_add(text, kept->bytes.data, kept->bytes.length, err);
+    if (!fetch_manifest(artifacts, image_of(artifacts), ACCEPTED_MANIFESTS, &manifest, &why).ok)
         return failure(err, why.kind, "image: %.200s", why.message);
     return buffer_add(text, manifest.bytes.data, manifest.bytes.length, err);
 }

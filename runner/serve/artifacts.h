@@ -7,6 +7,7 @@
 
 #include "client/layers.h"
 #include "runner/image/image.h"
+#include "runner/serve/floors.h"
 #include "training/format/spec.h"
 
 /** The scope of all calls under a run's token: the token names what it allows, so one token serves them all. */
@@ -16,7 +17,11 @@ struct artifacts {
     struct session *session;
     const char *host;
     const struct run_spec *spec;
+    const struct floors *floors; /* of the same spec: manifests that are here already; NULL: none */
 };
+
+/** Fetches the manifests of the spec's artifacts, and nothing else. ERROR_DENIED: one states a label that can't be read. */
+RESULT artifacts_floors(const struct artifacts *artifacts, struct floors **floors_out, struct error *err);
 
 /**
  * Writes `code` and in/NAME below `folder`, which has a folder `in`; a checkpoint becomes in/resume. The umask must leave folders

@@ -115,8 +115,11 @@ static struct result new_harvest(struct checkpoints *self, const char *name, str
     self->outputs =
         json_pack("[{s:s, s:s, s:s}]", "name", name, "repository", self->options.repository, "type", RUN_CHECKPOINT_TYPE);
     if (self->outputs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    const struct harvest_options options = {
-        .session = self->session, .host = self->options.host, .outputs = self->outputs, .folder = "/checkpoints"};
+    const struct harvest_options options = {.session = self->session,
+                                            .host = self->options.host,
+                                            .outputs = self->outputs,
+                                            .folder = "/checkpoints",
+                                            .label = self->options.label};
     return harvest_new(&options, harvest_out, err);
 }
 

@@ -17,6 +17,7 @@ struct checkpoints_options {
     const uint8_t *session; /* of the runner: CALLS_SESSION_SIZE bytes */
     const struct leased_run *leased;
     const char *host, *repository; /* repository: of the first output */
+    const struct buffer *label;    /* the annotation of their manifests */
     const struct run_limits *limits;
     int64_t until_ms; /* wall time: nothing is kept from then on */
 };

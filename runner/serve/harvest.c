@@ -13,6 +13,7 @@
 #include "client/hash.h"
 #include "client/layout.h"
 #include "crypto/digest.h"
+#include "policy/label_annotation.h"
 #include "runner/serve/artifacts.h"
 
 #define HEX_SIZE   (2 * SHA256_SIZE + 1)
@@ -30,6 +31,7 @@ struct product {
 struct harvest {
     struct session *session;
     const char *host, *folder;
+    const struct buffer *label;
     size_t output_count, file_count;
     struct product outputs[HARVEST_OUTPUTS_MAX], log, metrics;
     json_t *manifests;
@@ -45,6 +47,7 @@ struct result harvest_new(const struct harvest_options *options, struct harvest 
     harvest->session = options->session;
     harvest->host = options->host;
     harvest->folder = options->folder;
+    harvest->label = options->label;
     harvest->manifests = json_object();
     if (harvest->manifests == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for outputs");
     for (size_t i = 0; i < json_array_size(options->outputs) && i < HARVEST_OUTPUTS_MAX; i++) {
@@ -186,22 +189,25 @@ struct result harvest_log(struct harvest *harvest, int fd, uint64_t size, struct
 static struct result write_config(const struct product *product, bool is_model, struct buffer *config, struct error *err)
 {
     if (!is_model) return buffer_add_text(config, EMPTY_CONFIG, err);
-    return layout_config(product->files, product->count, config, err);
+    return layout_config(product->name, product->files, product->count, config, err);
 }
 
 static struct result finish_product(struct harvest *harvest, struct product *product, struct error *err)
 {
     struct buffer OWNED_BUFFER config = BUFFER(HARVEST_MANIFEST_MAX), text = BUFFER(HARVEST_MANIFEST_MAX);
     const bool is_model = strcmp(product->type, MODEL_ARTIFACT_TYPE) == 0;
+    OWNED_JSON annotations = json_pack("{s:s}", LABEL_ANNOTATION, buffer_text(harvest->label));
     uint8_t hash[SHA256_SIZE];
 
+    if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the label of %.63s", product->name);
     TRY(write_config(product, is_model, &config, err));
     TRY(send_bytes(harvest, product, buffer_bytes(&config), err));
     const struct layout layout = {.artifact_type = product->type,
                                   .config_type = is_model ? MODEL_CONFIG_TYPE : EMPTY_CONFIG_TYPE,
                                   .config = buffer_bytes(&config),
                                   .files = product->files,
-                                  .count = product->count};
+                                  .count = product->count,
+                                  .annotations = annotations};
     TRY(layout_write(&layout, &text, err));
     sha256_of(buffer_bytes(&text), hash);
     text_hex(hash, sizeof hash, product->hex);

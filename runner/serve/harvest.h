@@ -20,8 +20,9 @@
 struct harvest_options {
     struct session *session;
     const char *host;
-    const json_t *outputs; /* of the order's spec */
-    const char *folder;    /* that the program wrote to, for messages: "/out" */
+    const json_t *outputs;      /* of the order's spec */
+    const char *folder;         /* that the program wrote to, for messages: "/out" */
+    const struct buffer *label; /* the annotation of each manifest; the caller's, read when they are made */
 };
 struct harvest;
 RESULT harvest_new(const struct harvest_options *options, struct harvest **harvest_out, struct error *err);

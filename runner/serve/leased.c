@@ -18,25 +18,15 @@
 #define IMAGE_NAME_SIZE 512  /* host, repository, digest */
 #define END_MARGIN_MS   5000 /* for the result, before the lease ends */
 
-bool leased_is_left(struct leased *leased)
-{
-    char reason[ANSWER_REASON_SIZE];
-
-    return clock_wall_ms() >= leased->ends_ms || teller_was_stopped(leased->teller, reason);
-}
-
-void leased_fail(struct leased *leased, const char *what)
-{
-    if (leased->fault[0] == '\0') (void)snprintf(leased->fault, sizeof leased->fault, "%s", what);
-}
-
 /* ---- what the sandbox calls ---- */
 
 static struct result fill(void *context, int folder, struct error *err)
 {
     struct leased *leased = context;
-    const struct artifacts artifacts = {
-        .session = leased->session, .host = leased->worker->options->state->registry.host, .spec = leased->verdict->spec};
+    const struct artifacts artifacts = {.session = leased->session,
+                                        .host = leased->worker->options->state->registry.host,
+                                        .spec = leased->verdict->spec,
+                                        .floors = leased->floors};
 
     for (unsigned attempt = 0; !artifacts_fetch(&artifacts, folder, err).ok; attempt++)
         if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
@@ -57,25 +47,6 @@ static struct result ready(void *context, struct error *err)
     teller_set_phase(leased->teller, "running");
     log_line(LOG_INFO, "run started", "run", leased->run.run, NULL);
     return SUCCESS;
-}
-
-/* What the runner itself adds counts, too. */
-void leased_add_log(struct leased *leased, struct bytes piece)
-{
-    const uint64_t room = (uint64_t)leased->verdict->spec->limits.log_bytes - leased->log_bytes;
-    struct error err = {0};
-
-    if (piece.length > room) piece.length = (size_t)room;
-    if (piece.length == 0 || leased->fault[0] != '\0') return;
-    if (file_write_at(leased->log, piece.data, piece.length, leased->log_bytes, &err).ok) {
-        leased->log_bytes += piece.length;
-        leased->is_in_line = piece.data[piece.length - 1] != '\n';
-        teller_add_log(leased->teller, piece.length);
-        return;
-    }
-    leased_fail(leased, "the runner's machine has no room for the log");
-    leased->stops = leased->fault;
-    worker_cancelled = 1;
 }
 
 static void take_log(void *context, bool is_error, struct bytes piece)
@@ -110,6 +81,22 @@ static void each_second(void *context, const struct cgroup_use *use)
     if (clock_wall_ms() + leased->verdict->spec->limits.grace_s * 1000 + END_MARGIN_MS < leased->ends_ms) return;
     leased->stops = "the lease ends";
     worker_cancelled = 1;
+}
+
+/* What the pod's own driver tells takes the place of what was declared, also in the result. */
+static struct result take_devices(void *context, const char *const *texts, size_t count, struct error *err)
+{
+    struct leased *leased = context;
+
+    return declared_take_seen(leased->worker->devices, &leased->verdict->grant, &leased->verdict->spec->devices, texts, count,
+                              err);
+}
+
+static void take_device_use(void *context, const char *const *texts, size_t count)
+{
+    struct leased *leased = context;
+
+    declared_take_use(leased->worker->devices, &leased->verdict->grant, texts, count);
 }
 
 static void take_end(void *context, const struct sandbox_report *report)
@@ -183,7 +170,8 @@ static struct result open_all(struct leased *leased, struct error *err)
     const struct harvest_options products = {.session = leased->session,
                                              .host = host,
                                              .outputs = json_object_get(leased->verdict->spec->json, "outputs"),
-                                             .folder = "/out"};
+                                             .folder = "/out",
+                                             .label = &leased->label};
     return harvest_new(&products, &leased->harvest, err);
 }
 
@@ -192,6 +180,8 @@ static void close_all(struct leased *leased)
     atomic_store(&leased->closes, true);
     checkpoints_free(leased->checkpoints);
     harvest_free(leased->harvest);
+    floors_free(leased->floors);
+    buffer_done(&leased->label);
     session_free(leased->session);
     teller_free(leased->teller);
     calls_free(leased->tells);
@@ -205,6 +195,7 @@ static const struct attend_run *pod_of(const struct leased *leased, struct atten
 {
     const struct serve_options *options = leased->worker->options;
     const json_t *named = json_object_get(leased->verdict->spec->json, "image");
+    const struct device_grant *grant = &leased->verdict->grant;
 
     if (options->pods == NULL) return NULL;
     if (named != NULL)
@@ -215,7 +206,9 @@ static const struct attend_run *pod_of(const struct leased *leased, struct atten
                                .run = leased->run.run,
                                .attempt = leased->run.attempt,
                                .node = leased->run.node,
-                               .image = named == NULL ? NULL : image};
+                               .image = named == NULL ? NULL : image,
+                               .device = grant->count == 0 ? NULL : declared_resource(leased->worker->devices, grant->which[0]),
+                               .devices = (int64_t)grant->count};
     return pod;
 }
 
@@ -248,6 +241,8 @@ static struct result run_payload(struct leased *leased, struct error *err)
                                                   .progress = take_progress,
                                                   .output = take_output,
                                                   .each_second = each_second,
+                                                  .pod_devices = take_devices,
+                                                  .pod_device_use = take_device_use,
                                                   .context = leased,
                                                   .cancelled = &worker_cancelled}};
     OWNED_JSON variables = NULL;
@@ -268,6 +263,7 @@ static const char *check_of(const struct leased *leased, const struct error *why
 {
     if (worker_cancelled != 0 || leased->harvest == NULL) return RUN_CHECK_MACHINE;
     if (why->kind == ERROR_FULL || why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return RUN_CHECK_MACHINE;
+    if (leased->is_forbidden) return "policy";
     if (why->kind == ERROR_LIMIT && !leased->has_fetched) return "limits"; /* of the image */
     return leased->has_fetched ? "isolation" : "digest";
 }
@@ -300,6 +296,7 @@ static bool execute(struct leased *leased)
     struct error err = {0};
 
     struct result done = open_all(leased, &err);
+    if (done.ok) done = leased_check_labels(leased, &err);
     if (done.ok) done = run_payload(leased, &err);
     if (!done.ok && !leased->has_begun) return give_up(leased, &err);
     if (!done.ok) leased_fail(leased, err.message);
@@ -312,6 +309,7 @@ bool leased_execute(struct worker *worker, const struct verdict *verdict)
                             .verdict = verdict,
                             .run = {.run = verdict->run, .attempt = verdict->taken.attempt, .node = verdict->taken.node},
                             .ends_ms = verdict->taken.expires_ms,
+                            .label = BUFFER(LABEL_ANNOTATION_MAX),
                             .log = -1};
     const bool has_ended = execute(&leased);
 

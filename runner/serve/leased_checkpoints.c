@@ -16,6 +16,7 @@ struct result leased_take_checkpoints(void *context, int folder, struct error *e
                                                 .leased = &leased->run,
                                                 .host = leased->worker->options->state->registry.host,
                                                 .repository = json_text_of(json_array_get(outputs, 0), "repository"),
+                                                .label = &leased->label,
                                                 .limits = &leased->verdict->spec->limits,
                                                 .until_ms = leased->ends_ms - END_MARGIN_MS};
     return checkpoints_start(&options, folder, &leased->checkpoints, err);

@@ -43,8 +43,10 @@ struct result leased_image(void *context, const struct sandbox_folder *folder, s
 {
     struct leased *leased = context;
     const struct serve_options *options = leased->worker->options;
-    const struct artifacts artifacts = {
-        .session = leased->session, .host = options->state->registry.host, .spec = leased->verdict->spec};
+    const struct artifacts artifacts = {.session = leased->session,
+                                        .host = options->state->registry.host,
+                                        .spec = leased->verdict->spec,
+                                        .floors = leased->floors};
     struct kept_source kept = {.leased = leased, .registry = artifacts_image(&artifacts)};
     const struct image_source source = {.manifest = give_manifest, .blob = give_blob, .context = &kept};
     const struct sandbox_options run = {.isolation = leased->verdict->spec->isolation,

@@ -96,6 +96,20 @@ struct result leased_meet(struct leased *leased, struct error *err)
 
 /* ---- the network ---- */
 
+/* Whoever has the lease of another node chooses its address: it must not make this machine call itself, or its metadata service. */
+static struct result read_place(const struct leased *leased, const struct start_peer *peer, struct tunnel_node *other,
+                                struct error *err)
+{
+    if (peer->listen == NULL || !talk_where_read(peer->listen, other->address, &other->port))
+        return failure(err, ERROR_INVALID, "the registry does not say where node %lld is", (long long)other->node);
+    if (talk_may_call(leased->worker->options->tunnel_address, other->address)) return SUCCESS;
+    return failure(
+        err, ERROR_INVALID,
+        "node %lld says that it is at %.48s, and no other machine is there: its --tunnel-address has to be its address in "
+        "the network of the nodes",
+        (long long)other->node, other->address);
+}
+
 static struct result find_others(struct leased *leased, struct error *err)
 {
     const struct start_answer *answer = &leased->nodes->answer;
@@ -112,9 +126,7 @@ static struct result find_others(struct leased *leased, struct error *err)
         other->node = peers[i].node;
         memcpy(other->key, peers[i].key, sizeof other->key);
         memcpy(other->lease, peers[i].lease, sizeof other->lease);
-        if (leased->nodes->listen[0] == '\0') continue;
-        if (answer->peers[i].listen == NULL || !talk_where_read(answer->peers[i].listen, other->address, &other->port))
-            return failure(err, ERROR_INVALID, "the registry does not say where node %lld is", (long long)other->node);
+        if (leased->nodes->listen[0] != '\0') TRY(read_place(leased, &answer->peers[i], other, err));
     }
     return SUCCESS;
 }

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "runner/serve/checkpoints.h"
+#include "runner/serve/floors.h"
 #include "runner/serve/harvest.h"
+#include "runner/serve/leased.h"
 #include "runner/serve/outcome.h"
 #include "runner/serve/teller.h"
-#include "runner/serve/worker.h"
+#include "runner/serve/worker_stop.h"
 #include "runner/tunnel/tunnel.h"
 
 struct leased {
@@ -21,6 +23,9 @@ struct leased {
     struct token_source tokens;
     struct session *session; /* under the run's token */
     struct teller *teller;
+    struct floors *floors; /* what the manifests of its artifacts state */
+    struct buffer label;   /* of all that it writes, as an annotation */
+    bool is_forbidden;     /* by the policies, with these labels */
     struct harvest *harvest;
     struct checkpoints *checkpoints; /* NULL: none are taken */
     struct nodes *nodes;             /* the other nodes of the run; NULL: there are none */
@@ -36,6 +41,11 @@ struct leased {
     const char *stops;                         /* why this runner cancels it; NULL: it does not */
 };
 
+/**
+ * Reads the labels that the manifests of its artifacts state, decides `train` again with them, and computes the label of all that it writes. Nothing of
+ * the content was fetched before.
+ */
+RESULT leased_check_labels(struct leased *leased, struct error *err);
 /** sandbox_options.image: fetches and unpacks the image of the order. */
 RESULT leased_image(void *context, const struct sandbox_folder *folder, struct error *err);
 /** Whether the run has ended at the registry, or the lease is over: nothing is to be told any more. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,56 +11,25 @@
 #include "runner/enrolment/certificate.h"
 #include "runner/sandbox/work.h"
 #include "runner/serve/kept.h"
+#include "runner/serve/leased.h"
 #include "runner/serve/room.h"
+#include "runner/serve/worker_stop.h"
 #include "supervision/child.h"
 
-#define WAIT_S         30 /* the longest that the registry holds a question */
-#define WAIT_BUSY_S    5  /* other runs may end meanwhile, and then more is free */
-#define PAUSE_LEAST_MS 1000
-#define PAUSE_MOST_MS  60000
-#define REFUSED_MS     200  /* the pause after a refusal, because the registry may give the same run again */
-#define ACTIVE_MS      2000 /* until the registry knows that a run has started */
-#define ADDRESSES_MAX  4    /* of the registry, besides those of the machine */
-#define UNNAMED_MS     2000 /* the pause after an answer that is no lease of this runner */
-#define WAIT_JOB_S     2
-#define JOB_MS         10000 /* a job whose run is not there by then is over: another runner had it, or it has ended */
-
-volatile sig_atomic_t worker_cancelled;
-atomic_bool worker_gives_up;
-static atomic_bool is_idle = true;
-
-/* ---- being told to stop ---- */
+#define WAIT_S        30 /* the longest that the registry holds a question */
+#define WAIT_BUSY_S   5  /* other runs may end meanwhile, and then more is free */
+#define PAUSE_MOST_MS 60000
+#define REFUSED_MS    200  /* the pause after a refusal, because the registry may give the same run again */
+#define ACTIVE_MS     2000 /* until the registry knows that a run has started */
+#define ADDRESSES_MAX 4    /* of the registry, besides those of the machine */
+#define UNNAMED_MS    2000 /* the pause after an answer that is no lease of this runner */
+#define WAIT_JOB_S    2
+#define JOB_MS        10000 /* a job whose run is not there by then is over: another runner had it, or it has ended */
 
 static void on_signal(int number)
 {
     (void)number;
-    worker_cancelled = 1;
-    if (atomic_load(&is_idle)) atomic_store(&worker_gives_up, true);
-}
-
-void worker_set_idle(bool idle)
-{
-    atomic_store(&is_idle, idle);
-    if (idle && worker_cancelled != 0) atomic_store(&worker_gives_up, true);
-}
-
-bool worker_pause(int64_t milliseconds)
-{
-    const struct timespec tenth = {.tv_nsec = 100000000};
-
-    for (int64_t passed = 0; passed < milliseconds && worker_cancelled == 0; passed += 100) (void)nanosleep(&tenth, NULL);
-    return worker_cancelled == 0;
-}
-
-/* A request to stop must not lose a result, so this goes on waiting. The serving process kills a worker that takes too long. */
-bool worker_tries_again(const struct error *err, unsigned attempt, int64_t ends_ms)
-{
-    const int64_t pause_ms = (int64_t)PAUSE_LEAST_MS << (attempt < 5 ? attempt : 5);
-    const struct timespec tenth = {.tv_nsec = 100000000};
-
-    if (err->kind != ERROR_UNAVAILABLE || clock_wall_ms() + pause_ms >= ends_ms) return false;
-    for (int64_t passed = 0; passed < pause_ms && !atomic_load(&worker_gives_up); passed += 100) (void)nanosleep(&tenth, NULL);
-    return !atomic_load(&worker_gives_up);
+    worker_cancel();
 }
 
 /* ---- the beginning and the end of the process ---- */
@@ -287,7 +255,7 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
     if (!take(worker, verdict, bundle, &err).ok) {
         if (err.kind != ERROR_CONFLICT) kept_remove(worker->kept, &verdict->taken);
         log_error("a lease can't be taken", &err);
-        (void)worker_pause(PAUSE_LEAST_MS);
+        (void)worker_pause(WORKER_PAUSE_LEAST_MS);
         return;
     }
     log_line(LOG_INFO, "lease taken", "run", verdict->run, NULL);
@@ -351,7 +319,7 @@ static struct result check_place(const struct worker *worker, struct error *err)
 
 static int64_t longer(int64_t pause_ms)
 {
-    return pause_ms == 0 ? PAUSE_LEAST_MS : smaller(2 * pause_ms, PAUSE_MOST_MS);
+    return pause_ms == 0 ? WORKER_PAUSE_LEAST_MS : smaller(2 * pause_ms, PAUSE_MOST_MS);
 }
 
 /* Returns the pause before the next question. */
@@ -377,13 +345,24 @@ static int64_t ask(struct worker *worker, int64_t pause_ms)
         decide(worker, &offer, buffer_bytes(&bundle));
         return 0;
     }
-    return clock_monotonic_ms() - began_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : 0; /* the registry did not hold the question */
+    return clock_monotonic_ms() - began_ms < WORKER_PAUSE_LEAST_MS ? WORKER_PAUSE_LEAST_MS
+                                                                   : 0; /* the registry did not hold the question */
 }
 
 /* A job that waits for a run that does not come would keep a node from other jobs. */
 static bool is_over(const struct worker *worker, int64_t began_ms)
 {
     return worker_cancelled != 0 || (is_for_job(worker) && clock_monotonic_ms() - began_ms > JOB_MS);
+}
+
+/* Without a driver, or without the administrator's word, there are none. */
+static void open_devices(struct worker *worker)
+{
+    const struct attend_place *pods = worker->options->pods;
+    struct error none;
+
+    if (pods == NULL) (void)devices_open(worker->options->nvml, &worker->devices, &none).ok;
+    else if (pods->devices.count > 0) (void)declared_open(&pods->devices, &worker->devices, &none).ok;
 }
 
 _Noreturn void worker_ask(struct worker *worker)
@@ -396,8 +375,7 @@ _Noreturn void worker_ask(struct worker *worker)
         log_error("a worker can't begin", &err);
         end(worker, WORKER_FAILED);
     }
-    if (worker->options->pods == NULL)
-        (void)devices_open(worker->options->nvml, &worker->devices, &err).ok; /* without a driver there are none */
+    open_devices(worker);
     find_addresses(worker);
     while (!is_over(worker, began_ms)) {
         pause_ms = ask(worker, pause_ms);

@@ -3,8 +3,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "runner/calls/calls.h"
 #include "runner/image/cache.h"
 #include "runner/jobs/wish.h"
@@ -39,21 +37,3 @@ _Noreturn void worker_ask(struct worker *worker);
 _Noreturn void worker_sweep(struct worker *worker);
 /** For the forked process: sends the kept result of a lease. */
 _Noreturn void worker_send(struct worker *worker, const struct taken_lease *lease);
-
-/* --- for the sources of a worker --- */
-
-extern volatile sig_atomic_t worker_cancelled; /* by the serving process, or by the registry */
-extern atomic_bool worker_gives_up;            /* calls that fetch end at once */
-/** Whether a request to stop also ends calls at once: while nothing runs. */
-void worker_set_idle(bool is_idle);
-/** Waits for so long; false: the worker was cancelled. */
-bool worker_pause(int64_t milliseconds);
-/** After the failed call number `attempt` (from 0): whether it is worth another one before `ends_ms` (wall time); waits in between. */
-bool worker_tries_again(const struct error *err, unsigned attempt, int64_t ends_ms);
-
-/** Runs a lease that was taken, and tells the registry how it ended. True: the lease has ended. */
-bool leased_execute(struct worker *worker, const struct verdict *verdict);
-/** Sends a result until the registry has taken or refused it, or the lease is over. True: the lease has ended. */
-bool leased_send(struct worker *worker, const struct taken_lease *lease, struct bytes body);
-/** Signs and sends a refusal likewise. */
-void leased_refuse(struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal);

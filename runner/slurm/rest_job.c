@@ -146,7 +146,16 @@ static void read_job(const json_t *job, struct slurm_status *status)
     slurm_copy_text(status->reason, sizeof status->reason, json_text_of(job, "state_reason"));
 }
 
-struct result slurm_read_jobs(const json_t *answer, const char *name, struct slurm_status *status_out, struct error *err)
+/* Another user may have a job with one of our names. */
+static bool is_of(const json_t *job, const char *user)
+{
+    const char *owner = json_text_of(job, "user_name");
+
+    return owner == NULL || user[0] == '\0' || strcmp(owner, user) == 0;
+}
+
+struct result slurm_read_jobs(const json_t *answer, const char *user, const char *name, struct slurm_status *status_out,
+                              struct error *err)
 {
     const json_t *jobs = json_object_get(answer, "jobs"), *job;
     struct slurm_status newest = {.state = SLURM_NONE}, each;
@@ -155,7 +164,7 @@ struct result slurm_read_jobs(const json_t *answer, const char *name, struct slu
     if (!json_is_array(jobs)) return failure(err, ERROR_UNAVAILABLE, "slurmrestd's answer has no list of jobs");
     json_array_foreach (jobs, i, job) {
         const char *called = json_text_of(job, "name");
-        if (called == NULL || strcmp(called, name) != 0) continue;
+        if (called == NULL || strcmp(called, name) != 0 || !is_of(job, user)) continue;
         read_job(job, &each);
         slurm_keep_newer(&newest, &each);
     }
@@ -163,7 +172,6 @@ struct result slurm_read_jobs(const json_t *answer, const char *name, struct slu
     return SUCCESS;
 }
 
-/* Another user may have a job with one of our names. */
 struct result slurm_read_all_jobs(const json_t *answer, const char *user, struct slurm_jobs *jobs, struct error *err)
 {
     const json_t *list = json_object_get(answer, "jobs"), *job;
@@ -172,8 +180,7 @@ struct result slurm_read_all_jobs(const json_t *answer, const char *user, struct
 
     if (!json_is_array(list)) return failure(err, ERROR_UNAVAILABLE, "slurmrestd's answer has no list of jobs");
     json_array_foreach (list, i, job) {
-        const char *owner = json_text_of(job, "user_name");
-        if (owner != NULL && user[0] != '\0' && strcmp(owner, user) != 0) continue;
+        if (!is_of(job, user)) continue;
         read_job(job, &each);
         TRY(slurm_jobs_keep(jobs, json_text_of(job, "name"), &each, err));
     }
@@ -201,7 +208,7 @@ struct result slurm_rest_find(struct slurm *slurm, const char *name, int64_t kno
         return SUCCESS;
     }
     TRY(called);
-    return slurm_read_jobs(answer, name, status_out, err);
+    return slurm_read_jobs(answer, slurm->user, name, status_out, err);
 }
 
 /* ---- Nodes ---- */

@@ -200,7 +200,7 @@ struct result slurm_script(const struct slurm_job *job, struct buffer *script, s
 struct result slurm_start(struct slurm *slurm, const struct slurm_job *job, struct slurm_status *status_out, struct error *err)
 {
     TRY(check_job(job, err));
-    TRY(slurm_find(slurm, job->name, job->known_id, status_out, err));
+    TRY(slurm_find(slurm, job->name, 0, status_out, err));
     if (slurm_is_open(status_out->state)) return SUCCESS;
     return slurm->outgoing == NULL ? slurm_commands_start(slurm, job, status_out, err)
                                    : slurm_rest_start(slurm, job, status_out, err);

@@ -44,7 +44,6 @@ struct slurm_job {
     int64_t time_s;
     size_t word_count;
     const char *words[SLURM_WORDS_MAX]; /* a program and its arguments, started once on each node; letters of slurm_is_word() */
-    int64_t known_id;                   /* its number from an earlier start; 0: not known */
 };
 /** Whether `word` has only letters that no shell changes: a-z, A-Z, 0-9, and any of "/._:=,@%+-"; at most 255, at least one. */
 bool slurm_is_word(const char *word);

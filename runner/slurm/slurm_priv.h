@@ -63,8 +63,9 @@ RESULT slurm_rest_list(struct slurm *slurm, struct slurm_jobs *jobs, struct erro
 RESULT slurm_rest_cancel(struct slurm *slurm, int64_t id, struct error *err);
 RESULT slurm_rest_nodes(struct slurm *slurm, struct slurm_node **nodes_out, size_t *count_out, struct error *err);
 
-/** The parts that read answers, for fuzzing: jobs and nodes of any family. */
-RESULT slurm_read_jobs(const json_t *answer, const char *name, struct slurm_status *status_out, struct error *err);
+/** The parts that read answers, for fuzzing: jobs and nodes of any family. The newest job of this name of `user` ("": of all). */
+RESULT slurm_read_jobs(const json_t *answer, const char *user, const char *name, struct slurm_status *status_out,
+                       struct error *err);
 /** Adds the jobs of `user` ("": of all) to the list. */
 RESULT slurm_read_all_jobs(const json_t *answer, const char *user, struct slurm_jobs *jobs, struct error *err);
 RESULT slurm_read_nodes(const json_t *answer, struct slurm_node **nodes_out, size_t *count_out, struct error *err);

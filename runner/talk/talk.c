@@ -7,8 +7,6 @@
 #include "runner/talk/talk_priv.h"
 #include "runner/talk/talk_sockets.h"
 
-#define HEAD_SIZE 5
-
 bool talk_is_address(const char *text)
 {
     struct sockaddr_storage address;
@@ -35,8 +33,8 @@ struct result talk_new(struct tls *tls, struct talk **talk_out, struct error *er
 struct result talk_send(struct talk *talk, enum talk_kind kind, struct bytes content, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + TALK_SILENCE_MS;
-    const uint8_t head[HEAD_SIZE] = {(uint8_t)kind, (uint8_t)(content.length >> 24), (uint8_t)(content.length >> 16),
-                                     (uint8_t)(content.length >> 8), (uint8_t)content.length};
+    const uint8_t head[TALK_HEAD_SIZE] = {(uint8_t)kind, (uint8_t)(content.length >> 24), (uint8_t)(content.length >> 16),
+                                          (uint8_t)(content.length >> 8), (uint8_t)content.length};
 
     if (content.length > TALK_MESSAGE_MAX) return failure(err, ERROR_LIMIT, "a message of a talk is too long");
     TRY(tls_write(talk->tls, (struct bytes){head, sizeof head}, until_ms, err));
@@ -74,52 +72,43 @@ int talk_descriptor(const struct talk *talk)
     return tls_descriptor(talk->tls);
 }
 
-static bool is_known(uint8_t letter)
+bool talk_head_read(const uint8_t head[TALK_HEAD_SIZE], enum talk_kind *kind_out, size_t *length_out)
 {
-    return letter != 0 && strchr("tcsrfpwglbueqkoxy", letter) != NULL;
+    *kind_out = (enum talk_kind)head[0];
+    *length_out = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+    return head[0] != 0 && strchr("tcsrfpwglbudeqkoxy", head[0]) != NULL && *length_out <= TALK_MESSAGE_MAX;
 }
 
 /* Once it has begun. */
 static struct result read_message(struct talk *talk, int64_t until_ms, struct talk_message *message, struct error *err)
 {
-    uint8_t head[HEAD_SIZE], *room = NULL;
-    size_t got = 0;
+    uint8_t head[TALK_HEAD_SIZE], *room = NULL;
+    enum talk_kind kind = TALK_END;
+    size_t got = 0, length = 0;
 
     TRY(tls_read(talk->tls, head, 1, until_ms, &got, err));
     if (got == 0) return SUCCESS;
     TRY(read_all(talk, head + 1, sizeof head - 1, until_ms, err));
-    const size_t length = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
-    if (!is_known(head[0]) || length > TALK_MESSAGE_MAX) return failure(err, ERROR_INVALID, "what came is no message of a talk");
+    if (!talk_head_read(head, &kind, &length)) return failure(err, ERROR_INVALID, "what came is no message of a talk");
     if (length > 0) {
         TRY(buffer_reserve(&message->content, length, &room, err));
         TRY(read_all(talk, room, length, until_ms, err));
         message->content.length += length;
     }
-    message->kind = (enum talk_kind)head[0];
+    message->kind = kind;
     return SUCCESS;
-}
-
-static struct result begin(struct talk *talk, int64_t until_ms, struct talk_message *message, struct error *err)
-{
-    buffer_clear(&message->content);
-    message->kind = TALK_END;
-    message->count = 0;
-    if (talk_is_ready(talk) || tls_waits(talk->tls, until_ms)) return SUCCESS;
-    return failure(err, ERROR_NOT_FOUND, "the other side says nothing");
 }
 
 struct result talk_receive(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err)
 {
-    TRY(begin(talk, clock_monotonic_ms() + patience_ms, message, err));
-    return read_message(talk, clock_monotonic_ms() + TALK_SILENCE_MS, message, err);
-}
-
-struct result talk_receive_whole(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err)
-{
     const int64_t until_ms = clock_monotonic_ms() + patience_ms;
 
-    TRY(begin(talk, until_ms, message, err));
-    return read_message(talk, until_ms, message, err);
+    buffer_clear(&message->content);
+    message->kind = TALK_END;
+    message->count = 0;
+    if (!talk_is_ready(talk) && !tls_waits(talk->tls, until_ms))
+        return failure(err, ERROR_NOT_FOUND, "the other side says nothing");
+    return read_message(talk, clock_monotonic_ms() + TALK_SILENCE_MS, message, err);
 }
 
 struct result talk_texts(struct talk_message *message, size_t least, struct error *err)

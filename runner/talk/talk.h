@@ -5,9 +5,11 @@
  * talk; the agent knows the SHA-256 of this key. Nothing else is trusted: no authority, no name. The agent has no key: it sends the token of its pod first.
  *
  *     agent: token                          runner: check ADDRESS PORT ...      (the token was reviewed)
- *     agent: closed VERSION MEMORY CPU N    runner: file PATH MODE SIZE, piece ..., whole
- *            | refused WHY                  runner: go COUNT PROCESSES ARGUMENT ... NAME=VALUE ...
- *     agent: log, beat, use, ended ...      runner: stop, kill, walk FILES BYTES
+ *     agent: closed VERSION MEMORY CPU N [UUID TYPE BYTES DRIVER]...
+ *                                           runner: file PATH MODE SIZE, piece ..., whole
+ *            | refused WHY                  runner: go COUNT PROCESSES TASKS GRACE ARGUMENT ... NAME=VALUE ...
+ *     agent: log, beat, use, devices [PERCENT BYTES]..., ended ...
+ *                                           runner: stop, kill, walk FILES BYTES
  *     agent: file, piece ..., whole         runner: bye
  *            | broken WHY
  */
@@ -34,6 +36,7 @@ enum talk_kind {
     TALK_LOG = 'l',
     TALK_BEAT = 'b',
     TALK_USE = 'u',
+    TALK_DEVICES = 'd',
     TALK_ENDED = 'e',
     TALK_STOP = 'q',
     TALK_KILL = 'k',
@@ -60,8 +63,6 @@ RESULT talk_send_texts(struct talk *talk, enum talk_kind kind, const char *const
  * ERROR_UNAVAILABLE: it stopped in the middle.
  */
 RESULT talk_receive(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err);
-/** The same, from somebody that nobody knows yet: the whole message within `patience_ms`. */
-RESULT talk_receive_whole(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err);
 /** Splits the content into texts, for a kind that has them. ERROR_INVALID. */
 RESULT talk_texts(struct talk_message *message, size_t least, struct error *err);
 /** For poll(2), when talk_is_ready() is false. */
@@ -82,8 +83,16 @@ RESULT talk_door_open(const char *address, unsigned port, unsigned ports, struct
 unsigned talk_door_port(const struct talk_door *door);
 /** TALK_PIN_SIZE. */
 const char *talk_door_pin(const struct talk_door *door);
-/** Waits at most `patience_ms` for a peer that finishes the TLS handshake. ERROR_NOT_FOUND: nobody came; ERROR_UNAVAILABLE: a peer came, and did not finish. */
-RESULT talk_accept(struct talk_door *door, int64_t patience_ms, struct talk **talk_out, struct error *err);
+#define TALK_CALLERS_MAX 32    /* heard side by side; for one more, the one that came first goes */
+#define TALK_MEET_MS     10000 /* for a caller's handshake and its first message */
+#define TALK_FAIR_MS     500   /* that each caller has, however many come after it */
+#define TALK_FIRST_MAX   16384 /* bytes of the first message: a token */
+/**
+ * Waits at most `patience_ms` for a caller that has sent its first message. Nobody knows the callers yet, so none of them keeps the others waiting. The
+ * others stay at the door. ERROR_NOT_FOUND: none did.
+ */
+RESULT talk_hear(struct talk_door *door, int64_t patience_ms, struct talk_message *message, struct talk **talk_out,
+                 struct error *err);
 void talk_door_free(struct talk_door *door);
 DEFINE_OWNED(talk_door);
 

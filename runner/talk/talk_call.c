@@ -10,7 +10,7 @@
 #include "runner/talk/talk_sockets.h"
 
 #define CONNECT_MS 10000
-#define HANDS_MS   35000 /* the runner hears one caller after the other, and each may take ten seconds */
+#define HANDS_MS   35000 /* the runner hears nobody while the cluster reviews a caller's token */
 
 static struct result dial(const char *text, const char *port, int *fd_out, struct error *err)
 {

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "runner/talk/talk.h"
 
@@ -58,6 +59,28 @@ bool talk_where_read(const char *text, char address_out[TALK_ADDRESS_SIZE], unsi
 void talk_where_write(const char *address, unsigned port, char text_out[TALK_WHERE_SIZE])
 {
     (void)snprintf(text_out, TALK_WHERE_SIZE, strchr(address, ':') == NULL ? "%.47s:%u" : "[%.47s]:%u", address, port);
+}
+
+static const struct {
+    const char *text;
+    bool has_machines;
+} special_networks[] = {{"127.0.0.0/8", true}, {"169.254.0.0/16", true}, {"::1/128", true},   {"fe80::/10", true},
+                        {"0.0.0.0/8", false},  {"224.0.0.0/3", false},   {"ff00::/8", false}, {"::/128", false}};
+
+static bool is_in(const char *text, const char *address)
+{
+    struct network network, one;
+
+    return network_read(bytes_of_text(text), &network) == NETWORK_GOOD && network_of_address(address, &one) &&
+           network_holds(&network, &one);
+}
+
+bool talk_may_call(const char *own, const char *other)
+{
+    for (size_t i = 0; i < sizeof special_networks / sizeof special_networks[0]; i++)
+        if (is_in(special_networks[i].text, other))
+            return special_networks[i].has_machines && is_in(special_networks[i].text, own);
+    return true;
 }
 
 /* False: somebody else listens there. */

@@ -23,6 +23,11 @@ struct talk_place {
 /** Reads "192.0.2.7:4711" or "[2001:db8::7]:4711". False: it is not an IP address with a port. */
 bool talk_where_read(const char *text, char address_out[TALK_ADDRESS_SIZE], unsigned *port_out);
 void talk_where_write(const char *address, unsigned port, char text_out[TALK_WHERE_SIZE]);
+/**
+ * Whether a machine that is reached at `own` may call `other`, which somebody else has chosen: never where no machine is (unspecified, multicast,
+ * broadcast), and at addresses of the machine or the link itself only if its own address is such a one. Both are IP addresses.
+ */
+bool talk_may_call(const char *own, const char *other);
 
 /** At the first of the ports that is free. ERROR_CONFLICT: none is. ERROR_INVALID: no IP address. */
 RESULT talk_listen(const struct talk_place *place, int *fd_out, unsigned *port_out, struct error *err);

@@ -7,10 +7,9 @@
 #include "runner/talk/talk_sockets.h"
 #include "runner/tunnel/tunnel_priv.h"
 
-#define DIAL_MS        10000
-#define MEET_MS        10000
-#define PAUSE_LEAST_MS 100
-#define PAUSE_MOST_MS  2000
+#define DIAL_MS       10000
+#define MEET_MS       10000
+#define PAUSE_MOST_MS 2000
 
 void branch_close(struct branch *branch)
 {

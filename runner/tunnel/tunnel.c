@@ -161,8 +161,8 @@ static void set_branches(struct tunnel *tunnel)
     tunnel->queue_most = share_of_one < QUEUE_LEAST ? QUEUE_LEAST : share_of_one > QUEUE_MOST ? QUEUE_MOST : share_of_one;
     tunnel->heard_ms = now_ms;
     for (size_t i = 0; i < tunnel->count; i++)
-        tunnel->branches[i] =
-            (struct branch){.other = &tunnel->options.others[i], .dialled = -1, .due_ms = now_ms, .lost_ms = now_ms};
+        tunnel->branches[i] = (struct branch){
+            .other = &tunnel->options.others[i], .dialled = -1, .due_ms = now_ms, .pause_ms = PAUSE_LEAST_MS, .lost_ms = now_ms};
 }
 
 static struct result start(struct tunnel *tunnel, struct error *err)

@@ -11,6 +11,8 @@
 
 #define GUESTS_MAX (TUNNEL_NODES_MAX + 32) /* who connected, and has not said yet who it is */
 
+#define PAUSE_LEAST_MS 100 /* before the second call of a node */
+
 enum branch_state {
     BRANCH_NONE,  /* no connection */
     BRANCH_DIALS, /* `dialled` is not connected yet */

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "client/layout.h"
 #include "client/reference.h"
@@ -34,6 +35,33 @@ static void check_title(const char *text)
     assert(layer_media_type(text, false) != NULL);
 }
 
+static void check_pair(const char *one, const char *other)
+{
+    const size_t length = strlen(one);
+
+    assert(strncmp(one, other, length) != 0 || (other[length] != '\0' && other[length] != '/'));
+}
+
+/* Each line is the title of a layer: what is accepted can be files of one folder. */
+static void check_layers(const char *text)
+{
+    OWNED_JSON layers = json_array();
+    struct error err = {0};
+
+    for (const char *line = text; line != NULL; line = strchr(line, '\n'), line = line == NULL ? NULL : line + 1) {
+        json_t *title = json_stringn(line, strcspn(line, "\n"));
+        if (title == NULL ||
+            json_array_append_new(layers, json_pack("{s:{s:o}}", "annotations", "org.opencontainers.image.title", title)) != 0)
+            return; /* no UTF-8 */
+    }
+    if (json_array_size(layers) > 100 || !titles_check_files(layers, &err).ok) return;
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        assert(title_is_safe(title_of_layer(json_array_get(layers, i))));
+        for (size_t k = 0; k < json_array_size(layers); k++)
+            if (k != i) check_pair(title_of_layer(json_array_get(layers, i)), title_of_layer(json_array_get(layers, k)));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = memory_zeroed(size + 1, 1);
@@ -42,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) memcpy(text, data, size);
     check_reference(text);
     check_title(text);
+    check_layers(text);
     free(text);
     return 0;
 }

@@ -26,8 +26,9 @@ static void check_status(const struct kubernetes_status *status)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct kubernetes_holder holder = {.account = "sijil-run", .pod_uid = "pod-1", .node_uid = "node-1"};
     OWNED_JSON answer = NULL;
+    OWNED_JSON nodes = json_pack("[s]", "node-1");
+    const struct kubernetes_holder holder = {.account = "sijil-run", .pod_uid = "pod-1", .node_uids = nodes};
     struct kubernetes_status status;
     struct error err = {0};
 

@@ -29,14 +29,17 @@ static void check_lines(const json_t *value, const json_t *lines, unsigned lines
         check_lines(member, yaml_member(lines, name), lines_of_text, depth + 1);
 }
 
-/* YAML ends lines also with CR, NEL, and the separators of Unicode; so each byte may end one. */
+/* Lines end at a line feed alone: at other ends of lines readers of YAML disagree. */
 static void check_yaml(struct bytes text)
 {
     OWNED_JSON value = NULL;
     OWNED_JSON lines = NULL;
     struct error err = {0};
+    unsigned lines_of_text = 1;
 
-    if (yaml_read(text, RUN_SPEC_MAX, "name", &value, &lines, &err).ok) check_lines(value, lines, (unsigned)text.length + 1, 0);
+    for (size_t i = 0; i < text.length; i++)
+        if (text.data[i] == '\n') lines_of_text++;
+    if (yaml_read(text, RUN_SPEC_MAX, "name", &value, &lines, &err).ok) check_lines(value, lines, lines_of_text, 0);
     else assert(value == NULL && lines == NULL && strncmp(err.message, "name", 4) == 0);
 }
 

@@ -71,7 +71,7 @@ static void look_at_json(struct bytes text)
 
     if (!json_read_any_number(text, SLURM_ANSWER_MAX, &answer, &err).ok) return;
     if (slurm_read_errors(answer, reason)) check_text(reason, sizeof reason);
-    if (slurm_read_jobs(answer, "rest-good", &status, &err).ok) check_status(&status);
+    if (slurm_read_jobs(answer, "", "rest-good", &status, &err).ok) check_status(&status);
     if (slurm_read_nodes(answer, &nodes, &count, &err).ok) check_nodes(nodes, count);
     list_jobs(answer, text);
 }

@@ -106,9 +106,10 @@ static inline void gather(void)
         const struct run_offer offer = offer_of(runner);
         struct run_gather kept;
         struct error err = {0};
-        bool found = false, gathered = false;
+        enum run_keeping keeping = RUN_KEEPS_NOT;
+        bool found = false;
         if (!run_gather_find(lookup_of(stack->pg), &offer, &kept, &found, &err).ok) fail_msg("%s", err.message);
-        if (found && !kept.is_gathered && !run_gather_join(stack->pg, &offer, &kept, &gathered, &err).ok)
+        if (found && !kept.is_gathered && !run_gather_join(stack->pg, &offer, &kept, &keeping, &err).ok)
             fail_msg("%s", err.message);
     }
 }

@@ -19,7 +19,7 @@ static inline struct model ordered(int nodes)
 static inline void clear(void)
 {
     execute("UPDATE run_attempt SET ended_at = now(), outcome = 'stopped' WHERE ended_at IS NULL");
-    execute("DELETE FROM run_share");
+    execute("DELETE FROM run_share; DELETE FROM run_kept");
     execute("UPDATE run SET state = 'cancelled', ended_at = now() WHERE ended_at IS NULL");
 }
 
@@ -38,15 +38,16 @@ static inline enum found asks_as(const struct run_offer *offer, struct run_claim
 {
     struct run_gather kept;
     struct error err = {0};
-    bool found = false, gathered = false;
+    enum run_keeping keeping = RUN_KEEPS_NOT;
+    bool found = false;
 
     if (claims(offer, claim_out)) return CLAIMED;
     if (!run_gather_find(lookup_of(stack->pg), offer, &kept, &found, &err).ok) fail_msg("%s", err.message);
     if (!found) return NOTHING;
     if (kept.is_gathered) return GATHERED;
-    if (!run_gather_join(stack->pg, offer, &kept, &gathered, &err).ok) fail_msg("%s", err.message);
+    if (!run_gather_join(stack->pg, offer, &kept, &keeping, &err).ok) fail_msg("%s", err.message);
     *claim_out = kept.claim;
-    return gathered ? GATHERED : KEPT;
+    return keeping == RUN_KEEPS_ENOUGH ? GATHERED : keeping == RUN_KEEPS ? KEPT : NOTHING;
 }
 
 static inline enum found asks(unsigned runner, struct run_claim *claim_out)

@@ -5,12 +5,14 @@
 #pragma once
 
 #include "audit/query.h"
+#include "registry/brought_label.h"
 #include "training/label.h"
+#include "training/label_stated.h"
 #include "training/order_jobs.h"
 #include "training/work.h"
 #define MORE_TABLES                                                                                                             \
     &audit_query_table, &run_table, &run_lease_table, &run_claim_table, &run_session_table, &run_queue_table, &run_draft_table, \
-        &run_budget_table, &run_label_table, &held_manifest_statements,
+        &run_budget_table, &brought_label_statements, &run_stated_table, &held_manifest_statements,
 #include "tests/integration/decider_fixture.h"
 #include "tests/integration/documents_fixture.h"
 
@@ -258,7 +260,7 @@ static void order_well(void)
     if (!order_one(&source, &err)) fail_msg("%s", err.message);
 }
 
-static void digest_of_order(const struct uuid *id, char digest_out[RUN_DIGEST_TEXT])
+static inline void digest_of_order(const struct uuid *id, char digest_out[RUN_DIGEST_TEXT])
 {
     OWNED(run_papers) *papers = papers_of(id);
 
@@ -293,3 +295,20 @@ static inline void load_with_rule(uint64_t epoch, const char *rule)
     assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE);
     refresh(&place);
 }
+
+static inline const char *statement(const char *before, const struct uuid *id, const char *after)
+{
+    static char sql[400];
+    char text[UUID_TEXT_SIZE];
+
+    uuid_format(id, text);
+    assert_true(snprintf(sql, sizeof sql, "%s'%s'%s", before, text, after) < (int)sizeof sql);
+    return sql;
+}
+
+static inline const char *ask_of(const char *before, const struct uuid *id)
+{
+    return database_ask(place.log.database, statement(before, id, ""));
+}
+
+/* A gateway whose sijil-keyd does not answer gets as far as the event. */

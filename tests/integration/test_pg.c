@@ -208,6 +208,10 @@ static const struct state_row {
 } state_rows[] = {
     {"unique", "23505", ERROR_CONFLICT},
     {"foreign key", "23503", ERROR_CONFLICT},
+    {"restrict", "23001", ERROR_CONFLICT},
+    {"exclusion", "23P01", ERROR_CONFLICT},
+    {"check", "23514", ERROR_INVALID}, /* the same call fails again: nobody was faster */
+    {"not null", "23502", ERROR_INVALID},
     {"serialization", "40001", ERROR_CONFLICT},
     {"deadlock", "40P01", ERROR_CONFLICT},
     {"disk full", "53100", ERROR_FULL},

@@ -114,6 +114,70 @@ static void the_unsigned_tail_is_read_leaf_by_leaf(void **state)
     audit_log_close(&log);
 }
 
+/* The row of event 3, its hash and the state's frontier are changed so that all fit each other; there is no tile yet. */
+#define HASH(seq)  "(SELECT leaf_hash FROM audit_entry WHERE seq = " seq ")"
+#define NODE(a, b) "sha256('\\x01'::bytea || " a " || " b ")"
+#define REWRITE_LAST_OF_FOUR                                                                                      \
+    "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), '\"gw1\"', '\"gw9\"'), 'UTF8')" \
+    " WHERE seq = 3; UPDATE audit_entry SET leaf_hash = sha256('\\x00'::bytea || leaf) WHERE seq = 3;"            \
+    " UPDATE audit_log SET frontier = " NODE(NODE(HASH("0"), HASH("1")), NODE(HASH("2"), HASH("3")))
+
+static void wait_for_loss(const struct sequencer *sequencer)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 20000;
+    struct error err = {0};
+
+    while (strstr(err.message, "has acknowledged") == NULL) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("it does not notice: %s", err.message);
+        (void)usleep(20000);
+        if (sequencer_is_ready(sequencer, &err)) err = (struct error){0};
+    }
+    assert_int_equal(err.kind, ERROR_FORKED);
+}
+
+/* Found by the model of tests/model/log.pml: the signer took the changed state for its own. */
+static void what_was_acknowledged_is_not_replaced_before_it_is_signed(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    record_some(&log, 2);
+    wait_until_keyd_signed(&log, 2);
+    keyd_process_kill(log.keyd);
+    record_some(&log, 2);
+    database_execute(log.database, REWRITE_LAST_OF_FOUR);
+    keyd_process_restart(log.keyd);
+    wait_for_loss(log.sequencer);
+    assert_int_equal(identify(&log).log_size, 2);
+    audit_log_close(&log);
+}
+
+/* Another gateway goes on behind the changed event, and may have it signed. */
+static void whoever_has_acknowledged_an_event_looks_for_it(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    record_some(&log, 2);
+    struct sequencer *first = log.sequencer, *second = audit_log_start(&log, "gw2");
+    log.sequencer = second;
+    record_some(&log, 1); /* it needs no key of sijil-keyd afterwards */
+    wait_until_keyd_signed(&log, 3);
+    keyd_process_kill(log.keyd);
+    log.sequencer = first;
+    record_some(&log, 1);
+    database_execute(log.database, REWRITE_LAST_OF_FOUR);
+    log.sequencer = second;
+    record_some(&log, 1);
+    log.sequencer = first;
+    keyd_process_restart(log.keyd);
+    wait_for_loss(first);
+    sequencer_free(second);
+    audit_log_close(&log);
+}
+
 /* The results of a second thread. The test itself checks them, because cmocka works in one thread only. */
 struct recorder {
     const struct audit_log *log;
@@ -242,6 +306,8 @@ int main(void)
         cmocka_unit_test(a_row_that_nobody_signed_turns_signing_off_for_nobody),
         cmocka_unit_test(a_true_note_in_another_row_means_nothing),
         cmocka_unit_test(the_unsigned_tail_is_read_leaf_by_leaf),
+        cmocka_unit_test(what_was_acknowledged_is_not_replaced_before_it_is_signed),
+        cmocka_unit_test(whoever_has_acknowledged_an_event_looks_for_it),
         cmocka_unit_test(what_does_not_verify_is_not_served),
         cmocka_unit_test(no_row_decides_the_next_number),
         cmocka_unit_test(gateways_start_while_others_have_the_log_signed),

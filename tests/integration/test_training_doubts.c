@@ -29,15 +29,18 @@ static struct uuid make(const struct made *made)
     uuid_format(&project.project, where);
     (void)snprintf(
         sql, sizeof sql,
-        "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, attempts, attempt, ended_at)"
-        " VALUES ('%s', '%s', '%s', sha256('x'), 'ext:x', 0, 'gpu', now() + interval '1 day', 3, %d, %s)",
-        run, where, made->state, made->newest, has_ended ? "now()" : "NULL");
+        "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, attempts, attempt)"
+        " VALUES ('%s', '%s', 'running', sha256('x'), 'ext:x', 0, 'gpu', now() + interval '1 day', 3, %d)",
+        run, where, made->newest);
     execute(sql);
     (void)snprintf(
         sql, sizeof sql,
         "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, ended_at, outcome)"
         " VALUES ('%s', %d, 0, gen_random_uuid(), '%s', substr(sha256('x'), 1, 16), now(), now(), now() - interval '%d minutes', '%s')",
         run, made->attempt, made->key, made->minutes_ago, made->outcome);
+    execute(sql);
+    (void)snprintf(sql, sizeof sql, "UPDATE run SET state = '%s', ended_at = %s WHERE run_id = '%s'", made->state,
+                   has_ended ? "now()" : "NULL", run);
     execute(sql);
     return id;
 }

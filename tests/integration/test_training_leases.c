@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/lease_name.h"
 #include "base/clock.h"
 #include "tests/integration/lease_fixture.h"
 
@@ -168,7 +169,7 @@ static void step_finish(struct model *model)
     const int node = model->nodes == 2 && draw(3) == 0 ? 1 : 0;
     const struct run_signed made = signed_as(model, 16 + 2 * (unsigned)model->attempt + (unsigned)node);
     const struct run_holder holder = holder_of(model, node);
-    const bool may = model->is_open[node] && (is(model, "leased") || is(model, "running"));
+    const bool may = model->is_open[node] && (is(model, "running") || (!is_good && is(model, "leased")));
     struct run_step change;
 
     run_finish_prepare(&project, &holder, &made, outcome, &change);
@@ -202,8 +203,9 @@ static void step_late(struct model *model)
 
     if (model->state == NULL) return;
     const struct run_late late = {&project, &model->id, &made, NULL};
-    const struct action_pair pair = {ACTION_RUN_FINISH, project};
+    struct action_pair pair = {ACTION_RUN_FINISH, project};
     OWNED(permit) *permit = NULL;
+    lease_name(&model->id, model->attempt, 0, pair.resource.detail);
     assert_true(stack_record(stack, &pair, 1, NULL, &permit, &err).ok);
     if (!run_result_keep_late(permit, stack->sequencer, &late, &err).ok) fail_msg("%s", err.message);
 }

@@ -1,8 +1,10 @@
 /* Runs of several nodes: runners are gathered before anything is leased. */
 #include "tests/support/unit.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/integration/nodes_fixture.h"
 
@@ -225,6 +227,124 @@ static void two_large_runs_do_not_block_each_other(void **state)
     clear();
 }
 
+/* ---- at several gateways ---- */
+
+/* A gateway that has looked, and keeps its runner now. */
+struct gateway {
+    struct pg *pg;
+    struct run_offer offer;
+    struct run_gather found;
+    enum run_keeping keeping;
+    struct error err;
+    pthread_t thread;
+};
+
+static void *keep(void *context)
+{
+    struct gateway *gateway = context;
+
+    gateway->keeping = RUN_KEEPS_ENOUGH;
+    if (!run_gather_join(gateway->pg, &gateway->offer, &gateway->found, &gateway->keeping, &gateway->err).ok)
+        gateway->keeping = RUN_KEEPS_ENOUGH; /* which nobody expects */
+    return NULL;
+}
+
+static void await_locked(const char *count)
+{
+    for (unsigned i = 0; i < 1000 && strcmp(ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), count) != 0; i++)
+        (void)usleep(10000);
+    assert_string_equal(ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), count);
+}
+
+/* Each has found a run for its runner, and that no other one gathers. The first is in the middle of its beginning when the second begins. */
+static void of_two_that_begin_at_once_one_gathers(void **state)
+{
+    struct model first = ordered(2), second = ordered(2);
+    struct gateway gateways[2] = {{.offer = offer_of(0)}, {.offer = offer_of(1)}};
+    struct error err = {0};
+    bool found = false;
+
+    (void)state, (void)first;
+    execute("UPDATE run SET cpus = 32 WHERE ended_at IS NULL");
+    execute("UPDATE run SET cpus = 8 WHERE number = (SELECT max(number) FROM run)");
+    gateways[1].offer.cpus = 16;
+    execute("BEGIN");
+    execute("SELECT 1 FROM run WHERE cpus = 32 AND ended_at IS NULL FOR UPDATE");
+    for (unsigned i = 0; i < 2; i++) {
+        struct gateway *gateway = &gateways[i];
+        must(pg_open(database_app(stack->database), tables, &gateway->pg, &err), &err);
+        must(run_gather_find(lookup_of(gateway->pg), &gateway->offer, &gateway->found, &found, &err), &err);
+        assert_true(found);
+        assert_int_equal(pthread_create(&gateway->thread, NULL, keep, gateway), 0);
+        await_locked(i == 0 ? "1" : "2");
+    }
+    assert_true(uuid_equal(&gateways[1].found.claim.run, &second.id));
+    execute("COMMIT");
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(gateways[i].thread, NULL), 0);
+        pg_free(gateways[i].pg);
+    }
+    assert_int_equal(gateways[0].keeping, RUN_KEEPS);
+    assert_int_equal(gateways[1].keeping, RUN_KEEPS_NOT);
+    assert_string_equal(ask_of(&second, "gather_until < now()"), "true");
+    assert_string_equal(ask("SELECT count(*) FROM run_share WHERE until > now()"), "1");
+    clear();
+}
+
+static void give_up_gathering(void)
+{
+    execute("UPDATE run SET gather_until = now() - interval '1 second' WHERE gather_until > now() AND ended_at IS NULL");
+}
+
+/* Three large runs of one trainer gathered in turns, and kept a shared pool from everybody for as long as they were there. */
+static void large_runs_in_turns_keep_no_runner_for_ever(void **state)
+{
+    struct model first = ordered(2), second = ordered(2), single;
+    struct run_claim claim;
+
+    (void)state;
+    both_were_seen();
+    assert_int_equal(asks(1, &claim), KEPT);
+    assert_true(uuid_equal(&claim.run, &first.id));
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), KEPT);
+    give_up_gathering();
+    assert_int_equal(asks(1, &claim), CLAIMED); /* and it is not kept for the second at once */
+    assert_true(uuid_equal(&claim.run, &single.id));
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    execute("UPDATE run_attempt SET ended_at = now(), outcome = 'stopped' WHERE ended_at IS NULL");
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), CLAIMED); /* as long as the first rests */
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    single = ordered(1);
+    execute("UPDATE run SET gather_after = now() - interval '1 second' WHERE nodes = 2 AND ended_at IS NULL");
+    assert_int_equal(asks(1, &claim), KEPT);
+    assert_true(uuid_equal(&claim.run, &first.id));
+    assert_string_equal(ask_of(&second, "gathers"), "0");
+    clear();
+}
+
+/* Nor does it help to ask for a new one each time, or to belong to another organisation. */
+static void a_runner_kept_in_vain_gets_a_younger_run_first(void **state)
+{
+    struct model first = ordered(2), second = ordered(2), single;
+    struct run_claim claim;
+
+    (void)state, (void)first;
+    both_were_seen();
+    assert_int_equal(asks(1, &claim), KEPT);
+    execute(
+        "UPDATE run SET state = 'cancelled', ended_at = now() WHERE number = (SELECT min(number) FROM run WHERE ended_at IS NULL)");
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), CLAIMED);
+    assert_true(uuid_equal(&claim.run, &single.id));
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    single = ordered(1);
+    assert_int_equal(asks(1, &claim), KEPT);
+    assert_true(uuid_equal(&claim.run, &second.id));
+    clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +359,9 @@ int main(void)
         cmocka_unit_test(later_runs_do_not_starve_a_large_one),
         cmocka_unit_test(a_runner_that_does_not_fit_goes_on_meanwhile),
         cmocka_unit_test(two_large_runs_do_not_block_each_other),
+        cmocka_unit_test(of_two_that_begin_at_once_one_gathers),
+        cmocka_unit_test(large_runs_in_turns_keep_no_runner_for_ever),
+        cmocka_unit_test(a_runner_kept_in_vain_gets_a_younger_run_first),
     };
 
     return cmocka_run_group_tests_name("runs of several nodes", tests, set_up, tear_down);

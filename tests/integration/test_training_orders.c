@@ -13,7 +13,7 @@
 /* The runner decides again, and an outsider makes the recorded decision again. */
 static void check_policies(const struct run_bundle *bundle, const struct ecdsa_key *root)
 {
-    const struct order_context here = {"local/main", clock_wall_ms()};
+    const struct order_context here = {.region = "local/main", .now_ms = clock_wall_ms()};
     const json_t *sets = json_object_get(bundle->json, "policy_sets"), *decisions = json_object_get(bundle->json, "decisions");
     OWNED(policy_set) *set = NULL;
     struct replay_tally tally = {0};
@@ -165,22 +165,6 @@ static void an_approval_of_the_requester_itself_ends_it(void **state)
 /* ---- crashes ---- */
 
 /* `before` and `after` are the text around the run's id. */
-static const char *statement(const char *before, const struct uuid *id, const char *after)
-{
-    static char sql[400];
-    char text[UUID_TEXT_SIZE];
-
-    uuid_format(id, text);
-    assert_true(snprintf(sql, sizeof sql, "%s'%s'%s", before, text, after) < (int)sizeof sql);
-    return sql;
-}
-
-static const char *ask_of(const char *before, const struct uuid *id)
-{
-    return database_ask(place.log.database, statement(before, id, ""));
-}
-
-/* A gateway whose sijil-keyd does not answer gets as far as the event. */
 static void order_as_far_as_the_event(const struct uuid *id)
 {
     OWNED(keyd_client) *nobody = NULL;
@@ -294,121 +278,6 @@ static void a_run_beyond_the_budget_ends(void **state)
     database_execute(place.log.database, "DELETE FROM project_quota");
 }
 
-/* ---- the label that outputs carry ---- */
-
-static void label_the_code(const char *label)
-{
-    char sql[600];
-
-    (void)snprintf(
-        sql, sizeof sql,
-        "INSERT INTO repository (repository_id, project_id, name, label) SELECT gen_random_uuid(), project_id, 'code', '{}' FROM project WHERE name = 'models'"
-        " ON CONFLICT DO NOTHING;"
-        "UPDATE repository SET label = '%s' WHERE name = 'code'; SELECT raise_authorization_epoch()",
-        label);
-    database_execute(place.log.database, sql);
-    refresh(&place);
-}
-
-static void check_label(const struct uuid *id, const char *expected)
-{
-    OWNED(run_papers) *papers = papers_of(id);
-    char reason[RUN_REASON_SIZE];
-    struct error err = {0};
-
-    if (!run_label_check(place.decider, papers->chain.request, clock_wall_ms(), reason, &err).ok) fail_msg("%s", err.message);
-    if (expected[0] == '\0') assert_string_equal(reason, "");
-    else assert_non_null(strstr(reason, expected));
-}
-
-#define LABELS_BROUGHT "SELECT string_agg(repository || ' ' || (label::json->>'class'), ',' ORDER BY stored_at) FROM run_label"
-
-static void outputs_get_the_label_of_what_the_run_reads(void **state)
-{
-    const struct uuid first = request("\"AE\"", 0);
-
-    (void)state;
-    check_label(&first, "");
-    label_the_code("{\"class\":\"sensitive\"}");
-    check_label(&first, "stricter label than acme/models/trained");
-    order_well();
-    expect_state(&first, "ordered", "");
-    check_label(&first, "");
-    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
-    assert_string_equal(
-        ask_of("SELECT count(*) FROM audit_entry JOIN run ON strpos(convert_from(leaf, 'UTF8'), run_id::text) > 0 WHERE"
-               " action = 'run.label' AND strpos(convert_from(leaf, 'UTF8'), 'acme/models/trained') > 0 AND run_id = ",
-               &first),
-        "1");
-    const struct uuid second = request("\"AE\"", 0);
-    order_well();
-    expect_state(&second, "ordered", "");
-    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
-    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"financial-customer\"]}"); /* between the order and the lease */
-    check_label(&second, "stricter label than acme/models/trained");
-}
-
-#define A_REPOSITORY \
-    "INSERT INTO repository (repository_id, project_id, name, label) SELECT gen_random_uuid(), project_id, 'trained', '{}' FROM project WHERE name = 'models'"
-#define A_MANIFEST /* its key is not there */                                                                              \
-    "SET session_replication_role = replica;"                                                                              \
-    "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed) SELECT repository_id, 'sha256:'" \
-    " || repeat('a', 64), 'application/json', 2, gen_random_uuid(), 'x' FROM repository WHERE name = 'trained';"           \
-    "SET session_replication_role = origin"
-
-/* Nobody alone locks content of others away: neither by a run that never begins, nor by one that does. */
-static void content_gets_a_label_by_two_persons(void **state)
-{
-    const struct uuid alone = request("\"AE\"", 0), approved = request("\"AE\"", 1);
-
-    (void)state;
-    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"genetic\"]}");
-    database_execute(place.log.database, A_REPOSITORY);
-    database_execute(place.log.database, A_MANIFEST);
-    order_well();
-    expect_state(&alone, "failed", "acme/models/trained has content, and not the label of all that the run reads");
-    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
-    approve(&approved);
-    order_well();
-    expect_state(&approved, "ordered", "");
-    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive,trained sensitive");
-    database_execute(place.log.database, "DELETE FROM manifest; DELETE FROM run_label WHERE label::text LIKE '%genetic%'");
-    label_the_code("{}");
-}
-
-static void an_output_that_may_not_have_the_label_gets_no_order(void **state)
-{
-    const struct uuid id = request("\"AE\"", 0);
-
-    (void)state;
-    load_with_rule(
-        5,
-        "{\"id\":\"T-INFRA\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"when\":{\"subjects_any\":[\"critical-infra\"]},\"target\":{\"geo_within\":[\"SA\"]}}");
-    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"critical-infra\"]}");
-    order_well();
-    expect_state(&id, "failed", "acme/models/trained can't take the label of all that the run reads: rule T-INFRA");
-    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
-    label_the_code("{}");
-    assert_int_equal(load(&place, 6), RECORD_DONE);
-    refresh(&place);
-}
-
-static void a_project_brings_few_labels(void **state)
-{
-    const struct uuid id = request("\"AE\"", 0);
-
-    (void)state;
-    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"child\"]}");
-    database_execute(
-        place.log.database,
-        "INSERT INTO run_label (project_id, repository, digest, label, run_id) SELECT project_id, 'other', sha256(int4send(i)), label,"
-        " run_id FROM (SELECT * FROM run_label LIMIT 1) l, generate_series(1, 64) i");
-    order_well();
-    expect_state(&id, "failed", "have brought 64 different labels");
-    database_execute(place.log.database, "DELETE FROM run_label WHERE repository = 'other'");
-    label_the_code("{}");
-}
-
 /* ---- */
 
 static void a_requester_without_its_role_gets_no_order(void **state)
@@ -438,10 +307,6 @@ int main(void)
         cmocka_unit_test(a_run_that_is_allowed_nowhere_ends),
         cmocka_unit_test(more_approvals_than_it_has_end_it),
         cmocka_unit_test(a_run_beyond_the_budget_ends),
-        cmocka_unit_test(outputs_get_the_label_of_what_the_run_reads),
-        cmocka_unit_test(an_output_that_may_not_have_the_label_gets_no_order),
-        cmocka_unit_test(content_gets_a_label_by_two_persons),
-        cmocka_unit_test(a_project_brings_few_labels),
         cmocka_unit_test(a_requester_without_its_role_gets_no_order),
     };
 

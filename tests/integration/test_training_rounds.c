@@ -6,6 +6,9 @@
 
 #include "base/clock.h"
 #include "tests/integration/lease_fixture.h"
+#include "training/checkpoint_jobs.h"
+#include "training/expire.h"
+#include "training/log_jobs.h"
 
 #define NUMBER_MAX INT64_C(9007199254740991) /* 2^53 - 1, the most that a heartbeat can say */
 
@@ -116,11 +119,156 @@ static void one_bad_run_does_not_stop_the_others(void **state)
     assert_string_equal(state_of(&bad), "ordered");
 }
 
+/* ---- what is removed ---- */
+
+/* A checkpoint, or a log, of a run that runner 0 has leased. Its repository and its key are of no interest, so they are not there. */
+static struct uuid kept_in(const char *pool, const char *insert)
+{
+    const struct uuid run = leased_in(pool);
+    char sql[900], id[UUID_TEXT_SIZE], where[UUID_TEXT_SIZE];
+
+    uuid_format(&run, id);
+    uuid_format(&project.project, where);
+    (void)snprintf(sql, sizeof sql,
+                   "SET session_replication_role = replica; %s FROM (SELECT '%s'::uuid AS run, '%s'::uuid AS project) r", insert,
+                   id, where);
+    execute(sql);
+    return run;
+}
+
+static struct uuid with_checkpoint(const char *pool)
+{
+    return kept_in(
+        pool,
+        "INSERT INTO run_checkpoint (run_id, digest, attempt, key, repository_id, content_bytes, size_bytes, key_id, sealed)"
+        " SELECT run, 'sha256:' || repeat('a', 64), 1, repeat('A', 43), gen_random_uuid(), 1, 2, gen_random_uuid(), ''");
+}
+
+/* One of three can't be removed: the others go all the same, and it is tried again. */
+static void one_bad_checkpoint_does_not_keep_the_others(void **state)
+{
+    const struct run_withdrawal withdrawal = {.key = bytes_of_text(keys[0]), .runner = {{1}}, .reason = "stolen"};
+    const struct run_withdrawals one = {1, &withdrawal};
+    struct error err = {0};
+    size_t count = 0;
+
+    (void)state;
+    (void)with_checkpoint("kept 1");
+    (void)with_checkpoint("broken");
+    (void)with_checkpoint("kept 2");
+    execute(
+        "CREATE FUNCTION bad_checkpoint() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF (SELECT pool FROM run WHERE run_id = OLD.run_id) = 'broken' THEN RAISE numeric_value_out_of_range; END IF; RETURN OLD; END $$");
+    execute("CREATE TRIGGER bad_checkpoint BEFORE DELETE ON run_checkpoint FOR EACH ROW EXECUTE FUNCTION bad_checkpoint()");
+    assert_false(run_checkpoint_forget_doubted(stack->sequencer, stack->pg, &one, &count, &err).ok);
+    assert_string_equal(ask("SELECT string_agg(pool, ' ') FROM run_checkpoint JOIN run USING (run_id)"), "broken");
+    execute("DROP TRIGGER bad_checkpoint ON run_checkpoint");
+    must(run_checkpoint_forget_doubted(stack->sequencer, stack->pg, &one, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "0");
+}
+
+/* As if another gateway had been faster: its removal is not counted twice. */
+static void a_log_that_is_gone_already_does_not_count(void **state)
+{
+    struct error err = {0};
+    size_t count = 9;
+
+    (void)state;
+    (void)kept_in("log",
+                  "INSERT INTO run_log (run_id, attempt, node, repository_id, project_id, region_id, bytes_max, pieces_due)"
+                  " SELECT run, 1, 0, gen_random_uuid(), project, 'test/here', 10, now()");
+    execute("CREATE FUNCTION keep_log() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$");
+    execute("CREATE TRIGGER keep_log BEFORE UPDATE ON run_log FOR EACH ROW EXECUTE FUNCTION keep_log()");
+    must(run_log_forget_due(stack->sequencer, stack->pg, &count, &err), &err);
+    assert_int_equal(count, 0);
+    execute("DROP TRIGGER keep_log ON run_log");
+    must(run_log_forget_due(stack->sequencer, stack->pg, &count, &err), &err);
+    assert_int_equal(count, 1);
+}
+
+/* ---- program and schema ---- */
+
+static void insert_in(const char *name, bool is_end)
+{
+    char sql[500], id[UUID_TEXT_SIZE];
+
+    uuid_format(&project.project, id);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, ended_at)"
+                   " VALUES (gen_random_uuid(), '%s', '%s', sha256('x'), 'ext:x', 0, 'states', now() + interval '1 day', %s)",
+                   id, name, is_end ? "now()" : "NULL");
+    execute(sql);
+}
+
+/* A state needs a row of states.def and a migration: without the migration each move to it would fail. */
+static void the_schema_knows_each_state(void **state)
+{
+    char count[12];
+
+    (void)state;
+#define STATE(constant, name, is_end) insert_in(name, is_end);
+#include "training/states.def"
+    (void)snprintf(count, sizeof count, "%d", RUN_STATE_COUNT);
+    assert_string_equal(ask("SELECT count(*) FROM pg_constraint, regexp_matches(pg_get_constraintdef(oid), '''[a-z ]+''', 'g')"
+                            " WHERE conname = 'run_state_check' AND conrelid = 'run'::regclass"),
+                        count);
+}
+
+/* What the schema refuses is no success of another gateway: the round fails, and the log says why. */
+static void a_state_that_the_schema_refuses_is_a_failure(void **state)
+{
+    const struct uuid due = leased_in("unknown");
+    struct error err = {0};
+    size_t count = 0;
+
+    (void)state;
+    execute("ALTER TABLE run ADD CONSTRAINT no_migration CHECK (pool <> 'unknown' OR state <> 'expired')");
+    execute("UPDATE run SET expires_at = now() - interval '1 second' WHERE pool = 'unknown'");
+    assert_false(run_expire_due(stack->sequencer, stack->pg, &count, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_non_null(strstr(err.message, "no_migration"));
+    assert_string_equal(state_of(&due), "leased");
+    execute("ALTER TABLE run DROP CONSTRAINT no_migration");
+    assert_true(run_expire_due(stack->sequencer, stack->pg, &count, &err).ok);
+    assert_int_equal(count, 1);
+    assert_string_equal(state_of(&due), "expired");
+}
+
+/* An older gateway beside a newer one: it must not take such a run for one that has ended. */
+static void a_state_of_a_newer_program_is_no_end(void **state)
+{
+    const struct uuid run = leased_in("newer");
+    const struct run_holder holder = {.run = run, .attempt = 1, .key = keys[0]};
+    OWNED(permit) *permit = stack_permit(stack, ACTION_RUN_READ, &project);
+    const struct run_page page = {.before = INT64_MAX, .limit = 100};
+    struct error err = {0};
+    struct run_held held;
+    struct run found, *runs = NULL;
+    size_t count = 0;
+
+    (void)state;
+    execute("ALTER TABLE run DROP CONSTRAINT run_state_check");
+    execute("UPDATE run SET state = 'of tomorrow' WHERE pool = 'newer'");
+    assert_false(run_find(permit, stack->pg, ACTION_RUN_READ, &run, &found, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_false(run_list(permit, stack->pg, &page, &runs, &count, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_false(run_held_find(lookup_of(stack->pg), &holder, &held, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_non_null(strstr(err.message, "of tomorrow"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_schema_knows_each_state),
+        cmocka_unit_test(a_state_that_the_schema_refuses_is_a_failure),
         cmocka_unit_test(no_attempt_uses_more_than_its_order_gives),
         cmocka_unit_test(one_bad_run_does_not_stop_the_others),
+        cmocka_unit_test(one_bad_checkpoint_does_not_keep_the_others),
+        cmocka_unit_test(a_log_that_is_gone_already_does_not_count),
+        cmocka_unit_test(a_state_of_a_newer_program_is_no_end), /* the last one: the constraint is gone afterwards */
     };
 
     return cmocka_run_group_tests_name("rounds of training runs", tests, set_up, tear_down);

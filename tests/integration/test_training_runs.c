@@ -274,6 +274,30 @@ static void a_run_of_another_project_is_not_found(void **state)
     assert_int_equal(envelopes_under(own, &model.id), 1);
 }
 
+/* Lists show it, so it is short, and one line of whole characters. */
+static void a_command_is_cut_to_whole_characters(void **state)
+{
+    static const struct {
+        const char *script, *wanted;
+    } rows[] = {
+        {"print(1)", "/bin/sh -c print(1)"},
+        {"a\nb\tc\x7f", "/bin/sh -c a b c "},
+        {"01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456\u00e9",
+         "/bin/sh -c 01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456\u00e9"},
+        {"012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9",
+         "/bin/sh -c 012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234..."},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        OWNED_JSON json = json_pack("{s:{s:[s,s,s]}}", "spec", "argv", "/bin/sh", "-c", rows[i].script);
+        char text[RUN_COMMAND_SIZE];
+        assert_non_null(json);
+        run_command_text(&(struct run_envelope){.json = json}, text);
+        assert_string_equal(text, rows[i].wanted);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +307,7 @@ int main(void)
         cmocka_unit_test(the_counts_are_not_the_applications),
         cmocka_unit_test(an_approval_that_was_checked_without_another_is_refused),
         cmocka_unit_test(a_run_of_another_project_is_not_found),
+        cmocka_unit_test(a_command_is_cut_to_whole_characters),
     };
 
     return cmocka_run_group_tests_name("training runs", tests, set_up, tear_down);

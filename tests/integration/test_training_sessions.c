@@ -182,7 +182,7 @@ static void a_start_is_for_the_newest_attempt_alone(void **state)
 
 static void a_region_where_it_is_forbidden_gets_it_no_more(void **state)
 {
-    OWNED(permit) *permit = stack_permit(stack, ACTION_RUNNER_ASK, &(struct resource){.kind = RESOURCE_SYSTEM});
+    struct resource asking = {.kind = RESOURCE_SYSTEM}, stranger = asking;
     const struct run_offer offer = offer_of(0);
     struct error err = {0};
     struct run_claim claim;
@@ -190,8 +190,16 @@ static void a_region_where_it_is_forbidden_gets_it_no_more(void **state)
     int64_t regions = 0;
 
     (void)state;
+    (void)snprintf(asking.detail, sizeof asking.detail, "%s", keys[0]);
+    (void)snprintf(stranger.detail, sizeof stranger.detail, "%s", keys[1]);
+    OWNED(permit) *permit = stack_permit(stack, ACTION_RUNNER_ASK, &asking);
+    OWNED(permit) *other = stack_permit(stack, ACTION_RUNNER_ASK, &stranger);
     (void)make_run("local/dxb,local/auh");
     claim = claim_one();
+    assert_true(run_region_drop(other, stack->pg, &claim, "local/dxb", &regions, &err).ok);
+    assert_int_equal(regions, 1); /* another key has claimed it: nothing changes */
+    assert_string_equal(
+        ask("SELECT count(*) FROM run WHERE state = 'ordered' AND cardinality(regions) = 2 AND claimed_until > now()"), "1");
     assert_true(run_region_drop(permit, stack->pg, &claim, "local/dxb", &regions, &err).ok);
     assert_int_equal(regions, 1);
     assert_true(run_claim(stack->pg, &offer, NULL, &claim, &is_found, &err).ok && !is_found);

@@ -88,6 +88,14 @@ static void the_silence_of_one_node_ends_all(void **state)
     clear();
 }
 
+static void start(const struct run_holder *holder)
+{
+    struct run_step change;
+
+    run_start_prepare(&project, holder, &change);
+    assert_int_equal(changed(ACTION_RUN_START, &change.change), ERROR_NONE);
+}
+
 static enum error_kind finish(const struct model *model, const struct run_holder *holder, enum run_state to)
 {
     const struct run_outcome outcome = {.state = to, .reason = "node 1: the program ended with 1", .cpu_ms = 7};
@@ -105,10 +113,12 @@ static void a_run_is_finishing_with_its_last_result(void **state)
 
     (void)state;
     lease_both(&large, holders);
+    assert_int_equal(finish(&large, &holders[0], RUN_STATE_FINISHING), ERROR_CONFLICT); /* nothing was started */
+    start(&holders[0]);
     execute(
         "UPDATE run_attempt SET deadline = now() WHERE node = 0 AND ended_at IS NULL"); /* after its result its runner may be silent */
     assert_int_equal(finish(&large, &holders[0], RUN_STATE_FINISHING), ERROR_NONE);
-    assert_string_equal(ask_of(&large, "state"), "leased");
+    assert_string_equal(ask_of(&large, "state"), "running");
     assert_int_equal(lose_due(), 0);
     assert_int_equal(finish(&large, &holders[1], RUN_STATE_FINISHING), ERROR_NONE);
     assert_string_equal(ask_of(&large, "state"), "finishing");
@@ -143,11 +153,13 @@ static void the_next_attempt_has_its_own_results(void **state)
 
     (void)state;
     lease_both(&large, holders);
+    start(&holders[0]);
     assert_int_equal(finish(&large, &holders[0], RUN_STATE_FINISHING), ERROR_NONE);
     execute("UPDATE run_attempt SET deadline = now() WHERE ended_at IS NULL");
     assert_int_equal(lose_due(), 1);
     lease_both(&large, holders);
     assert_int_equal(large.attempt, 2);
+    start(&holders[0]);
     for (unsigned node = 0; node < 2; node++) assert_int_equal(finish(&large, &holders[node], RUN_STATE_FINISHING), ERROR_NONE);
     assert_string_equal(ask_of(&large, "state"), "finishing");
     assert_string_equal(ask_of(&large, "SELECT string_agg(kind || attempt || node, ' ' ORDER BY number) FROM run_envelope e"

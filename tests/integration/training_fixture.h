@@ -9,6 +9,8 @@
 #include <stdio.h>
 
 #include "tests/support/stack.h"
+#include "training/checkpoint.h"
+#include "training/log.h"
 #include "training/order_jobs.h"
 #include "training/result.h"
 
@@ -21,6 +23,8 @@ static const struct pg_table *const tables[] = {&run_table,
                                                 &run_doubt_table,
                                                 &run_budget_table,
                                                 &run_result_table,
+                                                &run_checkpoint_table,
+                                                &run_log_table,
                                                 &held_manifest_statements,
                                                 NULL};
 static struct stack *stack;

@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(HERE, "../runner"))
 sys.path.insert(0, os.path.join(HERE, "../support"))
 try:
     from runner_world import World as Served, spec as spec_of  # needs python3-cryptography
+    from torch_nodes import NodeWorld, train_together
 except (ImportError, SystemExit) as error:
     Served, NO_SERVED = None, error
 from images import Image  # noqa: E402
@@ -152,15 +153,21 @@ def an_image_gets_the_driver(world):
     assert report["environment"]["LD_LIBRARY_PATH"] == "/run/sijil-driver" and losses(out)[1] < losses(out)[0], (report, out)
 
 
-def pytorch_trains(world):
-    python = os.environ.get("GPU_PYTHON", "/usr/bin/python3")
-    paths = os.environ.get("GPU_PYTHONPATH", "")
-    if subprocess.run([python, "-c", "import torch; assert torch.cuda.is_available()"], env={**os.environ, "PYTHONPATH": paths}, capture_output=True,
-                      check=False).returncode != 0:
+PYTHON, PATHS = os.environ.get("GPU_PYTHON", "/usr/bin/python3"), os.environ.get("GPU_PYTHONPATH", "")
+
+
+def has_pytorch():
+    done = subprocess.run([PYTHON, "-c", "import torch; assert torch.cuda.is_available()"], env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, check=False)
+    if done.returncode != 0:
         print("    left out: no PyTorch that sees a device below /usr")
+    return done.returncode == 0
+
+
+def pytorch_trains(world):
+    if not has_pytorch():
         return
-    report, out = world.trained(python, "/code/torch_train.py", limits={"memory_bytes": max(world.memory, 64 << 30)},
-                                environment={"PYTHONPATH": paths, "HOME": "/tmp"} if paths else {"HOME": "/tmp"})
+    report, out = world.trained(PYTHON, "/code/torch_train.py", limits={"memory_bytes": max(world.memory, 64 << 30)},
+                                environment={"PYTHONPATH": PATHS, "HOME": "/tmp"} if PATHS else {"HOME": "/tmp"})
     check_device(report, world)
     first, last = losses(out)
     assert last < first / 2 and world.devices[0]["uuid"] in out, out
@@ -203,8 +210,30 @@ def a_signed_result_names_the_device(world):
             served.kill()
 
 
+def nodes_train_on_devices(world):
+    """Two runners, each with a device (here the same one), train one model over the network of the attempt."""
+    if Served is None or not has_pytorch():
+        return
+    place = os.path.join(world.folder, "nodes")
+    os.mkdir(place)
+    served = NodeWorld(place)
+    served.start("--limit=memory_bytes=9007199254740991", "--memory=9007199254740991", *[word for word in world.user if word.startswith("--cgroup")])
+    try:
+        statements, runs = train_together(served, 2, python=PYTHON, environment={"PYTHONPATH": PATHS} if PATHS else {}, steps=2000, processes=4096,
+                                          memory_bytes=max(world.memory, 64 << 30), devices={"count": 1, "type": world.type(), "memory_bytes": 1 << 30})
+        for statement, run in zip(statements, runs):
+            device = statement["predicate"]["runDetails"]["sijil_devices"][0]
+            assert device["uuid"] == world.devices[0]["uuid"] and device["utilisation_percent"] > 0, device
+            assert f"device {world.devices[0]['uuid']}" in run.log.decode(), run.log
+            print("    signed:", json.dumps(device), flush=True)
+        served.stop()
+    finally:
+        served.kill()
+
+
 TESTS = (the_driver_says_what_nvidia_smi_says, only_granted_nodes_are_there, without_devices_there_are_none, what_is_absent_is_refused,
-         training_on_the_device_is_measured, tasks_share_the_device, an_image_gets_the_driver, a_signed_result_names_the_device, pytorch_trains)
+         training_on_the_device_is_measured, tasks_share_the_device, an_image_gets_the_driver, a_signed_result_names_the_device, pytorch_trains,
+         nodes_train_on_devices)
 
 
 def main():

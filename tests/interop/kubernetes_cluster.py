@@ -222,9 +222,12 @@ class Cluster:
         except (OSError, Refused, http.client.HTTPException):
             return False
 
+    def kill(self, name):
+        self.processes[name].kill()
+        self.processes.pop(name).wait()
+
     def kill_api(self):
-        self.processes["kube-apiserver"].kill()
-        self.processes.pop("kube-apiserver").wait()
+        self.kill("kube-apiserver")
 
     def start_controllers(self):
         for name, port in (("kube-controller-manager", "controllers"), ("kube-scheduler", "scheduler")):
@@ -243,11 +246,20 @@ class Cluster:
         network["name"] = network["plugins"][0]["bridge"] = self.bridge
         network["plugins"][0]["ipam"]["dataDir"] = self.path("cni")
         self.write("etc/cni/10.conflist", json.dumps(network))
-        self.spawn("containerd", "/usr/bin/containerd", "--config", self.path("etc/containerd.toml"))
-        wait_for("containerd", lambda: subprocess.run(self.ctr_words("version"), capture_output=True, check=False, timeout=SECONDS).returncode == 0)
+        self.run_containerd()
         source, program = self.write("run/pause.c", PAUSE), self.path("run/pause")
         run("gcc", "-Os", "-static", "-s", "-o", program, source)
         self.add_image("localhost/pause:1", {"pause": program}, ["/pause"])
+
+    def run_containerd(self):
+        self.spawn("containerd", "/usr/bin/containerd", "--config", self.path("etc/containerd.toml"))
+        wait_for("containerd", lambda: subprocess.run(self.ctr_words("version"), capture_output=True, check=False, timeout=SECONDS).returncode == 0)
+
+    def kill_tasks(self, pod_uid):
+        """Ends the containers of a pod, as a node does that crashes."""
+        for name in subprocess.run(self.ctr_words("containers", "ls", "-q", f"labels.\"io.kubernetes.pod.uid\"=={pod_uid}"), capture_output=True, text=True,
+                                   check=True, timeout=SECONDS).stdout.split():
+            subprocess.run(self.ctr_words("tasks", "kill", "-s", "KILL", "-a", name), capture_output=True, check=False, timeout=SECONDS)
 
     def start_bridge(self):
         """What the pods are connected to; with an address of this machine, where a runner may listen."""
@@ -308,6 +320,9 @@ class Cluster:
             "imageGCHighThresholdPercent": 99, "imageGCLowThresholdPercent": 98, "syncFrequency": "10s",
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": few, "nodefs.inodesFree": few, "imagefs.available": few, "imagefs.inodesFree": few}}
         self.write("etc/kubelet.yaml", json.dumps(settings))
+        self.run_kubelet()
+
+    def run_kubelet(self):
         self.part("kubelet", config=self.path("etc/kubelet.yaml"), kubeconfig=self.config("node"), root_dir=self.path("kubelet"),
                   cert_dir=self.path("kubelet/pki"), hostname_override=self.node)
         wait_for("the node", self.has_node)

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Signed training runs in pods of a real Kubernetes cluster, from the request to the admitted artifact: a registry with its database and keys, `sijil-runner serve
 --kubernetes` with the rights of packaging/kubernetes/sijil.yaml, and the digits model of examples/digits. Environment: SIJIL_BUILD, SIJIL_ENROL_TOOL, INTEROP_PROGRAMS."""
+import contextlib
 import json
 import os
+import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -32,7 +35,7 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 # The files that a process of Python has used: modules, and libraries.
 USED = """
-import atexit, sys
+import atexit, socket, sys  # socket: for tasks
 def show():
     used = {getattr(one, '__file__', None) for one in list(sys.modules.values())} | {getattr(one, '__cached__', None) for one in list(sys.modules.values())}
     with open('/proc/self/maps') as file: used |= {line.split()[-1] for line in file if line.split()[-1].startswith('/')}
@@ -63,7 +66,7 @@ def python_image(cluster, data):
     names = {}
     for entry in os.scandir(LIBRARIES):
         names.setdefault(os.path.realpath(entry.path), []).append(entry.path)
-    files = {"bin": "->usr/bin", "lib": "->usr/lib", "lib64": "->usr/lib64", "usr/bin/sh": os.path.realpath("/bin/sh"), "usr/bin/sleep": "/usr/bin/sleep",
+    files = {"bin": "->usr/bin", "lib": "->usr/lib", "lib64": "->usr/lib64", "usr/bin/sh": os.path.realpath("/bin/sh"), "usr/bin/sleep": "/usr/bin/sleep", "usr/bin/mkdir": "/bin/busybox",
              "usr/bin/python3": os.path.realpath("/usr/bin/python3"), "usr/lib64/ld-linux-x86-64.so.2": os.path.realpath("/lib64/ld-linux-x86-64.so.2")}
     for path in used_files(data):
         real = os.path.realpath(path)
@@ -99,7 +102,7 @@ def prepare():
     state["code"] = push("digits-code", {"train.py": read(DIGITS + "/train.py")})
     cluster = state["cluster"]
     cluster.apply(os.path.join(ROOT, "packaging/kubernetes/sijil.yaml"))
-    state["agent"], state["python"] = cluster.add_image("localhost/sijil-pod@", {"sijil-pod": program("sijil-pod")}), python_image(cluster, data)
+    state["agent"], state["python"] = cluster.add_image("localhost/sijil-pod@", {name: program(name) for name in ("sijil-pod", "sijil-pod-devices")}), python_image(cluster, data)
     node = NODE_OF + cluster.node
     cluster.api("PATCH", node, {"metadata": {"labels": {PREFIX + "region": REGION.replace("/", "."), PREFIX + "jurisdiction.AE": "true"}}})
     state["uid"] = cluster.api("GET", node)["metadata"]["uid"]
@@ -112,9 +115,9 @@ def has_accounts(cluster):
                for space, name in ((SPACE, "sijil-run"), (SYSTEM, ACCOUNT)))
 
 
-def pods_runner(pool, *more, nodes=None):
+def pods_runner(pool, *more, nodes=None, devices=0):
     """Each case has a runner of its own: the folder of one must not come back (docs/runner.md)."""
-    runner = Runner(state["world"], pool=pool, assurance=2, isolation="cgroup-v1", nodes=nodes or [state["uid"]])
+    runner = Runner(state["world"], pool=pool, assurance=2, isolation="cgroup-v1", nodes=nodes or [state["uid"]], devices=devices)
     cluster = state["cluster"]
     words = [f"--kubernetes={cluster.url}", f"--ca-file={cluster.ca}", f"--kubernetes-token={state['key']}", f"--kubernetes-image={state['agent']}",
              f"--kubernetes-payload={state['python']}", f"--kubernetes-listen={HOST}:{sijil_test.free_port()}", "--least=cgroup-v1", "--cpus=4", f"--memory={8 << 30}",
@@ -252,6 +255,207 @@ def an_evicted_pod_ends_its_run():
         nothing_is_left()
 
 
+TASKS = """
+import os, socket, sys, threading, time
+rank, world, host, port = int(os.environ['RANK']), int(os.environ['WORLD_SIZE']), sys.argv[1], int(sys.argv[2])
+place = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))
+def reaches(address):
+    with socket.socket() as one:
+        one.settimeout(2)
+        try: one.connect(address); return True
+        except OSError: return False
+if rank == 0:
+    server = socket.create_server(('0.0.0.0', place[1]))
+    peers = [server.accept()[0] for _ in range(world - 1)]
+    total = sum(int(peer.recv(16)) for peer in peers)
+    for peer in peers: peer.sendall(b'%d' % total)
+    print('listens', flush=True)
+    server.settimeout(10)
+    try: server.accept(); print('came')
+    except OSError: print('nobody')
+    os.mkdir('/out/model')
+    with open('/out/model/total', 'w') as file: file.write(str(total))
+else:
+    for attempt in range(600):
+        try: peer = socket.socket(); peer.connect(place); break
+        except ConnectionRefusedError: time.sleep(0.05)
+    peer.sendall(b'%d' % rank)
+    total = int(peer.recv(16))
+print('total', total, 'runner', reaches((host, port)), 'api', reaches(('10.96.0.1', 443)), flush=True)
+"""
+
+
+def tasks_of_a_pod_reach_each_other_and_nobody_else():
+    """This cluster enforces no NetworkPolicy: what answers at the runner's own address, and what calls the pod, is kept out by the sockets of tasks alone."""
+    code = push("tasks-code", {"tasks.py": TASKS.encode()})
+    with socket.create_server((HOST, 0)) as door, pods_runner("tasks"):
+        asked = asked_for(pool="tasks", code=code, tasks=4, network="tasks", script=f"exec /usr/bin/python3 /code/tasks.py {HOST} {door.getsockname()[1]}")
+        wait(asked, "running", 120)
+        address = pod_of(asked)["status"]["podIP"]
+        while state_of(asked) == "running":  # and it is called all the time
+            with contextlib.suppress(OSError), socket.create_connection((address, 29500), 0.3):
+                raise AssertionError("a task is reached from outside of its pod")
+        ended(asked, "succeeded", 60)
+        door.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            door.accept()
+            raise AssertionError("a task has left its pod")
+        log = state["alice"].call("GET", f"/{asked['run']}/log").body.decode()
+        assert log.count("total 6 runner False api False") == 4 and "[0] nobody" in log, log
+        nothing_is_left()
+
+
+def devices_come_from_the_plugin_of_the_node():
+    """A real kubelet gives what a plugin has; the pod's driver says what that is; and it stands in the signed result."""
+    plugin = os.path.join(os.environ["INTEROP_PROGRAMS"], "device-plugin")
+    if not os.access(plugin, os.X_OK):
+        print("   left out: there is no plugin of devices")
+        return
+    library, place = os.path.join(BUILD, "tests/runner/libfake_pod_gpu.so"), "/usr/local/nvidia/lib64/libnvidia-ml.so.1"
+    cluster, fake = state["cluster"], "sijil.test/gpu"
+    node = NODE_OF + cluster.node
+    os.chmod(library, 0o755)
+    words = [plugin, "/var/lib/kubelet/device-plugins", fake, "1", library, place]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        try:
+            wait_for("the device", lambda: cluster.api("GET", node)["status"]["allocatable"].get(fake) == "1")
+            wanted = {"count": 1, "type": "H200", "memory_bytes": 1 << 30}
+            with pods_runner("gpu", f"--kubernetes-device={fake}=1:{141 << 30}:NVIDIA H200", devices=1):
+                asked = asked_for(pool="gpu", devices=wanted, script="mkdir /out/model; echo 1 > /out/model/1; sleep 4")
+                shown = ended(asked, "succeeded", 120)
+                details = opened(next(one["envelope"] for one in shown["envelopes"] if one["kind"] == "result"))[0]["predicate"]["runDetails"]
+                assert details["sijil_devices"] == [{"uuid": "GPU-00000000-1111-2222-3333-444444444440", "type": "NVIDIA H200", "driver": "570.86.15",
+                                                     "memory_bytes": 141 << 30, "utilisation_percent": 87}], details
+                nothing_is_left()
+            cluster.api("PATCH", node + "/status", {"status": {"capacity": {"sijil.test/none": "1"}}})  # a node that says so, and no plugin
+            with pods_runner("lies", f"--kubernetes-device=sijil.test/none=1:{141 << 30}:NVIDIA H200", devices=1):
+                asked = asked_for(pool="lies", devices=wanted, script="exit 0")
+                wait(asked, "refused", 120)
+                assert "can't tell which devices it has" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+                nothing_is_left()
+        finally:
+            process.kill()
+
+
+def one_attempt(asked):
+    return sql(f"SELECT count(*) FROM run_attempt WHERE run_id = '{asked['run']}'").strip() == "1"
+
+
+def a_killed_kubelet_ends_no_run():
+    """Its pods go on without it, and so does the talk. The run has its one end; the job goes when the kubelet is back."""
+    with pods_runner("kubelet"):
+        asked = asked_for(pool="kubelet", script="sleep 8; exec /usr/bin/python3 /code/train.py")
+        wait(asked, "running", 120)
+        state["cluster"].kill("kubelet")
+        shown = ended(asked, "succeeded", 180)
+        state["cluster"].run_kubelet()
+        assert one_attempt(asked) and shown["outputs"][0]["digest"] == state["alice"].run(state["made"])["outputs"][0]["digest"], shown
+        nothing_is_left()
+
+
+def a_kubelet_that_returns_finds_its_run():
+    with pods_runner("returns"):
+        asked = asked_for(pool="returns", script="sleep 20; exec /usr/bin/python3 /code/train.py")
+        wait(asked, "running", 120)
+        for _ in range(2):
+            state["cluster"].kill("kubelet")
+            time.sleep(2)
+            state["cluster"].run_kubelet()
+            time.sleep(2)
+        assert ended(asked, "succeeded", 180)["attempt"] == 1 and one_attempt(asked)
+        nothing_is_left()
+
+
+def a_restarted_containerd_ends_no_run():
+    with pods_runner("containerd"):
+        asked = asked_for(pool="containerd", script="sleep 12; exec /usr/bin/python3 /code/train.py")
+        wait(asked, "running", 120)
+        state["cluster"].kill("containerd")
+        time.sleep(2)
+        state["cluster"].run_containerd()
+        assert ended(asked, "succeeded", 180)["attempt"] == 1 and one_attempt(asked)
+        nothing_is_left()
+
+
+def a_crashed_node_ends_its_run_once():
+    """Kubelet and containers are gone at once, and the API still says that the pod runs."""
+    with pods_runner("crashed"):
+        asked = asked_for(pool="crashed", script="sleep 1000")
+        wait(asked, "running", 120)
+        pod = pod_of(asked)["metadata"]["uid"]
+        state["cluster"].kill("kubelet")
+        state["cluster"].kill_tasks(pod)
+        reason = ended(asked, "cancelled", 180)["reason"]
+        assert "the pod has gone" in reason and one_attempt(asked), reason
+        state["cluster"].run_kubelet()
+        nothing_is_left()
+
+
+def a_deleted_node_ends_its_run_and_is_another_one():
+    """Whoever makes it anew makes another node: nobody has enrolled that one."""
+    cluster, node = state["cluster"], NODE_OF + state["cluster"].node
+    with pods_runner("deleted") as real:
+        asked = asked_for(pool="deleted", script="sleep 1000")
+        wait(asked, "running", 120)
+        cluster.api("DELETE", node)
+        assert "pod" in ended(asked, "cancelled", 240)["reason"] and one_attempt(asked)
+        nothing_is_left()
+        cluster.kill("kubelet")
+        cluster.run_kubelet()
+        wait_for("the node", cluster.has_node)
+        cluster.api("PATCH", node, {"metadata": {"labels": {PREFIX + "region": REGION.replace("/", "."), PREFIX + "jurisdiction.AE": "true"}}})
+        assert cluster.api("GET", node)["metadata"]["uid"] != state["uid"]
+        asked = asked_for(pool="deleted", script="exit 0")
+        wait(asked, "refused", 180)
+        assert "not on the node that was enrolled" in real.said(), real.said()
+        nothing_is_left()
+
+
+# ---- what a run costs ----
+
+WRITES = "mkdir /out/model; echo 1 > /out/model/1"
+
+
+def plain_job(name):
+    """What `kubectl create job` makes, within Pod Security, and with a place to write to."""
+    confined = {"allowPrivilegeEscalation": False, "runAsNonRoot": True, "runAsUser": 64002, "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"restartPolicy": "Never", "automountServiceAccountToken": False, "volumes": [{"name": "out", "emptyDir": {"medium": "Memory"}}], "securityContext": {"fsGroup": 64002},
+           "containers": [{"name": "payload", "image": state["python"], "command": ["/bin/sh", "-c", WRITES], "securityContext": confined,
+                           "volumeMounts": [{"name": "out", "mountPath": "/out"}]}]}
+    state["cluster"].api("POST", JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}})
+
+
+def seconds_of_job(name):
+    began = time.monotonic()
+    plain_job(name)
+    wait_for("a job", lambda: any(each["type"] == "Complete" for each in state["cluster"].api("GET", f"{JOBS}/{name}")["status"].get("conditions", [])))
+    took = time.monotonic() - began
+    state["cluster"].api("DELETE", f"{JOBS}/{name}", {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"})
+    nothing_is_left()
+    return took
+
+
+def seconds_of_run():
+    began = time.monotonic()
+    asked = asked_for(pool="costs", script=WRITES)
+    wait(asked, "succeeded", 120)
+    took = time.monotonic() - began
+    nothing_is_left()
+    return took
+
+
+def what_a_run_costs_beside_a_job():
+    """From the request to the admitted output, beside a job of one container that does the same, with the same image; in turn, so that both see the same machine."""
+    took = {"job": [], "run": []}
+    with pods_runner("costs"):
+        for number in range(int(os.environ.get("KUBERNETES_COSTS", "3"))):
+            took["job"].append(seconds_of_job(f"plain-{number}"))
+            took["run"].append(seconds_of_run())
+    job, run = (statistics.median(took[name]) for name in ("job", "run"))
+    print(f"   median of {len(took['run'])}: a job {job:.2f} s, a run {run:.2f} s, {run - job:.2f} s more (runs {min(took['run']):.2f} to {max(took['run']):.2f} s)", flush=True)
+    assert run < job + 20, took
+
+
 def a_node_that_nobody_enrolled_gets_nothing():
     with pods_runner("elsewhere", "--kubernetes-patience=15", nodes=[str(uuid.uuid4())]) as real:
         asked = asked_for(pool="elsewhere")
@@ -263,6 +467,9 @@ def a_node_that_nobody_enrolled_gets_nothing():
 if __name__ == "__main__":
     with Cluster(PROGRAMS) as up:
         state["cluster"] = up
-        sijil_test.run(prepare, the_digits_are_trained_bit_for_bit_as_on_this_machine, an_outsider_verifies_the_bundle, a_cancelled_run_ends_its_pod,
-                       memory_has_its_limit, a_killed_runner_is_followed_by_another_attempt, the_api_may_go_and_come, an_evicted_pod_ends_its_run,
-                       a_node_that_nobody_enrolled_gets_nothing, server=server)
+        cases = (the_digits_are_trained_bit_for_bit_as_on_this_machine, an_outsider_verifies_the_bundle, a_cancelled_run_ends_its_pod, memory_has_its_limit,
+                 tasks_of_a_pod_reach_each_other_and_nobody_else, devices_come_from_the_plugin_of_the_node, a_killed_runner_is_followed_by_another_attempt,
+                 the_api_may_go_and_come, an_evicted_pod_ends_its_run, a_killed_kubelet_ends_no_run, a_kubelet_that_returns_finds_its_run,
+                 a_restarted_containerd_ends_no_run, a_crashed_node_ends_its_run_once, a_node_that_nobody_enrolled_gets_nothing, what_a_run_costs_beside_a_job,
+                 a_deleted_node_ends_its_run_and_is_another_one)
+        sijil_test.run(prepare, *(case for case in cases if len(sys.argv) == 1 or case.__name__ in sys.argv[1:]), server=server)

@@ -16,7 +16,7 @@ import re
 import sys
 
 PAGE = "CONTRIBUTING.md"
-MOST = {"route": 2, "permission": 1, "table": 3, "fact": 3, "command": 2, "event": 1}
+MOST = {"route": 2, "permission": 1, "table": 3, "fact": 3, "command": 2, "event": 1, "state": 3, "message": 7, "option": 5}
 STEP = re.compile(r"^\d+\. `([^`]+)`( \(the work\))?, (?:(above|below) `([^`]+)`|(at the end)|(new)):\n\n```\w*\n(.*?)^```\n", re.M | re.S)
 
 

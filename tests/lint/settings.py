@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""usage: settings.py SOURCE-FOLDER   Every setting of sijild and every option of sijild and sijil-keyd stands on a page of docs/.
+"""usage: settings.py SOURCE-FOLDER   Every setting of sijild and every option of sijild and sijil-keyd stands on a page of docs/, and every type of a message
+of sijil-keyd on that of its protocol.
 
 A page names one in code: between backticks, or in an indented block. A word that only looks like its name does not count."""
 import glob
@@ -35,6 +36,11 @@ def main():
         for name in sorted(names):
             if not re.search(rf"(?<![\w-]){re.escape(form.format(name))}(?![\w-])", pages):
                 problems.append(f"{path}: no page of docs/ says what {form.format(name)} is for")
+    page = read("docs/formats/keyd-protocol.md")
+    types = re.findall(r"^    X\((\d+), KEYD_\w+, (\w+)\)", read("crypto/keyd_protocol.h"), re.M)
+    problems += [f"docs/formats/keyd-protocol.md has no row for the type {number}, {name}" for number, name in types if f"\n| {number} " not in page]
+    if len(types) < 20:
+        problems.append(f"crypto/keyd_protocol.h: only {len(types)} types can be read here")
     print("\n".join(problems))
     sys.exit(1 if problems else 0)
 

@@ -15,6 +15,7 @@ def files(world, text):
     """The files of a kept checkpoint, all of whose blobs are uploaded."""
     manifest = json.loads(text)
     assert manifest["artifactType"] == TYPE and "subject" not in manifest, manifest
+    assert json.loads(manifest["annotations"]["sijil.label"])["class"] == "confidential", "of all that the run writes"
     return world.files(manifest)
 
 

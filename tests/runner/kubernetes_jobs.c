@@ -20,14 +20,13 @@ static void take_setting(struct kubernetes_job *job, const char *name, const cha
     const struct {
         const char *name, **text;
         int64_t *number;
-    } rows[] = {{"agent", &job->agent_image, NULL},   {"payload", &job->payload_image, NULL},
-                {"queue", &job->queue, NULL},         {"region", &job->region, NULL},
-                {"device", &job->device, NULL},       {"runtime", &job->runtime_class, NULL},
-                {"runner", &job->runner, NULL},       {"cpus", NULL, &job->cpus},
-                {"memory", NULL, &job->memory_bytes}, {"deadline", NULL, &job->deadline_s},
-                {"output", NULL, &job->output_bytes}, {"grace", NULL, &job->grace_s},
-                {"devices", NULL, &job->devices}};
+    } rows[] = {
+        {"agent", &job->agent_image, NULL},   {"payload", &job->payload_image, NULL}, {"queue", &job->queue, NULL},
+        {"region", &job->region, NULL},       {"device", &job->device, NULL},         {"runner", &job->runner, NULL},
+        {"cpus", NULL, &job->cpus},           {"memory", NULL, &job->memory_bytes},   {"deadline", NULL, &job->deadline_s},
+        {"output", NULL, &job->output_bytes}, {"grace", NULL, &job->grace_s},         {"devices", NULL, &job->devices}};
 
+    if (strcmp(name, "tasks") == 0) job->has_tasks = true;
     if (strcmp(name, "jurisdiction") == 0) job->jurisdictions[job->jurisdiction_count++] = value;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) != 0) continue;
@@ -61,7 +60,8 @@ static struct kubernetes_job job_of(char **arguments)
 
 static struct result review(struct kubernetes *kubernetes, char **arguments, struct error *err)
 {
-    const struct kubernetes_holder holder = {.account = KUBERNETES_ACCOUNT, .pod_uid = arguments[1], .node_uid = arguments[2]};
+    OWNED_JSON nodes = json_pack("[s]", arguments[2]);
+    const struct kubernetes_holder holder = {.account = KUBERNETES_ACCOUNT, .pod_uid = arguments[1], .node_uids = nodes};
     struct buffer OWNED_BUFFER token = BUFFER(65536);
 
     TRY(file_read(arguments[0], &token, err));

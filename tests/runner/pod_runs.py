@@ -38,8 +38,10 @@ def free_port():
 
 
 class PodWorld(World):
+    patience = 60  # a pod of a busy machine begins late
+
     def __init__(self, folder, nodes=NODES):
-        super().__init__(folder, Registry("cgroup-v2", own={"nodes": nodes} if nodes else {}))
+        super().__init__(folder, Registry("cgroup-v2", own={"devices": 4, **({"nodes": nodes} if nodes else {})}))
         os.makedirs(os.path.join(folder, "api"))
         self.api, self.port = Cluster(os.path.join(folder, "api")), free_port()
         self.key = os.path.join(folder, "kubernetes.token")
@@ -49,7 +51,8 @@ class PodWorld(World):
 
     def words(self):
         return [f"--kubernetes={self.api.url}", f"--ca-file={self.folder}/api/tls.pem", f"--kubernetes-token={self.key}", f"--kubernetes-image={IMAGE}",
-                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--least=cgroup-v2", "--kubernetes-patience=8"]
+                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--least=cgroup-v2", f"--kubernetes-patience={self.patience}",
+                f"--kubernetes-device=nvidia.com/gpu=2:{141 << 30}:NVIDIA H200", f"--kubernetes-device=nvidia.com/mig-1g.18gb=2:{18 << 30}:NVIDIA H200 MIG 1g.18gb"]
 
     def start(self, *options):
         return super().start(*self.words(), *options)
@@ -116,6 +119,79 @@ def ends_are_told(world):
     assert world.end_of(run) == ("succeeded", "") and run.log == b"x" * 100000, len(run.log)
 
 
+RING = """cat > /tmp/ring.py <<'PYTHON'
+import os, socket, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    with socket.create_server(place) as server:
+        peers = [server.accept()[0] for _ in range(world - 1)]
+        total = sum(int(peer.recv(16)) for peer in peers)
+        for peer in peers: peer.sendall(b"%d" % total)
+else:
+    for attempt in range(400):
+        try: peer = socket.create_connection(place); break
+        except ConnectionRefusedError: time.sleep(0.05)
+    peer.sendall(b"%d" % rank)
+    total = int(peer.recv(16))
+print("total", total, os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"], os.environ["GROUP_RANK"], flush=True)
+PYTHON
+"""
+
+
+def tasks_reach_each_other(world):
+    """Through the pod's own loopback. Each has its variables, its number in the log, and one end for all."""
+    ring = RING.replace("/tmp/ring.py", "/tmp/$RANK.py") + "python3 /tmp/$RANK.py\nif [ $RANK = 0 ]; then " + WRITES.strip() + "; fi\n"
+    for network in ("tasks", "none"):
+        run, _ = world.run(ring, tasks=4, network=network)
+        assert world.end_of(run) == ("succeeded", ""), (world.end_of(run), run.log)
+        assert sorted(run.log.splitlines()) == [b"[%d] total 6 %d 4 0" % (rank, rank) for rank in range(4)], run.log
+    run, _ = world.run(ring, network="tasks")
+    assert world.end_of(run) == ("succeeded", "") and run.log == b"total 0 0 1 0\n", run.log
+    run, _ = world.run("if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told; exit 0' TERM; sleep 60 & wait; : MARK", tasks=3)
+    assert world.end_of(run)[0] == "failed" and "status 7" in world.end_of(run)[1], world.end_of(run)
+    assert b"[sijil] task 1 ended with status 7: all tasks are stopped\n" in run.log, run.log
+    world.nothing_runs()
+    words = [json.loads(body)["spec"]["template"]["spec"]["containers"][1]["command"][3:] for method, path, _, body in world.api.asked
+             if method == "POST" and path.endswith("/jobs")]
+    assert words[-4:] == [["tasks"]] * 4 and [] in words, words
+    run = world.begun("trap '' TERM; echo begun; while :; do sleep 1; done; : MARK", tasks=3)
+    run.stop = "an approver has stopped it"
+    world.peer.wait(lambda: not world.api.jobs, "its job is left")
+    world.nothing_runs()
+
+
+def gpu(count=1, kind="H200", **more):
+    return {"count": count, "type": kind, "memory_bytes": 0, **more}
+
+
+def devices_are_those_that_the_pod_has(world):
+    """Its own driver tells, before the program begins. The job asks for the resource that the administrator has named."""
+    for driver, devices, kind, uuid, busy, resource in (("gpu", gpu(), "NVIDIA H200", "GPU-00000000-1111-2222-3333-444444444440", 87, "nvidia.com/gpu"),
+                                                        ("part", gpu(mig="1g.18gb"), "NVIDIA H200 MIG 1g.18gb", "MIG-00000000-1111-2222-3333-444444444410", 0, "nvidia.com/mig-1g.18gb")):
+        world.api.driver = driver
+        run, _ = world.run(WRITES + "echo ${CUDA_VISIBLE_DEVICES-own}; sleep 3.5", devices=devices, processes=4)
+        assert world.end_of(run) == ("succeeded", ""), world.end_of(run)
+        details = world.statement(run)["predicate"]["runDetails"]
+        assert details["sijil_devices"] == [{"uuid": uuid, "type": kind, "driver": "570.86.15", "memory_bytes": (141 if busy else 18) << 30, "utilisation_percent": busy}], details
+        assert details["sijil_usage"]["device_ms"] > 3000 and run.log == b"own\n", (details, run.log)
+        job = [json.loads(body) for method, path, _, body in world.api.asked if method == "POST" and path.endswith("/jobs")][-1]
+        payload = job["spec"]["template"]["spec"]["containers"][1]
+        assert payload["resources"]["limits"][resource] == payload["resources"]["requests"][resource] == "1" and payload["command"][3:] == ["devices"], payload
+    world.api.reset()
+
+
+def devices_that_are_not_there_are_refused(world):
+    for driver, devices, says in ((None, gpu(), "isolation: the pod can't tell which devices it has: no driver for devices"), ("gpu", gpu(2), "2 devices are ordered, and the pod has 1"),
+                                  ("gpus", gpu(), "1 devices are ordered, and the pod has 2"), ("part", gpu(), "NVIDIA H200 MIG 1g.18gb"), ("gpu", gpu(mig="1g.18gb"), "NVIDIA H200 with"),
+                                  ("gpu", gpu(3), "devices: 3 devices H200"), ("gpu", gpu(kind="A100"), "devices: 1 devices A100"), ("gpu", gpu(5), "proof: the runner has fewer devices")):
+        world.api.driver = driver
+        run, _ = world.give(world.script(WRITES, devices=devices))
+        status, reason = world.end_of(run)
+        assert status == "refused" and says in reason and not run.has_started, (driver, devices, reason)
+    world.api.reset()
+
+
 def processes_are_counted(world):
     """Its user has no other processes on the node."""
     run, _ = world.run("for i in 1 2 3 4 5 6 7 8 9; do sleep 30 & done; echo all; : MARK", processes=6)
@@ -174,11 +250,13 @@ def who_is_not_the_pod_gets_nothing(world):
         status, reason = world.end_of(run)
         assert status == "refused" and reason.startswith("isolation: ") and world.said(says) and not run.has_started, (lie, reason)
         world.api.reset()
-    world.api.pin = "0" * 64
-    run, _ = world.give(world.script(WRITES))
-    status, reason = world.end_of(run)
-    assert status == "refused" and "failed" in reason and not run.has_started, reason
-    world.api.reset()
+    for late in (False, True):  # a payload that begins later than its agent ends waits for it in vain
+        world.api.pin, world.api.late, began = "0" * 64, late, time.monotonic()
+        run, _ = world.give(world.script(WRITES))
+        status, reason = world.end_of(run)
+        assert status == "refused" and reason.startswith("isolation: ") and "failed" in reason and not run.has_started, reason
+        assert time.monotonic() - began < world.patience / 2, "nobody notices that the agent has failed"
+        world.api.reset()
 
 
 def client_hello():
@@ -223,7 +301,7 @@ def what_is_not_limited_is_refused(world):
     run, _ = world.give(world.script(WRITES))  # below the floor of the runner's document
     assert world.end_of(run)[0] == "refused" and "the pod gives cgroup-v1" in world.end_of(run)[1], world.end_of(run)
     world.api.reset()
-    for more in ({"tasks": 2}, {"network": "tasks"}, {"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}):
+    for more in ({"nodes": 2},):
         run, _ = world.give(world.script(WRITES, **more))
         assert world.end_of(run)[0] == "refused" and not world.api.jobs, more
 
@@ -246,6 +324,10 @@ def an_image_with_volumes_is_refused(world):
 
 def a_pod_that_does_not_begin(world):
     """No image: refused. Suspended, no room, or deleted: the lease is given back, so that another runner gets the run at once."""
+    world.stop()
+    world.patience = 4
+    world.start()
+
     def given_back(run):
         world.peer.wait(lambda: run.refusal, "the lease is not given back")
         assert world.registry.opened(run.refusal)["check"] == "machine" and run.result is None, run.refusal
@@ -324,7 +406,7 @@ def wrong_words_are_refused(world):
     assert done.returncode == 1 and "only declared" in done.stderr, done
 
 
-TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
+TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, tasks_reach_each_other, devices_are_those_that_the_pod_has, devices_that_are_not_there_are_refused, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
          a_cluster_that_says_complete, who_is_not_the_pod_gets_nothing, strangers_at_the_door, what_is_not_limited_is_refused, an_image_with_volumes_is_refused,
          a_killed_runner_leaves_nothing, a_stopped_runner_cancels, wrong_words_are_refused, without_a_token_no_run_is_asked_for, a_pod_that_does_not_begin)
 

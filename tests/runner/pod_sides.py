@@ -24,13 +24,13 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", 
 class Pod:
     """Both containers, with the folder that they share."""
 
-    def __init__(self, *command, sealed=BWRAP, payload_user=PAYLOAD, addresses=(), network=ALONE):
+    def __init__(self, *command, sealed=BWRAP, payload_user=PAYLOAD, addresses=(), network=ALONE, tasks=()):
         self.gate = tempfile.mkdtemp(prefix="sijil-pod-", dir="/dev/shm")
         os.chown(self.gate, AGENT, AGENT)
         os.chmod(self.gate, 0o755)
         self.run_as(AGENT, PROGRAM, "place", self.gate).wait(SECONDS)
         self.agent = self.run_as(0, *network, PROGRAM, "trial", self.gate, *addresses, "--", *command)
-        self.payload = self.run_as(payload_user, *sealed, "--ro-bind", self.gate, "/tmp/gate", *LAST, "/tmp/gate/sijil-pod", "payload", "/tmp/gate")
+        self.payload = self.run_as(payload_user, *sealed, "--ro-bind", self.gate, "/tmp/gate", *LAST, "/tmp/gate/sijil-pod", "payload", "/tmp/gate", *tasks)
 
     @staticmethod
     def run_as(user, *words):
@@ -58,6 +58,7 @@ class Pod:
         while text not in seen:
             assert time.monotonic() < until, seen
             seen += os.read(self.agent.stdout.fileno(), 4096)
+        return seen.decode()
 
 
 def wait_for(is_so):
@@ -93,6 +94,101 @@ for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PAC
 socket.socketpair(); socket.socket(socket.AF_UNIX)
 """))
     assert status == 0 and text.count("refused") == 4 and "open" not in text, text
+
+
+class TwoNetworks:
+    """The network of a pod, and one that reaches it and that it reaches."""
+
+    def __enter__(self):
+        self.ends = [subprocess.Popen(["/usr/bin/unshare", "--net", "/usr/bin/sleep", "1000"]) for _ in range(2)]
+        own = os.stat("/proc/self/ns/net").st_ino
+        for end in self.ends:
+            wait_for(lambda end=end: os.stat(f"/proc/{end.pid}/ns/net").st_ino != own)
+        self.run(0, "ip", "link", "add", "one", "type", "veth", "peer", "name", "two", "netns", str(self.ends[1].pid))
+        for number, name in enumerate(("one", "two")):
+            self.run(number, "ip", "address", "add", f"10.77.0.{number + 1}/24", "dev", name)
+            for device in (name, "lo"):
+                self.run(number, "ip", "link", "set", device, "up")
+        return self
+
+    def words(self, number):
+        return ("/usr/bin/nsenter", f"--net=/proc/{self.ends[number].pid}/ns/net")
+
+    def run(self, number, *words):
+        subprocess.run([*self.words(number), *words], check=True, timeout=SECONDS, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+    def __exit__(self, *_):
+        for end in self.ends:
+            end.kill()
+            end.wait()
+
+
+SERVER = """
+import socket
+with socket.create_server(('0.0.0.0', 7070)) as server:
+    print('up', flush=True)
+    while True: server.accept()[0].close()
+"""
+TALK = """
+import errno, os, socket, threading, time
+def tell(what, call):
+    try: call(); print(what, 'open')
+    except OSError as error: print(what, errno.errorcode.get(error.errno, 'ETIMEDOUT'))
+def call(address, family=socket.AF_INET):
+    with socket.socket(family) as one: one.settimeout(1); one.connect(address)
+tell('other', lambda: call(('10.77.0.2', 7070)))
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET): tell('kind', lambda: socket.socket(socket.AF_INET, kind))
+tell('sctp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)); tell('mptcp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262))
+for family in (socket.AF_NETLINK, socket.AF_PACKET): tell('family', lambda: socket.socket(family, socket.SOCK_RAW))
+one = socket.socket()
+assert one.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(bytes(1)) == b'lo' and not os.get_inheritable(one.fileno())
+tell('unbind', lambda: one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'')); tell('move', lambda: one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'one'))
+tell('fast', lambda: socket.socket().sendto(b'x', socket.MSG_FASTOPEN | socket.MSG_DONTWAIT, ('10.77.0.2', 7070)))
+import ctypes
+def bound(one): return one.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(bytes(1)) == b'lo'
+with socket.create_server(('127.0.0.1', 7075)) as server:
+    one = socket.create_connection(('127.0.0.1', 7075)); other = server.accept()[0]
+    assert bound(other) and ctypes.CDLL(None).connect(one.fileno(), bytes(16), 16) == 0 and bound(one)  # disconnected (AF_UNSPEC), and still bound
+    tell('other', lambda: (one.settimeout(1), one.connect(('10.77.0.2', 7070))))
+with socket.create_server(('0.0.0.0', 7071)) as server:
+    print('listens', flush=True)
+    for address in (('127.0.0.1', 7071), ('10.77.0.1', 7071)):
+        caller = threading.Thread(target=lambda: tell('own', lambda: call(address))); caller.start(); server.accept(); caller.join()
+    server.settimeout(3)
+    tell('accept', server.accept)
+for i in range(200): socket.socket().close()
+print('end')
+"""
+
+
+def tasks_reach_each_other_and_nobody_else():
+    """With another network that is one hop away, and no rule in between: a cluster that enforces no NetworkPolicy."""
+    with TwoNetworks() as networks:
+        other = subprocess.Popen([*networks.words(1), *python(SERVER)], stdout=subprocess.PIPE)
+        assert other.stdout.readline() == b"up\n"
+        networks.run(0, *python("import socket; socket.create_connection(('10.77.0.2', 7070), 5)"))  # it can be reached
+        become = ("/usr/bin/setpriv", f"--reuid={PAYLOAD}", f"--regid={PAYLOAD}", "--clear-groups")
+        pod = Pod(*python(TALK), sealed=(*networks.words(0), *become, *BWRAP), payload_user=0, tasks=("tasks",), addresses=("10.77.0.3", "80"))
+        begun = pod.wait_for_output(b"listens")
+        reach = subprocess.run([*networks.words(1), *python("import socket; socket.create_connection(('10.77.0.1', 7071), 2)")], capture_output=True, check=False)
+        status, text, _, own = pod.end()
+        text = begun + text
+        assert reach.returncode != 0 and (b"timed out" in reach.stderr or b"refused" in reach.stderr), reach.stderr
+        assert status == 0 and "\nend\n" in text, (status, text, own)
+        said = [line.split() for line in text.splitlines() if len(line.split()) == 2]
+        for what, wanted in (("other", {"ETIMEDOUT"}), ("kind", {"EPERM"}), ("family", {"ENOSYS"}), ("sctp", {"EPROTONOSUPPORT"}), ("mptcp", {"EPROTONOSUPPORT"}),
+                             ("unbind", {"EPERM"}), ("move", {"EPERM"}), ("own", {"open"}), ("accept", {"ETIMEDOUT"})):
+            assert {end for name, end in said if name == what} == wanted, (what, text)
+        own_server = subprocess.Popen([*networks.words(0), *python(SERVER.replace("7070", "7072"))], stdout=subprocess.PIPE)
+        assert own_server.stdout.readline() == b"up\n"
+        for name, port, wanted in (("127.0.0.1", "7072", 125), ("10.77.0.2", "7070", 0)):  # who answers on the loopback itself is found; who answers elsewhere is not reached
+            pod = Pod("/bin/echo", "started", sealed=(*networks.words(0), *become, *BWRAP), payload_user=0, tasks=("tasks",), addresses=(name, port))
+            status, text, *_ = pod.end_or_stop()
+            assert status == wanted and ("started" in text) == (wanted == 0) and (wanted == 0 or f"is open: {name}" in text), (name, status, text)
+        own_server.kill()
+        own_server.wait()
+        other.kill()
+        other.wait()
 
 
 def the_agent_is_out_of_reach():
@@ -155,7 +251,7 @@ def main():
     if os.geteuid() != 0 or subprocess.run(["/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true"], capture_output=True, check=False).returncode:
         print("left out: root starts the two sides as two users, in namespaces")
         return 77
-    for case in (a_command_runs_and_its_end_is_told, no_socket_of_a_network, the_agent_is_out_of_reach, nothing_is_left, a_stop_is_passed_on,
+    for case in (a_command_runs_and_its_end_is_told, no_socket_of_a_network, tasks_reach_each_other_and_nobody_else, the_agent_is_out_of_reach, nothing_is_left, a_stop_is_passed_on,
                  the_payload_ends_with_its_agent, what_is_open_is_refused):
         began = time.monotonic()
         case()

@@ -17,6 +17,7 @@ from kubernetes_api import SPACE, Api, Handler
 
 BUILD = os.path.abspath(sys.argv[1])
 REAL, PROGRAM = os.path.join(BUILD, "cmd/sijil-pod"), os.path.join(BUILD, "tests/runner/pod_of_files")
+LIBRARY = "/usr/local/nvidia/lib64/libnvidia-ml.so.1"
 AGENT, GROUP, NODE = 64001, 64000, "0f8fad5b-d9cb-469f-a165-70867728950e"
 ACCOUNT = f"system:serviceaccount:{SPACE}:sijil-run"
 ROOT = ("--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64",
@@ -62,7 +63,7 @@ class Pod:
         spec = job["spec"]["template"]["spec"]
         containers = {one["name"]: one for one in spec["containers"]}
         self.user = containers["payload"]["securityContext"]["runAsUser"]
-        self.words = list(containers["agent"]["command"][1:])
+        self.words, self.payload_words = list(containers["agent"]["command"][1:]), containers["payload"]["command"]
         self.words[4] = cluster.pin or self.words[4]
         self.folder = tempfile.mkdtemp(prefix="sijil-pods-", dir="/dev/shm")
         os.chmod(self.folder, 0o755)
@@ -106,13 +107,17 @@ class Pod:
         become = ("/usr/bin/setpriv", f"--reuid={AGENT}", f"--regid={AGENT}", f"--groups={GROUP}")
         self.spawn("agent", 0, "/usr/bin/unshare", "--net", "/usr/bin/python3", "-I", "-c", INSIDE, self.words[3], self.path("relay"), *become, *BWRAP, *mounts,
                    *own, "/gate/sijil-pod", *self.words)
+        if self.cluster.late:
+            self.processes["agent"].wait(60)
         mounts = [word for name in ("gate", "code", "in") for word in ("--ro-bind", self.path(name), "/" + name)]
         own = ["--bind", self.path("out"), "/out", "--tmpfs", "/tmp", "--ro-bind", self.path("cgroup"), "/sys/fs/cgroup"]
         for number, place in enumerate(self.cluster.volumes):  # of the image: a container runtime mounts them over all others
             self.make(f"volume{number}", 0o777)
             own += ["--bind", self.path(f"volume{number}"), place]
+        if self.cluster.driver:  # as a plugin of devices has it mounted
+            own += ["--tmpfs", "/usr/local", "--ro-bind", os.path.join(BUILD, f"tests/runner/libfake_pod_{self.cluster.driver}.so"), LIBRARY, "--remount-ro", "/usr/local"]
         own += ["--remount-ro", "/"]
-        self.spawn("payload", self.user, *BWRAP, "--unshare-pid", "--as-pid-1", *mounts, *own, "/gate/sijil-pod", "payload", "/gate")
+        self.spawn("payload", self.user, *BWRAP, "--unshare-pid", "--as-pid-1", *mounts, *own, *self.payload_words)
 
     def pass_on(self):
         with contextlib.suppress(OSError):
@@ -161,12 +166,15 @@ class PodHandler(Handler):
             return self.answer(201, cluster.review(json.loads(body)["spec"]))
         if self.command == "GET" and "/jobs/sijil-" in self.path:
             cluster.look(self.path.rsplit("/", 1)[1])
-        before = set(jobs)
-        super().serve(body)
-        for name in set(jobs) - before:
-            cluster.begin(jobs[name])
-        for name in before - set(jobs):
-            cluster.pods_of.pop(name).remove() if name in cluster.pods_of else None
+        if self.command not in ("POST", "DELETE"):
+            return super().serve(body)
+        with cluster.changes:  # a job is not deleted while its pod is being made
+            if self.command == "DELETE":
+                cluster.end_pod(self.path.rsplit("/", 1)[1], json.loads(body))
+            before = set(jobs)
+            super().serve(body)
+            for name in set(jobs) - before:
+                cluster.begin(jobs[name])
         return None
 
 
@@ -174,7 +182,10 @@ class Cluster(Api):
     """What it lies about is in its members; reset() makes it honest."""
 
     def __init__(self, folder):
-        self.pods_of = {}
+        self.changes = threading.Lock()
+        self.pods_of, self.image = {}, os.path.join(folder, "sijil-pod")
+        shutil.copy(PROGRAM, self.image)
+        shutil.copy(os.path.join(BUILD, "cmd/sijil-pod-devices"), folder)
         self.reset()
         super().__init__(folder, PodHandler)
         self.pods = self.list_pods
@@ -184,13 +195,20 @@ class Cluster(Api):
         self.said = {}                         # of a review: what is not as it should be
         self.waiting, self.conditions = None, []  # a reason; of each job
         self.pod_says, self.ended_reason = {}, "Error"
-        self.program, self.volumes = PROGRAM, ()  # of the pods; of the payload's image
+        self.late = False                      # the payload begins when the agent has ended
+        self.program, self.volumes = self.image, ()  # of the pods; of the payload's image
+        self.driver = None                         # gpu, gpus, part: what the payload's container has
         self.limits = lambda limits: {"memory.max": limits["memory"] + "\n", "cpu.max": f"{int(limits['cpu']) * 100000} 100000\n",
                                       "cpu.stat": "usage_usec 70000\n", "memory.peak": "1234567\n", "memory.events": "oom_kill 0\n"}
 
     def begin(self, job):
         if self.starts:
             self.pods_of[job["metadata"]["name"]] = Pod(self, job)
+
+    def end_pod(self, name, options):
+        """A deletion in the foreground: the job is there as long as its pod. Else the next run would meet this pod."""
+        if name in self.pods_of and options["preconditions"]["uid"] == self.jobs[name]["metadata"]["uid"]:
+            self.pods_of.pop(name).remove()
 
     def look(self, name):
         """What the controller of jobs would write."""

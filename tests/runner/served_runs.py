@@ -69,6 +69,44 @@ def policy_with(world, rule):
     return policy_set(world.registry.keys["root"], "local/dxb", [rule])
 
 
+def stated(**more):
+    """The annotations of a manifest that states a label."""
+    label = {"attached": [], "class": "open", "lineage": "attested", "pins": [], "subjects": [], **more}
+    return {"sijil.label": made.canonical(label).decode()}
+
+
+def what_is_made_states_the_label_of_all_that_was_read(world):
+    """Also a log and metrics, and also of a program that fails. The labels come from the signed set and from bytes of signed digests, so no registry can leave one out."""
+    data = world.peer.push("digits", {"a/one.txt": b"digits\n"}, annotations=stated(subjects=["health"], attached=["AE-FED"]))
+    for text in (TRAIN, "echo '{}' > /out/metrics.jsonl; exit 3"):
+        run, _ = world.run(text, inputs=[("digits", data)])
+        _, manifests = world.ended(run)
+        assert "log" in manifests and "metrics" in manifests
+        for name, manifest in manifests.items():
+            want = stated(**{"class": "confidential", "pins": ["tests"], "subjects": ["health"], "attached": ["AE-FED"]})
+            assert manifest["annotations"] == want, (name, manifest["annotations"])
+    run, _ = world.run("exit 3", inputs=[("digits", world.peer.push("digits", {"x": b"plain"}))])
+    assert world.ended(run)[1]["log"]["annotations"] == stated(**{"class": "confidential", "pins": ["tests"]})
+
+
+def labels_that_manifests_state_count_before_anything_is_fetched(world):
+    """An order that a gateway made as if it did not know them. Duties, places and the class count; the content does not move."""
+    code = world.peer.push("code", {"train.sh": b"true\n"})
+    health = world.peer.push("patients", {"a": b"a patient"}, annotations=stated(subjects=["health"]))
+    secret = world.peer.push("patients", {"a": b"a patient"}, annotations=stated(**{"class": "secret"}))
+    rules = {"place": {"id": "H-PLACE", "effect": "require", "ops": ["train"], "when": {"subjects_any": ["health"]}, "target": {"geo_within": ["SA"]}, "message": "there"},
+             "persons": {"id": "H-TWO", "effect": "oblige", "ops": ["train"], "when": {"subjects_any": ["health"]}, "oblige": {"approvals": 2}}}
+    for rule, wanted, says in (("place", spec(code, inputs=[("patients", health)]), "rule H-PLACE"), ("place", spec(health), "rule H-PLACE"),
+                               ("place", {**spec(code), "resume": health}, "rule H-PLACE"), ("place", {**spec(code), "image": health}, "rule H-PLACE"),
+                               ("persons", spec(code, inputs=[("patients", health)]), "2 approvals"), ("place", spec(code, inputs=[("patients", secret)]), "rule SYS-CLOSED")):
+        text, digest = policy_with(world, rules[rule])
+        before = len(world.peer.fetched)
+        refused(world, wanted, "policy", says, sets=[text], policy=digest)
+        assert not {sha256(b"a patient"), sha256(b"true\n")} & set(world.peer.fetched[before:]), "content was fetched"
+    broken = world.peer.push("patients", {"a": b"a patient"}, annotations={"sijil.label": "health"})
+    refused(world, spec(code, inputs=[("patients", broken)]), "digest", "is no label")
+
+
 def what_is_fetched_has_its_digest(world):
     peer = world.peer
     code = peer.push("code", {"train.sh": b"true\n"})
@@ -272,7 +310,8 @@ def the_attempt_has_ended_elsewhere(world):
     world.nothing_is_left()
 
 
-SERVED = (a_run_comes_back_with_its_result, each_check_has_a_signed_refusal, what_is_fetched_has_its_digest, a_run_in_an_image, an_image_is_kept_for_its_project,
+SERVED = (a_run_comes_back_with_its_result, each_check_has_a_signed_refusal, what_is_made_states_the_label_of_all_that_was_read,
+          labels_that_manifests_state_count_before_anything_is_fetched, what_is_fetched_has_its_digest, a_run_in_an_image, an_image_is_kept_for_its_project,
           images_are_refused,
           tasks_of_a_run, a_lease_is_taken_once,
           a_withdrawn_key_runs_nothing, hostile_code_has_one_end, metrics_of_a_failed_run_are_kept, the_registry_stops_a_run, lost_answers_change_nothing,

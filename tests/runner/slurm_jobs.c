@@ -1,6 +1,6 @@
 /*
  * Calls runner/slurm from the command line:
- *     slurm_jobs URL TOKEN-FILE CONFIG start NAME KNOWN-ID FEATURE GRES SECONDS WORD...
+ *     slurm_jobs URL TOKEN-FILE CONFIG start NAME FEATURE GRES SECONDS WORD...
  *     slurm_jobs URL TOKEN-FILE CONFIG find|cancel NAME KNOWN-ID
  * Prints: id state exit signal nodes reason. Exit status 1: an error, which it prints.
  */
@@ -18,17 +18,16 @@ static const char *text_or_null(const char *text)
 static struct result start(struct slurm *slurm, char **arguments, struct slurm_status *status, struct error *err)
 {
     struct slurm_job job = {.name = arguments[0],
-                            .known_id = strtoll(arguments[1], NULL, 10),
                             .partition = "train",
-                            .feature = text_or_null(arguments[2]),
-                            .gres = text_or_null(arguments[3]),
-                            .time_s = strtoll(arguments[4], NULL, 10),
+                            .feature = text_or_null(arguments[1]),
+                            .gres = text_or_null(arguments[2]),
+                            .time_s = strtoll(arguments[3], NULL, 10),
                             .folder = "/tmp",
                             .nodes = 1,
                             .cpus = 1,
                             .memory_bytes = INT64_C(64) << 20};
 
-    for (char **word = arguments + 5; *word != NULL && job.word_count < SLURM_WORDS_MAX; word++)
+    for (char **word = arguments + 4; *word != NULL && job.word_count < SLURM_WORDS_MAX; word++)
         job.words[job.word_count++] = *word;
     return slurm_start(slurm, &job, status, err);
 }

@@ -31,8 +31,8 @@ class Way:
         number, state, code, ended_by, nodes, reason = text.split(" ", 5)
         return {"id": int(number), "state": state, "exit": int(code), "signal": int(ended_by), "nodes": nodes, "reason": reason}
 
-    def start(self, name, *words, known=0, feature="", gres="", seconds=60):
-        return self.job("start", f"{self.name}-{name}", known, feature, gres, seconds, *words)
+    def start(self, name, *words, feature="", gres="", seconds=60):
+        return self.job("start", f"{self.name}-{name}", feature, gres, seconds, *words)
 
     def find(self, name, known=0):
         return self.job("find", f"{self.name}-{name}", known)
@@ -59,7 +59,7 @@ def an_end_is_told_as_it_was(way):
 def a_job_is_started_once(way):
     first = way.start("once", "/bin/sleep", "60")
     assert way.start("once", "/bin/sleep", "60")["id"] == first["id"], "a second start found the first"
-    assert way.start("once", "/bin/sleep", "60", known=first["id"])["id"] == first["id"]
+    assert way.find("once", known=first["id"])["id"] == first["id"]
     way.until("once", "running")
     way.cancel("once")
     ended = way.until("once", "cancelled")
@@ -90,10 +90,10 @@ def devices_and_features_are_asked_for(way):
 
 
 def what_slurm_refuses_is_said(way):
-    status, text = way.ask("start", f"{way.name}-x", 0, "no-such-place", "", 60, "/bin/true")
+    status, text = way.ask("start", f"{way.name}-x", "no-such-place", "", 60, "/bin/true")
     assert status == 1 and text.startswith("denied: ") and "feature" in text.lower(), text
     for word in ("a b", "$(id)", "a;b", "a\nb", "'", ""):
-        status, text = way.ask("start", f"{way.name}-x", 0, "", "", 60, "/bin/echo", word)
+        status, text = way.ask("start", f"{way.name}-x", "", "", 60, "/bin/echo", word)
         assert status == 1 and text.startswith("invalid: "), (word, text)
     status, text = way.ask("find", "Bad_Name", 0)
     assert status == 1 and text.startswith("invalid: "), text

@@ -208,6 +208,24 @@ def the_event_names_the_rule():
     assert any(entry["out"] == "failed" for entry in named), "the second use of a token has no event that says that it failed"
 
 
+def a_used_token_stays_used():
+    """Also for whoever has the gateways' role in the database."""
+    by_root(rule("once", single_use=True, match={"/repository_id": {"eq": "66"}, "/ref": {"eq": "refs/heads/main"}}))
+    made = token("github", repository_id="66", jti="stolen-1")
+    assert exchange(made).status == 200
+    try:
+        server.sql("SET ROLE sijil_app; DELETE FROM spent_token")
+    except subprocess.CalledProcessError as error:
+        assert "a spent token is kept until" in error.stderr, error.stderr
+    else:
+        raise AssertionError("the database forgot it")
+    refused(exchange(made), "used before")
+    server.sql("UPDATE spent_token SET expires_at = now() - interval '1 second'")
+    assert exchange(token("github", repository_id="66", jti="another")).status == 200
+    assert server.sql("SELECT count(*) FROM spent_token WHERE expires_at < now()") == "0", "what has expired is swept"
+    revoke("once")
+
+
 def one_rule_wins():
     by_root(rule("low", priority=5, match={"/repository_id": {"eq": "77"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "publisher", "on": "main/low"}]))
     by_root(rule("high", priority=6, match={"/repository_id": {"eq": "77"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "consumer", "on": "main/high"}]))
@@ -224,6 +242,27 @@ def one_rule_wins():
     refused(exchange(token("github", repository_id="77"), both), "both match, with one priority")
     revoke("high")
     assert exchange(token("github", repository_id="77"), both).json["scope"] == "repository:main/low/x:pull,push"
+
+
+def no_rule_takes_the_tokens_of_another_organisation():
+    """Two approvers of the registry sign what an organisation asks them for, and do not know all rules."""
+    match = {"/repository_id": {"eq": "99"}, "/ref": {"eq": "refs/heads/main"}}
+    admin.api("POST", "/organisations", {"name": "rival"})
+    admin.api("POST", "/projects", {"organisation": "rival", "name": "models"})
+    by_root(rule("victim", match=match))
+    before = exchange(token("github", repository_id="99")).json["scope"]
+    assert before == "repository:main/models/digits:pull,push", before
+    rival = rule("taker", scope="rival", grant=[{"role": "consumer", "on": "rival/models"}], priority=1000,
+                 match={"/repository_id": {"in": ["98", "99"]}, "/job_workflow_ref": {"eq": "x/y/z.yml@refs/heads/main"}})
+    sijil("ann", "ci", "rule", "draft", at, written(rival), "--key", people["ann"]["key"], code=4)
+    assert exchange(token("github", repository_id="99")).json["scope"] == before
+    other = {**rival, "match": {**rival["match"], "/repository_id": {"eq": "97"}}}
+    sijil("ann", "ci", "rule", "draft", at, written(other), "--key", people["ann"]["key"])
+    by_root(rule("later", match={**match, "/repository_id": {"eq": "97"}}))  # between draft and approval
+    sijil("ben", "ci", "rule", "approve", at, "taker", "--scope", "rival", "--key", people["ben"]["key"], code=4)
+    assert by_root(rival)["state"] == "in force"
+    for name in ("victim", "later"):
+        revoke(name)
 
 
 def a_rule_for_a_network():
@@ -386,6 +425,6 @@ for shape in SHAPES:
     trust(shape)
 person("ann")
 person("ben")
-run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, one_rule_wins, a_rule_for_a_network, rules_end,
+run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
     a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
     a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, server=server)

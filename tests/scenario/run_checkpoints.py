@@ -14,7 +14,7 @@ import sijil_test
 import run_world
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, artifact, opened, spec
+from run_world import FOLDER, PROJECT, Person, Runner, World, artifact, opened, spec, stated
 from sijil_test import Client, make_robot, program, run, sha256
 
 TYPE, MANIFEST = "application/vnd.sijil.run-checkpoint.v1", "application/vnd.oci.image.manifest.v1+json"
@@ -64,6 +64,7 @@ def beat_all():
 class Lease:
     """A run that a runner has started, and what it uploads."""
     live = []
+    label = stated()  # of what it makes
 
     def __init__(self, runner=None, limits=None, **more):
         self.runner = runner or state["runner"]
@@ -97,7 +98,8 @@ class Lease:
         self.blob(b"{}")
         layers = layers if layers is not None else [{**self.blob(data), "annotations": {"org.opencontainers.image.title": f"file{number}"}} for number, data in enumerate(contents)]
         return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": TYPE,
-                           "config": {"mediaType": EMPTY, "digest": sha256(b"{}"), "size": 2}, "layers": layers, **members}).encode()
+                           "config": {"mediaType": EMPTY, "digest": sha256(b"{}"), "size": 2}, "layers": layers, "annotations": self.label,
+                           **members}).encode()
 
     def send(self, text, runner=None, port=None, attempt=None):
         link = (runner or self.runner).connection(port)
@@ -200,6 +202,8 @@ def what_fits_as_checkpoints_is_no_larger_output():
 def what_is_no_checkpoint_is_refused_with_the_rule():
     lease = Lease()
     good = lease.manifest(b"good")
+    unclear = [{**lease.blob(b"here"), "annotations": {"org.opencontainers.image.title": title}} for title in ("../x", "x\ny", "x", "x/y")]
+    unpacked = [{**lease.blob(b"here"), "annotations": {"org.opencontainers.image.title": "x", "io.deis.oras.content.unpack": "true"}}]
     title, none = {"annotations": {"org.opencontainers.image.title": "file0"}}, []
     absent = [{"mediaType": "application/octet-stream", "digest": sha256(b"absent"), "size": 6, **title}]
     elsewhere = [{**lease.blob(b"here"), "urls": ["https://elsewhere.example/x"], **title}]
@@ -211,6 +215,9 @@ def what_is_no_checkpoint_is_refused_with_the_rule():
                                (lease.manifest(b"x", subject=subject), 400, b"no subject"), (lease.manifest(layers=absent), 400, b"upload it"),
                                (lease.manifest(layers=wrong_size), 400, b"has not uploaded it with 5 bytes"), (lease.manifest(layers=others), 400, b"has not uploaded it"), (lease.manifest(layers=elsewhere), 400, b"kept elsewhere"),
                                (lease.manifest(layers=none), 400, b"one layer for each file"), (lease.manifest(layers=[lease.blob(b"here")]), 400, b"layer 1 has none"),
+                               (lease.manifest(layers=unclear[:1]), 400, b"layer 1 is no path"), (lease.manifest(layers=unclear[1:2]), 400, b"layer 1 is no path"),
+                               (lease.manifest(layers=unclear[2:]), 400, b"'x/y' needs a folder"), (lease.manifest(layers=unclear[2:3] * 2), 400, b"called 'x'"),
+                               (lease.manifest(layers=unpacked), 400, b"layer 1 has an annotation"),
                                (lease.manifest(b"x", config={**lease.blob(b"{}"), "mediaType": "application/x"}), 400, b"empty config"),
                                (lease.manifest(b"x", config={**lease.blob(b"here"), "mediaType": EMPTY}), 400, b"empty config"),
                                (b"{}", 400, b""), (b"[" * 5000, 413, b"levels"), (b"", 400, b""), (good[:-1], 400, b"")):
@@ -266,6 +273,46 @@ def rows_give_a_successor_no_other_blob():
             f"'{sha256(data)}', repository_id FROM run_checkpoint WHERE digest = '{resume['digest']}'")
         assert read(successor, resume, data, b"weights of step 8") == [200, 404, 200]
     successor.cancel()
+
+
+def a_row_makes_it_no_checkpoint_of_another_run():
+    """With the database role: a copy under an honest run, older than the original. What continues from it would not count as its maker's any more."""
+    maker, honest = Lease(runner=state["leaving"]), Lease(runner=state["other"])
+    digest = maker.keep(b"made by one that leaves")
+    maker.cancel()
+    honest.cancel()
+    resume, members = resume_of(maker, digest), "repository_id, content_bytes, size_bytes, key_id, sealed"
+    before = Lease(runner=state["other"], resume=resume)
+    sql(f"SET ROLE sijil_app; INSERT INTO run_checkpoint (run_id, digest, attempt, key, {members}, kept_at) SELECT '{honest.run}', digest, 1,"
+        f" '{honest.runner.key.name}', {members}, now() - interval '2 hours' FROM run_checkpoint WHERE run_id = '{maker.run}';"
+        f" INSERT INTO run_checkpoint_blob SELECT '{honest.run}', checkpoint, digest, repository_id FROM run_checkpoint_blob WHERE run_id = '{maker.run}';"
+        " RESET ROLE")
+    assert read(before, resume, b"made by one that leaves") == [200, 200], "that of the run that was noted"
+    before.cancel()
+    after = Lease(runner=state["other"], resume=resume)
+    assert sql(f"SELECT source FROM run_resume WHERE run_id = '{after.run}'") == honest.run
+    assert read(after, resume, b"made by one that leaves") == [500, 500]
+    sql(f"DELETE FROM run_checkpoint WHERE run_id = '{maker.run}'")
+    assert read(after, resume, b"made by one that leaves") == [500, 500], "also if it is the only one"
+    after.cancel()
+    sql(f"DELETE FROM run_checkpoint WHERE run_id = '{honest.run}'")
+
+
+def a_row_makes_no_run_a_successor():
+    """With the database role: a thief's run as the one that an admitted run and a kept checkpoint come from. The withdrawal of its key would count for both."""
+    made, honest = Lease(), Lease()
+    digest = made.keep(b"made by a thief")
+    honest.keep(b"honest work of a week")
+    made.cancel()
+    honest.cancel()
+    for run_id in (honest.run, state["lease"].run):
+        said = sql(f"SET ROLE sijil_app; INSERT INTO run_resume (run_id, repository, digest, source) VALUES ('{run_id}', '{TRAINED}', '{digest}', '{made.run}');"
+                   " RESET ROLE")
+        assert "was asked for without this checkpoint" in said, said
+    said = sql("SET ROLE sijil_app; INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at)"
+               f" SELECT '{honest.run}', 99, 0, runner, key, session, now(), now() FROM run_attempt WHERE run_id = '{made.run}'; RESET ROLE")
+    assert "has ended, and gets no attempt" in said, said
+    assert sql(f"SELECT count(*) FROM run_resume WHERE source = '{made.run}'") == "0"
 
 
 def requests_name_what_is_there():
@@ -328,6 +375,10 @@ def a_checkpoint_has_the_label_of_all_that_was_read():
     lease = Lease(inputs=[{"name": "digits", **artifact(PROJECT + "/patients")}], outputs=outputs[0])
     label = f"SELECT label FROM run_label WHERE repository = '%s' ORDER BY stored_at DESC LIMIT 1"
     assert json.loads(sql(label % "labelled"))["subjects"] == ["health"], "before the first byte"
+    for members, says in (({"annotations": {}}, b"no annotation sijil.label"), ({}, b"lacks a part"), ({"annotations": {"sijil.label": "{}"}}, b"is no label")):
+        answer = lease.send(lease.manifest(b"x", **members))
+        assert answer.status == 400 and says in answer.body, (answer.status, answer.body)
+    lease.label = stated(**{"class": "sensitive", "pins": ["all", "health"], "subjects": ["health"]})
     digest = lease.keep(b"what it learned of patients")
     assert resume_of(lease, digest)["repository"] == PROJECT + "/labelled"
     successor = Lease(runner=state["other"], inputs=[], resume=resume_of(lease, digest), outputs=outputs[1])
@@ -520,6 +571,6 @@ def a_killed_training_continues_to_the_same_bytes():
 
 if __name__ == "__main__":
     run(prepare, a_checkpoint_is_kept_for_a_successor_alone, the_newest_are_kept_and_the_others_are_given_back,
-        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, requests_name_what_is_there,
+        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, a_row_makes_it_no_checkpoint_of_another_run, a_row_makes_no_run_a_successor, requests_name_what_is_there,
         a_checkpoint_stays_in_its_project, a_checkpoint_has_the_label_of_all_that_was_read, blobs_of_a_kept_one_are_not_collected,
         a_killed_training_continues_to_the_same_bytes, they_go_when_nobody_continues_from_them, what_continues_from_a_withdrawn_runner_counts_as_its, server=server)

@@ -9,8 +9,9 @@ import subprocess
 
 import sijil_test
 from run_fleet import RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, opened
-from sijil_test import Client, LeftOut, make_robot, program, run
+from run_sender import LOG, Sender, contents, digests
+from run_world import FOLDER, PROJECT, Person, World, opened, stated
+from sijil_test import Client, LeftOut, make_robot, program, run, sha256
 
 SPEC = f"""# what to run
 code: {{reference: "{PROJECT}/code:v1"}}
@@ -63,12 +64,16 @@ def command(name, *words, who="alice", code=0):
 def prepare():
     conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
     world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
-    state["alice"], state["runner"] = Person(world, "alice"), Runner(world)
+    state["alice"], state["runner"] = Person(world, "alice"), Sender(world)
     pusher = server.client(make_robot(server, "pusher", "publisher", PROJECT))
     for name, content in (("code", b"print()"), ("data", b"1,2,3")):
         repository = pusher.repository(f"{PROJECT}/{name}")
         repository.push_blob(content)
-        state[name] = repository.put_manifest("v1", repository.manifest(content))["Docker-Content-Digest"]
+        text = repository.manifest(content)
+        state[name] = repository.put_manifest("v1", text)["Docker-Content-Digest"]
+        index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [
+            {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": state[name], "size": len(text)}]}
+        assert repository.put_manifest("several", json.dumps(index).encode(), index["mediaType"]).status == 201
     sijil("alice", "login", f"127.0.0.1:{server.port}", "--username", state["alice"].login[0], "--ca-file", server.ca_file)
     keys = server.client(server.admin).api("GET", "/audit/key")
     state["keys"] = ["--key", keys["vkey"], "--signer", write("signer.pem", keys["documents"]), "--root", server.path("approver.pub.pem")]
@@ -90,7 +95,9 @@ def a_specification_in_yaml_becomes_a_signed_request():
     shown, _ = command("show", made["id"])
     assert "ordered (waits for a runner of the pool default)" in shown and "sijil run show --follow" in shown, shown
     listed, _ = command("list")
-    assert made["id"] in listed and "REASON" in listed
+    assert made["id"] in listed and "REASON" in listed and "/usr/bin/python3 train.py" in listed and "DOUBTS" in listed, listed
+    (row,) = [one for one in json.loads(command("list", "--json")[0]) if one["id"] == made["id"]]
+    assert row["command"] == "/usr/bin/python3 train.py" and "doubts" not in row, row
     state["made"] = made["id"]
 
 
@@ -105,7 +112,20 @@ def a_mistake_has_its_line_and_nothing_is_sent():
         assert text != SPEC
         _, err = command("start", write("spec.yaml", text), *state["key"], code=1)
         assert says in err, err
-    command("start", write("spec.yaml", SPEC.replace("code:v1", "code:unheard")), *state["key"], code=3)
+    _, err = command("start", write("spec.yaml", SPEC.replace("code:v1", "code:unheard")), *state["key"], code=3)
+    assert f"{PROJECT}/code:unheard: the registry has no such tag" in err and f"sijil tags 127.0.0.1:{server.port}/{PROJECT}/code" in err, err
+    _, err = command("start", write("spec.yaml", "\ufeff" + SPEC.replace("argv:", "argvs:")), *state["key"], code=1)
+    assert "spec.yaml:10: the member argvs is not known" in err, err
+    with open(path_of("spec16.yaml"), "w", encoding="utf-16") as file:
+        file.write(SPEC)
+    assert "it is UTF-16: save it as UTF-8" in command("start", path_of("spec16.yaml"), *state["key"], code=1)[1]
+    for words in (("start", "main", write("spec.yaml", SPEC), *state["key"]), ("list", "main"), ("show", "acme/models/x", "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11")):
+        _, err = sijil("alice", "run", words[0], f"127.0.0.1:{server.port}", *words[1:], code=2)
+        assert "is not the name of a project: that is ORGANISATION/PROJECT" in err and "sijil admin project list" in err, err
+    _, err = sijil("alice", "admin", "project", "quota", f"127.0.0.1:{server.port}", PROJECT, "--cpu-seconds", "1K", code=2)
+    assert "--cpu-seconds 1K: a whole number of seconds" in err, err
+    _, err = command("start", write("spec.yaml", SPEC + f"image: {{reference: '{PROJECT}/data:several'}}\n"), *state["key"], code=1)
+    assert f"image: {PROJECT}/data:several is an index of 1 images" in err and state["data"] in err, err
     assert len(state["world"].events("run.request")) == events
 
 
@@ -167,6 +187,45 @@ def a_log_is_followed_also_past_a_killed_gateway():
     assert command("logs", asked["run"])[0] == "epoch 1\nepoch 2\n"
 
 
+def manifest_of_log(text):
+    """As the runner writes it (docs/formats/run.md)."""
+    contents.update({sha256(blob): blob for blob in (b"{}", text)})
+    config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}
+    layer = {"mediaType": "text/plain", "digest": sha256(text), "size": len(text),
+             "annotations": {"org.opencontainers.image.title": "log.txt", "org.cncf.model.filepath": "log.txt"}}
+    return json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": LOG, "config": config,
+                       "layers": [layer], "annotations": stated()}, separators=(",", ":"))
+
+
+def failed(text, kept=None):
+    """A run that has failed, with this log; `kept`: what the registry has of it."""
+    asked, runner = {"run": started()["id"]}, state["runner"]
+    state["alice"].wait(asked, "ordered")
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"] and runner.start(asked["run"]).status == 204
+    path = path_of("log.txt")
+    assert "no runner has signed a result" in command("logs", asked["run"], "--output", path, code=3)[1] and not os.path.exists(path)
+    kept = text if kept is None else kept
+    for offset in range(0, len(kept), 200000):
+        send_log(asked, offset, kept[offset:offset + 200000])
+    made = {"log": manifest_of_log(text)}
+    usage = {"wall_ms": 5, "cpu_ms": 5, "memory_bytes": 1, "output_bytes": 0, "log_bytes": len(text), "device_ms": 0}
+    result = runner.result(bundle, digests(made), status="failed", exit_status=3, reason="it ended with 3", sijil_usage=usage)
+    assert runner.finish(bundle, result, made).json["state"] == "failed"
+    return asked["run"]
+
+
+def the_log_of_a_failed_run_is_saved_whole():
+    path, text = path_of("log.txt"), b"epoch 1\x1b[2J\n" + os.urandom(300000)
+    command("logs", failed(text), "--output", path)
+    with open(path, "rb") as file:
+        assert file.read() == text
+    os.unlink(path)
+    assert "the log is cut" in command("logs", failed(text, text[:-1]), "--output", path, code=6)[1]
+    assert not os.path.exists(path) and not os.path.exists(path + ".part")
+    assert "--output writes a whole log" in command("logs", state["made"], "--output", path, "--follow", code=2)[1]
+
+
 def a_bundle_is_verified_with_own_keys():
     path = path_of("bundle.json")
     command("bundle", state["made"], "-o", path)
@@ -200,5 +259,5 @@ def a_rerun_is_a_new_request_that_names_the_old_order():
 if __name__ == "__main__":
     run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
         waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
-        a_log_is_followed_also_past_a_killed_gateway, a_bundle_is_verified_with_own_keys,
+        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, a_bundle_is_verified_with_own_keys,
         a_rerun_is_a_new_request_that_names_the_old_order, server=server)

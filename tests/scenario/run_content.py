@@ -562,8 +562,25 @@ def a_follower_without_read_is_refused():
     assert read_log(lease.run, stranger).status in (403, 404)
     assert read_log("00000000-0000-4000-8000-000000000000").status == 404 and read_log(lease.run, project="main/other").status == 404
     assert Client(server).call("GET", f"/api/v1/projects/{PROJECT}/runs/{lease.run}/log").status == 401
-    for query in ({"offset": "x"}, {"node": 256}, {"attempt": 101}, {"wait_s": 31}, {"limit": 1}):
+    for query in ({"offset": "x"}, {"offset": "0508"}, {"offset": "9" * 19}, {"node": 256}, {"attempt": 0}, {"attempt": 101}, {"wait_s": 31}, {"limit": 1}):
         assert read_log(lease.run, **query).status == 400, query
+
+
+def whoever_may_get_a_run_may_ask_for_its_head():
+    """RFC 9110, 9.1: GET and HEAD are there for each resource that is read."""
+    lease = state["follow"]
+    for path in ("", f"/{lease.run}", f"/{lease.run}/log", f"/{lease.run}/bundle"):
+        whole, head = state["alice"].call("GET", path), state["alice"].call("HEAD", path)
+        assert whole.status == head.status == 200 and head.body == b"", (path, head.status, head.body)
+        assert head["Content-Type"] == whole["Content-Type"] and head["Sijil-Log-Attempt"] == whole["Sijil-Log-Attempt"], (path, head.headers)
+
+
+def a_packed_body_is_refused_as_such():
+    path = f"/api/v1/projects/{PROJECT}/runs"
+    for coding, status in (("gzip", 415), ("identity", 400)):
+        answer = Client(server, state["alice"].login).call("POST", path, b"\x1f\x8b packed", {"Content-Type": "application/json", "Content-Encoding": coding},
+                                                          scope="registry:admin:*")
+        assert answer.status == status, (coding, answer.status, answer.body)
 
 
 def a_reader_that_waits_is_decided_again():
@@ -672,6 +689,27 @@ def a_body_that_moves_ends_with_its_lease():
     assert failed, "no event says that its right was lost"
 
 
+def many_leases_that_end_cut_no_body_of_another():
+    """A project that ended 4,096 leases within two minutes stopped the uploads of all runs of the registry."""
+    lease, others = Lease(), asked_for(pool="nobody")
+    sql("INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, ended_at, outcome)"
+        f" SELECT '{others['run']}', a, n, '{lease.runner.id}', '{lease.runner.key.name}', '\\x{'00' * 16}', now(), now(), now(), 'stopped'"
+        " FROM generate_series(1, 17) a, generate_series(0, 255) n")
+    Lease.end_of(others["run"])
+    data = b"x" * 8000
+
+    def slowly():
+        for _ in range(8):  # longer than the dispatcher needs to look
+            yield data[:1000]
+            time.sleep(1)
+    answer = Client(server).call("POST", f"/v2/{PROJECT}/trained/blobs/uploads/?digest={sha256(data)}", slowly(),
+                                 {"Authorization": "Bearer " + lease.token(), "Content-Length": str(len(data)), "Content-Type": "application/octet-stream"},
+                                 connection=lease.runner.connection(timeout=30))
+    assert answer.status == 201, (answer.status, answer.body)
+    lease.end()
+    sql(f"DELETE FROM run_attempt WHERE run_id = '{others['run']}'")
+
+
 def a_withdrawn_runner_has_no_token():
     lease, place = Lease(state["leaving"], pool="leaving"), state["code"]
     token, path = lease.token(), f"{place['repository']}/manifests/{place['digest']}"
@@ -778,6 +816,6 @@ def the_real_runner_fetches_logs_and_uploads():
 if __name__ == "__main__":
     run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease, a_lease_is_proven_once,
         the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
-        a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused,
-        a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, a_withdrawn_runner_has_no_token,
+        a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused, whoever_may_get_a_run_may_ask_for_its_head, a_packed_body_is_refused_as_such,
+        a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, many_leases_that_end_cut_no_body_of_another, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)

@@ -14,15 +14,15 @@ class RunFleet(Fleet):
     """With policies that allow training."""
     REGIONS = {"local/main": {"geo": "AE"}, "local/elsewhere": {"geo": "SA"}}
 
-    def policy_set(self, epoch, operations=TRAINING, approvals=0, at_most="confidential", rules=(), policies=()):
-        """`rules` and `policies`: more of them."""
+    def policy_set(self, epoch, operations=TRAINING, approvals=0, at_most="confidential", rules=(), policies=(), **members):
+        """`rules` and `policies`: more of them; `members`: of the set."""
         rules = [{"id": "PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": at_most}}, *rules]
         if approvals:
             rules.append({"id": "PERSONS", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": approvals}})
         policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "confidential"}, "rules": rules,
                   "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}}
         with open(self.path("set.json"), "w", encoding="utf-8") as file:
-            json.dump({"policies": [policy, *policies], "regions": self.REGIONS}, file)
+            json.dump({"policies": [policy, *policies], "regions": self.REGIONS, **members}, file)
         self.run(program("sijil"), "policy", "sign", "--key", self.path("approver.pem"), "--epoch", str(epoch),
                  "--output", self.path("set.dsse"), self.path("set.json"))
         with open(self.path("set.dsse"), "rb") as file:

@@ -196,6 +196,21 @@ def each_node_has_its_own_log():
 
 # ---- the end ----
 
+def other_nodes_push_their_log_alone():
+    """A run of 256 nodes could push 256 times what its order allows, by one key that took all leases."""
+    asked, held = gathered(limits={**spec()["limits"], "output_bytes": 4 << 20, "log_bytes": 65536})
+    (first, own), (second, other) = held
+    for runner, bundle in held:
+        beat(runner, bundle, phase="fetching")
+    token = first.token(own).json["access_token"]
+    assert [first.send(token, PROJECT + "/trained", os.urandom(1 << 20)).status for _ in range(4)] == [201] * 4
+    token = second.token(other).json["access_token"]
+    answers = [second.send(token, PROJECT + "/trained", os.urandom(1 << 20)) for _ in range(2)]
+    assert [answer.status for answer in answers] == [201, 403], [answer.body for answer in answers]
+    assert f"the order allows {65536 + (1 << 20)} bytes".encode() in answers[1].body, answers[1].body
+    done(asked)
+
+
 def the_silence_of_one_node_ends_all():
     asked, held = started()
     sql(f"UPDATE run_attempt SET deadline = now() WHERE run_id = '{asked['run']}' AND node = 1")
@@ -345,7 +360,7 @@ def all_gateways_are_killed_at_the_barrier():
 if __name__ == "__main__":
     run(prepare, nothing_is_leased_before_enough_runners_wait, a_runner_without_nodes_gets_no_such_run, a_scheduler_takes_one_node_after_the_other,
         a_gathering_is_given_up_and_uses_up_no_attempt, nodes_start_when_all_are_ready, a_run_of_one_node_listens_nowhere, each_node_has_its_own_log,
-        the_silence_of_one_node_ends_all,
+        other_nodes_push_their_log_alone, the_silence_of_one_node_ends_all,
         the_refusal_of_one_node_ends_all, a_node_that_gives_its_lease_back_ends_the_attempt, the_first_node_that_fails_ends_all,
         a_run_is_admitted_with_the_results_of_all_nodes, a_runner_that_is_withdrawn_before_the_admission_quarantines_the_run,
         a_gateway_that_is_killed_between_two_leases_loses_nothing, all_gateways_are_killed_at_the_barrier, server=server)

@@ -201,6 +201,21 @@ def a_lease_that_keyd_refuses_keeps_nobody_waiting():
     done(asked)
 
 
+def a_refused_lease_ends_the_search():
+    """The permit of the request is that of the lease, and would end no other run: the gateway would stop."""
+    data = f"{PROJECT}/searched"
+    server.client(make_robot(server, "searched", "publisher", PROJECT)).repository(data).push_blob(b"a person")
+    asked, _ = leased()
+    other = ordered(spec=spec(inputs=[{"name": "digits", **artifact(data)}]))
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
+    time.sleep(3)  # both gateways have the new label
+    sql(f"DELETE FROM run_attempt WHERE run_id = '{asked['run']}'; UPDATE run SET state = 'ordered', attempt = 0 WHERE run_id = '{asked['run']}'")
+    assert state["other"].ask().status == 204
+    assert state["alice"].run(other)["state"] == "ordered", "the search went on"
+    assert state["other"].ask().status == 204 and state["alice"].run(other)["state"] == "failed", "the next question ends it"
+    done(asked)
+
+
 # ---- what must stop ----
 
 def a_run_that_the_policies_of_today_forbid_stops():
@@ -237,6 +252,26 @@ def a_dataset_that_is_labelled_anew_after_the_order_stops_the_run():
     assert opened(state["runner"].lease()["lease"])[0]["run"] == asked["run"] and state["runner"].start(asked["run"]).status == 204
     assert not state["runner"].beat(asked["run"]).json["stop"]
     server.client(server.admin).api("PUT", f"/repositories/{data[1]}/label", {"attached": ["AE-FED"]})
+    sijil_test.wait_until(lambda: state["runner"].beat(asked["run"]).json["stop"], 30, "the run does not stop")
+    assert "stricter label" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+
+
+def a_heartbeat_believes_no_order_of_a_row():
+    """As if somebody had written into the database: the order of another run, without the input that has a stricter label by now."""
+    data = f"{PROJECT}/believed"
+    server.client(make_robot(server, "believed", "publisher", PROJECT)).repository(data).push_blob(b"a person")
+    other = ordered()
+    done(other)
+    asked = ordered(spec=spec(inputs=[{"name": "digits", **artifact(data)}]))
+    assert opened(state["runner"].lease()["lease"])[0]["run"] == asked["run"] and state["runner"].start(asked["run"]).status == 204
+    assert not state["runner"].beat(asked["run"]).json["stop"]
+    row = f"kind = 'order' AND run_id = '{asked['run']}'"
+    own = sql(f"SELECT envelope FROM run_envelope WHERE {row}")
+    sql(f"UPDATE run_envelope SET envelope = (SELECT envelope FROM run_envelope WHERE run_id = '{other['run']}' AND kind = 'order') WHERE {row}")
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
+    answer = state["runner"].beat(asked["run"])
+    assert answer.status == 500, (answer.status, answer.body)
+    sql(f"UPDATE run_envelope SET envelope = $row${own}$row$ WHERE {row}")
     sijil_test.wait_until(lambda: state["runner"].beat(asked["run"]).json["stop"], 30, "the run does not stop")
     assert "stricter label" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
 
@@ -490,9 +525,10 @@ def a_shutdown_does_not_wait_for_waiting_runners():
 if __name__ == "__main__":
     run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, an_ended_run_frees_its_places, the_same_session_gets_a_lost_answer_again,
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
-        a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting,
+        a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting, a_refused_lease_ends_the_search,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
-        a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, an_attempt_has_one_lease_whatever_the_database_says,
+        a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
+        an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
         a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits, an_approval_that_is_only_a_row_does_not_count,

@@ -16,7 +16,7 @@ import sijil_test
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
 from run_sender import LOG, METRICS, Sender, contents, digests, manifest, produced, result
-from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec
+from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec, stated
 from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
@@ -151,7 +151,7 @@ def a_result_becomes_an_admitted_artifact():
     assert sorted(found) == sorted([PROVENANCE, ADMISSION, LOG, METRICS]), found
     for kind, wanted in ((PROVENANCE, text.encode()), (METRICS, b'{"loss": 1}\n')):
         content, kept = layer_of(found[kind])
-        assert content == wanted and kept["subject"]["digest"] == digest and kept["annotations"] == {"sijil.run": asked["run"]}, kept
+        assert content == wanted and kept["subject"]["digest"] == digest and kept["annotations"] == {"sijil.run": asked["run"], **stated()}, kept
     assert layer_of(found[LOG])[0].startswith(b"epoch 1\n")
     admission = layer_of(found[ADMISSION])[0].decode()
     assert admission == next(one["envelope"] for one in shown["envelopes"] if one["kind"] == "admission")
@@ -269,6 +269,19 @@ def the_real_runner_goes_from_the_request_to_the_artifact():
 
 # ---- bad results ----
 
+def unclear_layers(layer):
+    """Layers of which clients make different files, and what the registry says."""
+    def titled(title, **more):
+        return {**layer, "annotations": {"org.opencontainers.image.title": title, **more}}
+    unpack = {"io.deis.oras.content.unpack": "true"}
+    yield from (([titled(title)], "model: the title of layer 1 is no path") for title in ("../x", "/etc/x", "", "a\nb", "."))
+    yield [titled("a", **unpack)], "layer 1 has an annotation"
+    yield [titled("a", **{"org.cncf.model.filepath": "b"})], "layer 1 has two titles"
+    yield [titled("a"), titled("b"), titled("a")], "two layers are called 'a'"
+    yield [titled("x/y"), titled("x")], "'x/y' needs a folder of that name"
+    yield [{name: value for name, value in layer.items() if name != "annotations"}], "layer 1 has none"
+
+
 def a_bad_result_is_refused_with_the_rule():
     runner, made = state["runner"], produced()
     asked, bundle = leased()
@@ -294,6 +307,9 @@ def a_bad_result_is_refused_with_the_rule():
                              ("model", made["model"].replace(sha256(b"{}"), sha256(b"nothing")), "upload it"),
                              ("model", made["model"].replace('"size": 2', '"size": 3'), "has not uploaded it with 3 bytes")):
         changed = {**made, name: text}
+        refused(400, says, text=result(runner, bundle, changed), manifests=changed)
+    for layers, says in unclear_layers(json.loads(made["model"])["layers"][0]):
+        changed = {**made, "model": json.dumps({**json.loads(made["model"]), "layers": layers})}
         refused(400, says, text=result(runner, bundle, changed), manifests=changed)
     large = {**made, "model": made["model"] + " " * (4 << 20)}
     answer = runner.finish(bundle, good, large)
@@ -351,6 +367,21 @@ def a_log_is_one_layer_and_a_config_is_empty():
         answer = runner.finish(bundle, result(runner, bundle, changed), changed)
         assert answer.status == 400 and says in answer.body.decode(), answer.body
     assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+
+
+def what_was_never_started_has_not_succeeded():
+    """Else a model would be admitted, and the log would never say that its program ran."""
+    runner, made = state["runner"], produced()
+    asked = state["alice"].request()
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"]
+    text = result(runner, bundle, made)
+    answer = runner.finish(bundle, text, made)
+    assert answer.status == 409 and "never started" in answer.json["detail"], (answer.status, answer.body)
+    assert state["alice"].run(asked)["state"] == "leased" and sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{asked['run']}' AND kind IN ('late', 'result')") == "0"
+    assert runner.start(asked["run"]).status == 204
+    assert runner.finish(bundle, text, made).status == 200
+    ended(asked, "succeeded")
 
 
 def rows_of_others_are_no_outputs():
@@ -480,13 +511,22 @@ def health(version, operations):
             "rules": [{"id": "H-PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": "sensitive"}}]}
 
 
+HEALTH = stated(**{"class": "sensitive", "pins": ["all", "health"], "subjects": ["health"]})
+
+
 def outputs_get_the_join_of_all_labels():
     load(at_most="sensitive", policies=[health(1, TRAINING)])
     data, second = PROJECT + "/patients", PROJECT + "/labelled"
     place(data).push_blob(b"a patient")
     server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
     wanted = spec(inputs=[{"name": "digits", **artifact(data)}], outputs=[{"name": "model", "repository": second, "type": "application/vnd.example+json"}])
-    asked, _, _, made = finished(spec=wanted)
+    asked, bundle = leased(spec=wanted)
+    for members in ({}, {"annotations": {}}, {"annotations": stated(pins=["all", "health"], subjects=["health"])}):
+        made = produced(**members)
+        answer = state["runner"].finish(bundle, result(state["runner"], bundle, made), made)
+        assert answer.status == 400 and (b"lacks a part" if members != {"annotations": {}} else b"no annotation sijil.label") in answer.body, answer.body
+    made = produced(annotations=HEALTH)
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
     ended(asked, "succeeded")
     label = json.loads(sql(f"SELECT label FROM run_label WHERE repository = '{second.split('/')[2]}'"))
     assert label["class"] == "sensitive" and label["subjects"] == ["health"] and label["attached"] == ["AE-FED"] and "health" in label["pins"], label
@@ -497,6 +537,16 @@ def outputs_get_the_join_of_all_labels():
     answer = state["reader"].repository(second).call("GET", "manifests/" + digest, **pull)
     assert answer.status == 403, "the policy of the patients does not count for what was made of them"
     load(at_most="sensitive", policies=[health(3, TRAINING)])
+
+
+def a_label_that_its_repository_lacks_quarantines():
+    """A runner may state more than it must; but no manifest is admitted into a repository that is labelled less than the manifest says."""
+    asked, bundle = leased()
+    made = produced(annotations=stated(subjects=["child"]))
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    shown = ended(asked, "quarantined")
+    assert "states a label that main/models/trained does not have" in shown["reason"], shown
+    assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
 
 
 def an_input_that_is_labelled_anew_before_the_admission_quarantines():
@@ -567,6 +617,22 @@ def a_cancelled_run_leaves_its_blobs_to_nobody():
     check_held(other)
 
 
+def a_repository_shows_from_its_first_upload_and_is_empty():
+    """What docs/runs.md says of a run that was cancelled: its repository is there, and nothing in it."""
+    where, wanted = PROJECT + "/never-admitted", spec()["outputs"][0]
+
+    def listed():
+        return place(where).call("GET", "tags/list", scope=f"repository:{where}:pull")
+    assert listed().status == 404
+    asked, bundle = leased(spec=spec(outputs=[{**wanted, "repository": where}]))
+    answer = state["runner"].send(state["runner"].token(bundle).json["access_token"], where, b"never admitted")
+    assert answer.status == 201, answer.body
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    answer = listed()
+    assert answer.status == 200 and answer.json["tags"] == [], (answer.status, answer.body)
+    assert place(where).call("GET", "blobs/" + sha256(b"never admitted"), scope=f"repository:{where}:pull").status == 404
+
+
 def nothing_can_be_read_through_a_layer_that_is_kept_elsewhere():
     """A manifest may name a layer that no registry has. If a run has uploaded those bytes, the manifest is no way to them."""
     runner, made, where = state["runner"], produced(), PROJECT + "/trained"
@@ -609,6 +675,14 @@ def nobody_else_pushes_what_an_admission_stores():
         assert place().put_manifest("forged", json.dumps(value).encode()).status == 403
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "artifactType": ADMISSION, "manifests": []}
     assert place().put_manifest("forged", json.dumps(index).encode(), index["mediaType"]).status == 403
+    plain = place().manifest()
+    listed = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": sha256(plain), "size": len(plain), "annotations": {"sijil.run": state["first"][0]["run"]}}
+    assert place().put_manifest("plain", plain).status == 201
+    fallback = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [listed, {**listed, "artifactType": ADMISSION.upper()}]}
+    answer = place().put_manifest(first.replace(":", "-"), json.dumps(fallback).encode(), fallback["mediaType"])
+    assert answer.status == 403 and "without -r" in answer.body.decode(), answer.body  # clients without the referrers API would show it
+    fallback["manifests"].pop()
+    assert place().put_manifest(first.replace(":", "-"), json.dumps(fallback).encode(), fallback["mediaType"]).status == 201
     real = referrers(first)[ADMISSION]
     kept = place().call("GET", "manifests/" + real["digest"])
     assert kept.status == 200 and place().put_manifest(real["digest"], kept.body).status == 403
@@ -696,6 +770,20 @@ def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_the
     check_admitted_once(asked, made)
     admission = opened(next(one["envelope"] for one in state["alice"].run(asked)["envelopes"] if one["kind"] == "admission"))[0]
     assert admission["predicate"]["policy"]["uri"] == "urn:sijil:policy-set:" + epoch, admission["predicate"]["policy"]
+
+
+def a_schema_that_does_not_fit_quarantines_nothing():
+    """As if the migration of a state were missing: the run waits until the schema fits."""
+    sql("ALTER TABLE run ADD CONSTRAINT no_migration CHECK (state <> 'succeeded') NOT VALID")
+    try:
+        asked, _, _, made = finished()
+        sijil_test.wait_until(lambda: int(sql(f"SELECT tries FROM run WHERE run_id = '{asked['run']}'")) > 0, 30, "nobody has tried to admit it")
+        time.sleep(3)
+        assert state["alice"].run(asked)["state"] == "finishing", state["alice"].run(asked)
+    finally:
+        sql("ALTER TABLE run DROP CONSTRAINT no_migration")
+    admit_soon(asked)
+    check_admitted_once(asked, made)
 
 
 def two_gateways_admit_each_run_once():
@@ -789,14 +877,14 @@ if __name__ == "__main__":
     run(prepare, a_result_becomes_an_admitted_artifact, an_outsider_verifies_the_bundle_with_its_admission,
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
-        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, rows_of_others_are_no_outputs,
+        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
-        an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
-        a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
+        a_label_that_its_repository_lacks_quarantines, an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
+        a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, a_repository_shows_from_its_first_upload_and_is_empty, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
-        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, two_gateways_admit_each_run_once,
+        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, a_schema_that_does_not_fit_quarantines_nothing, two_gateways_admit_each_run_once,
         sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing,
         a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one, server=server)

@@ -2,7 +2,7 @@
 import json
 import secrets
 
-from run_world import Runner, opened
+from run_world import Runner, opened, stated
 from sijil_test import sha256
 
 LOG, METRICS = "application/vnd.sijil.run-log.v1", "application/vnd.sijil.run-metrics.v1"
@@ -44,16 +44,16 @@ def manifest(kind, title, content, **members):
     layer = {"mediaType": "application/octet-stream", "digest": sha256(content), "size": len(content), "annotations": {"org.opencontainers.image.title": title}}
     config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}
     return json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": kind, "config": config,
-                       "layers": [layer], **members})
+                       "layers": [layer], "annotations": stated(), **members})
 
 
-def produced(content=None, outputs=("model",), metrics=b'{"loss": 1}\n'):
+def produced(content=None, outputs=("model",), metrics=b'{"loss": 1}\n', **members):
     """The manifests of a successful run, by name."""
     content = content or secrets.token_bytes(40)
-    made = {name: manifest("application/vnd.example+json", name + ".bin", name.encode() + content) for name in outputs}
-    made["log"] = manifest(LOG, "log.txt", b"epoch 1\n" + content)
+    made = {name: manifest("application/vnd.example+json", name + ".bin", name.encode() + content, **members) for name in outputs}
+    made["log"] = manifest(LOG, "log.txt", b"epoch 1\n" + content, **members)
     if metrics:
-        made["metrics"] = manifest(METRICS, "metrics.jsonl", metrics)
+        made["metrics"] = manifest(METRICS, "metrics.jsonl", metrics, **members)
     return made
 
 

@@ -77,6 +77,11 @@ def digest_of(kind, value):
     return "sha256:" + hashlib.sha256(pae(kind, canonical(value))).hexdigest()
 
 
+def stated(**more):
+    """The annotations of a manifest that states a label: at least that of the policy "all" of run_fleet.py."""
+    return {"sijil.label": canonical({"attached": [], "class": "confidential", "lineage": "attested", "pins": ["all"], "subjects": [], **more}).decode()}
+
+
 def artifact(name):
     return {"repository": name, "digest": "sha256:" + hashlib.sha256(name.encode()).hexdigest()}
 

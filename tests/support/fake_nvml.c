@@ -11,7 +11,13 @@ struct use {
     unsigned gpu, memory;
 };
 
-#define DEVICES   3
+#ifndef FAKE_DEVICES
+#define FAKE_DEVICES 3
+#endif
+#ifndef FAKE_FIRST
+#define FAKE_FIRST 0 /* a pod's container has some of them */
+#endif
+#define DEVICES   FAKE_DEVICES
 #define NOT_KNOWN 2 /* NVML_ERROR_INVALID_ARGUMENT */
 #define GIB       (1ULL << 30)
 #ifndef FAKE_NAME
@@ -20,7 +26,10 @@ struct use {
 
 /* 10, 12 and 13: the parts of device 2 */
 static int numbers[] = {0, 1, 2, 10, 12, 13};
-#define PARTS 5
+#ifndef FAKE_PARTS
+#define FAKE_PARTS 5
+#endif
+#define PARTS FAKE_PARTS
 static unsigned questions;
 
 int nvmlInit_v2(void);
@@ -64,7 +73,7 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 int nvmlDeviceGetHandleByIndex_v2(unsigned at, int **device)
 {
     if (at >= DEVICES) return NOT_KNOWN;
-    *device = &numbers[at];
+    *device = &numbers[FAKE_FIRST + at];
     return 0;
 }
 int nvmlDeviceGetName(const int *device, char *text, unsigned size)

@@ -41,7 +41,9 @@ static inline const json_t *made_bundle(const json_t *vectors, size_t number)
     return json_object_get(json_array_get(json_object_get(vectors, "bundles"), number), "bundle");
 }
 
-#define MADE_NODES 4 /* the bundle of a run of two nodes, in a log of its own */
+#define MADE_MANIFESTS 5 /* the bundle of a run with manifests, in a log of its own */
+#define MADE_NODES     4 /* the bundle of a run of two nodes, in a log of its own */
+#define MADE_RULE      6 /* the bundle of a run by a trust rule, likewise */
 
 /** The key of the log of a bundle. */
 static inline const char *made_vkey(const json_t *vectors, size_t number)

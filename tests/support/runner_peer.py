@@ -79,15 +79,16 @@ class Peer(http.server.ThreadingHTTPServer):
             self.changed.notify_all()
         return self.runs[lease.run]
 
-    def push(self, name, files, *, titles=None):
-        """An artifact of these files; its repository and digest."""
+    def push(self, name, files, *, titles=None, annotations=None):
+        """An artifact of these files; its repository and digest. `annotations`: of its manifest."""
         layers = []
         for title, content in files.items():
             self.blobs[sha256(content)] = content
             layers.append({"mediaType": "application/octet-stream", "digest": sha256(content), "size": len(content),
                            "annotations": {"org.opencontainers.image.title": (titles or {}).get(title, title)}})
         text = json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "layers": layers,
-                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}}).encode()
+                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2},
+                           **({} if annotations is None else {"annotations": annotations})}).encode()
         self.manifests[sha256(text)] = text
         return {"repository": f"acme/models/{name}", "digest": sha256(text)}
 

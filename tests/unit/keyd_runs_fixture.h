@@ -59,8 +59,10 @@ static inline void name_of(const struct world *world, const char *who, char name
 /* As if keyd had pinned this document. Its event in the bundle's log has its number in the list. */
 static inline void note(struct world *world, const struct document *document, uint64_t sequence)
 {
-    const struct key_register_note noted = {
-        .document = document, .sequence = sequence, .pin = {.epoch = sequence, .digest = {document->is_withdrawn ? 2 : 1}}};
+    const struct key_register_note noted = {.document = document,
+                                            .sequence = sequence,
+                                            .is_approved = document->kind == DOCUMENT_TRUST_RULE,
+                                            .pin = {.epoch = sequence, .digest = {document->is_withdrawn ? 2 : 1}}};
     struct error err = {0};
 
     if (!key_register_note(world->keys, &noted, &err).ok) fail_msg("%s", err.message);
@@ -89,12 +91,15 @@ static inline struct document *document_of(const struct world *world, const char
     }
 }
 
-/* `unpinned`: somebody whose document keyd has not pinned; NULL: nobody. */
+#define RULE "gh-train" /* the trust rule of the bundle MADE_RULE */
+
+/* `unpinned`: somebody whose document keyd has not pinned, or RULE; NULL: nobody. */
 static inline void note_all(struct world *world, const char *unpinned)
 {
     char name[ECDSA_THUMBPRINT_SIZE] = "";
 
-    if (unpinned != NULL) name_of(world, unpinned, name);
+    if (unpinned != NULL && strcmp(unpinned, RULE) == 0) (void)snprintf(name, sizeof name, "%s", RULE);
+    else if (unpinned != NULL) name_of(world, unpinned, name);
     for (size_t i = 0; i < json_array_size(json_object_get(made_bundle(world->vectors, bundle_number), "documents")); i++) {
         OWNED(document) *document = document_number(world, i);
         if (strcmp(document->name, name) != 0) note(world, document, i);
@@ -123,6 +128,8 @@ static inline void begin_without(struct world *world, const char *unpinned)
     assert_true(key_register_open(world->folder.fd, journal_key, world->ledger, &world->keys, &err).ok);
     world->key = made_key(world->vectors, "keyd");
     world->signer = (struct run_signer){.key = world->key,
+                                        .tokens = world->key,
+                                        .origin = "sijil.example/audit",
                                         .log_key = bytes_of_text(made_vkey(world->vectors, bundle_number)),
                                         .policy = {.epoch = 7},
                                         .keys = world->keys,

@@ -194,6 +194,86 @@ static struct result decide(void *context, struct error *err)
     return SUCCESS;
 }
 
+/* ---- permits about one lease, and permits above a project ---- */
+
+static struct permit *permit_for(const struct resource *resource)
+{
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .pair_count = 1};
+    OWNED(decision) *decision = NULL;
+    struct permit *permit = NULL;
+    struct error err = {0};
+
+    parts.pairs[0] = (struct action_pair){ACTION_RUN_TOKEN, *resource};
+    assert_true(decision_make(&parts, &decision, &err).ok);
+    assert_true(permit_make(decision, &permit, &err).ok);
+    return permit;
+}
+
+static const struct detail_row {
+    const char *name, *permitted, *wanted;
+    bool fits;
+} detail_rows[] = {
+    {"the lease", "run-a 1 0", "run-a 1 0", true},
+    {"its run", "run-a 1 0", "run-a", true},
+    {"another node", "run-a 1 0", "run-a 1 1", false},
+    {"a node whose number begins with the same digit", "run-a 1 12", "run-a 1 1", false},
+    {"another run", "run-a 1 0", "run-b", false},
+    {"a run for all leases", "run-a", "run-a 1 0", false},
+    {"a permit that names none", "", "run-a", false},
+    {"none is wanted", "run-a 1 0", "", false},
+};
+
+static void a_permit_is_for_the_lease_that_it_names(void **state)
+{
+    const struct detail_row *row = *state;
+    struct resource resource = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
+    int status = -1;
+
+    (void)snprintf(resource.detail, sizeof resource.detail, "%s", row->permitted);
+    OWNED(permit) *permit = permit_for(&resource);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)fclose(stderr);
+        permit_require_detail(permit, ACTION_RUN_TOKEN, row->wanted);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WIFEXITED(status) && WEXITSTATUS(status) == 0, row->fits);
+}
+
+static const struct above_row {
+    const char *name;
+    enum resource_kind kind;
+    uint8_t organisation, project; /* of the permit; the run is of 7 and 8 */
+    bool fits;
+} above_rows[] = {
+    {"the registry", RESOURCE_SYSTEM, 0, 0, true},
+    {"its organisation", RESOURCE_ORGANISATION, 7, 0, true},
+    {"its project", RESOURCE_PROJECT, 7, 8, true},
+    {"another organisation", RESOURCE_ORGANISATION, 9, 0, false},
+    {"another project of the organisation", RESOURCE_PROJECT, 7, 9, false},
+    {"an organisation that is not known", RESOURCE_ORGANISATION, 0, 0, false},
+    {"a repository", RESOURCE_REPOSITORY, 7, 8, false},
+};
+
+static void a_permit_reaches_what_is_below_it(void **state)
+{
+    const struct above_row *row = *state;
+    const struct resource below = {.kind = RESOURCE_PROJECT, .name = "acme/models", .organisation = {{7}}, .project = {{8}}};
+    const struct resource above = {.kind = row->kind, .organisation = {{row->organisation}}, .project = {{row->project}}};
+    OWNED(permit) *permit = permit_for(&above);
+    int status = -1;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        (void)fclose(stderr);
+        permit_require_above(permit, ACTION_RUN_TOKEN, &below);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WIFEXITED(status) && WEXITSTATUS(status) == 0, row->fits);
+}
+
 static struct result permit_it(void *decision, struct error *err)
 {
     OWNED(permit) *permit = NULL;
@@ -222,6 +302,7 @@ int main(void)
         cmocka_unit_test(decisions_survive_lack_of_memory),
     };
 
-    return RUN_TABLE(permit_rows, permits_fit_exactly) + RUN_TABLE(places_rows, a_decision_is_of_one_organisation) +
+    return RUN_TABLE(permit_rows, permits_fit_exactly) + RUN_TABLE(detail_rows, a_permit_is_for_the_lease_that_it_names) +
+           RUN_TABLE(above_rows, a_permit_reaches_what_is_below_it) + RUN_TABLE(places_rows, a_decision_is_of_one_organisation) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

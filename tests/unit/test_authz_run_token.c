@@ -1,8 +1,14 @@
 /* A token of a run names one lease, and permits only what the order allows in one request. */
 #include "tests/support/unit.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "audit/decision_make.h"
+#include "audit/permit_priv.h"
+#include "authz/lease_name.h"
 #include "authz/run_token.h"
 
 #define NOW_MS INT64_C(1795000000000)
@@ -118,7 +124,61 @@ static void decides(void **state)
     assert_true(row->verdict == AUTHZ_ALLOWED || (answer.rule != NULL && answer.message != NULL));
 }
 
+/* ---- who gets a token ---- */
+
+static const struct uuid run = {{1, 2, 3}}, other_run = {{1, 2, 4}};
+
+static const struct permitted {
+    const char *name;
+    enum action action;
+    const struct uuid *run;
+    int64_t attempt, node;
+    bool fits;
+} permitted[] = {
+    {"the lease of the permit", ACTION_RUN_TOKEN, &run, 3, 1, true},
+    {"another run", ACTION_RUN_TOKEN, &other_run, 3, 1, false},
+    {"another attempt", ACTION_RUN_TOKEN, &run, 2, 1, false},
+    {"another node", ACTION_RUN_TOKEN, &run, 3, 2, false},
+    {"a permit for something else", ACTION_RUN_HEARTBEAT, &run, 3, 1, false},
+};
+
+static struct permit *permit_of(const struct permitted *row)
+{
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .pair_count = 1};
+    OWNED(decision) *decision = NULL;
+    struct permit *permit = NULL;
+    struct error err = {0};
+
+    parts.pairs[0] = (struct action_pair){.action = row->action, .resource = {.kind = RESOURCE_PROJECT, .name = "acme/models"}};
+    lease_name(&run, 3, 1, parts.pairs[0].resource.detail);
+    assert_true(decision_make(&parts, &decision, &err).ok);
+    assert_true(permit_make(decision, &permit, &err).ok);
+    return permit;
+}
+
+/* The lease of the request has ended, so nothing is asked of sijil-keyd; a permit for another lease aborts before. */
+static void only_the_lease_of_the_permit_gets_one(void **state)
+{
+    const struct permitted *row = *state;
+    const struct run_token token = {.run = *row->run, .attempt = row->attempt, .node = row->node, .key = KEY};
+    const struct run_token_request wanted = {.token = &token, .ends_ms = 0, .now_ms = NOW_MS};
+    OWNED(permit) *permit = permit_of(row);
+    int status = -1;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        struct keyd_client *nobody = (struct keyd_client *)(void *)&status;
+        struct buffer OWNED_BUFFER answer = BUFFER(100);
+        struct error err = {0};
+        (void)fclose(stderr);
+        _exit(run_token_mint(permit, nobody, &wanted, &answer, &err).ok || err.kind != ERROR_DENIED);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WIFEXITED(status) && WEXITSTATUS(status) == 0, row->fits);
+    if (!row->fits) assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 int main(void)
 {
-    return RUN_TABLE(said, reads) + RUN_TABLE(rows, decides);
+    return RUN_TABLE(permitted, only_the_lease_of_the_permit_gets_one) + RUN_TABLE(said, reads) + RUN_TABLE(rows, decides);
 }

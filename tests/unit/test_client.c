@@ -22,15 +22,6 @@
 #include "client/trace.h"
 #include "crypto/digest.h"
 
-static void kinds_of_layers(void **state)
-{
-    (void)state;
-    assert_string_equal(layer_media_type("model.onnx", false), "application/vnd.cncf.model.weight.v1.raw");
-    assert_string_equal(layer_media_type("tokenizer.json", false), "application/vnd.cncf.model.weight.config.v1.raw");
-    assert_string_equal(layer_media_type("README.md", false), "application/vnd.cncf.model.doc.v1.raw");
-    assert_string_equal(layer_media_type("README.md", true), "application/vnd.cncf.model.dataset.v1.raw");
-}
-
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static const struct layer_file two_files[] = {
     {.path = "a",
@@ -54,7 +45,7 @@ static void manifests_are_valid_json_with_both_names(void **state)
     struct error err = {0};
 
     (void)state;
-    assert_true(layout_config(two_files, COUNT(two_files), &config, &err).ok);
+    assert_true(layout_config("digits", two_files, COUNT(two_files), &config, &err).ok);
     assert_true(layout_manifest(two_files, COUNT(two_files), buffer_bytes(&config), annotations, &manifest, &err).ok);
     assert_true(json_read(buffer_bytes(&manifest), 4096, &value, &err).ok);
     const json_t *layers = json_object_get(value, "layers");
@@ -438,7 +429,6 @@ int main(void)
         cmocka_unit_test(a_long_value_is_cut_and_says_so),
         cmocka_unit_test(a_holder_is_shown_if_its_hash_is_the_documents),
         cmocka_unit_test(warnings_beyond_the_room_are_left_out),
-        cmocka_unit_test(kinds_of_layers),
         cmocka_unit_test(manifests_are_valid_json_with_both_names),
         cmocka_unit_test(links_are_not_followed),
         cmocka_unit_test(sizes_read_well),

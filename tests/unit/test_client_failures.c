@@ -83,7 +83,7 @@ static struct result write_manifests(void *context, struct error *err)
     struct buffer OWNED_BUFFER manifest = BUFFER(4096);
 
     (void)context;
-    TRY(layout_config(&file, 1, &config, err));
+    TRY(layout_config("model", &file, 1, &config, err));
     return layout_manifest(&file, 1, buffer_bytes(&config), NULL, &manifest, err);
 }
 

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/typo.h"
 #include "client/address.h"
 #include "client/hosts.h"
+#include "client/layers.h"
 #include "client/layout.h"
 #include "client/reference.h"
 #include "client/terminal.h"
@@ -59,6 +61,141 @@ static void titles(void **state)
     const struct title_row *row = *state;
 
     assert_int_equal(title_is_safe(row->title), row->safe);
+}
+
+/* Layers as a manifest has them: what a pull takes, and what may be the output of a run. */
+#define NAMED(title) "{\"annotations\":{\"org.opencontainers.image.title\":\"" title "\"}}"
+static const struct layers_row {
+    const char *name, *layers;
+    const char *apart, *files; /* what is said; "": nothing */
+} layers_rows[] = {
+    {"none", "[]", "", ""},
+    {"files in folders", "[" NAMED("x/y") "," NAMED("x/z") "," NAMED("x.y") "," NAMED("x-") "]", "", ""},
+    {"twice", "[" NAMED("b") "," NAMED("a") "," NAMED("b") "]", "two layers are called 'b'", "two layers are called 'b'"},
+    {"a file that is a folder", "[" NAMED("x") "," NAMED("x-1") "," NAMED("x!") "," NAMED("x/y/z") "]",
+     "a layer is called 'x', and 'x/y/z' needs a folder", "a layer is called 'x', and 'x/y/z' needs a folder"},
+    {"the folder first", "[" NAMED("x/y/z") "," NAMED("x/y") "," NAMED("x.y") "]", "a layer is called 'x/y', and 'x/y/z'",
+     "a layer is called 'x/y', and 'x/y/z'"},
+    {"one without a title", "[" NAMED("x") ",{\"annotations\":{}},{}]", "", "layer 2 has none"},
+    {"no layer at all", "[" NAMED("x") ",null]", "", "layer 2 has none"},
+    {"a title that is no text", "[{\"annotations\":{\"org.opencontainers.image.title\":1}}]", "", "layer 1 has none"},
+    {"above the folder", "[" NAMED("x") "," NAMED("../x") "]", "", "the title of layer 2 is no path below a folder"},
+    {"absolute", "[" NAMED("/etc/x") "]", "", "the title of layer 1 is no path"},
+    {"the folder itself", "[" NAMED(".") "]", "", "the title of layer 1 is no path"},
+    {"of no letters", "[" NAMED("") "]", "", "the title of layer 1 is no path"},
+    {"of two lines", "[" NAMED("a\\nb") "]", "", "the title of layer 1 is no path"},
+    {"a part file", "[" NAMED(".a.sijil-part") "]", "", "the title of layer 1 is no path"},
+    {"ModelPack's path, the same",
+     "[{\"annotations\":{\"org.opencontainers.image.title\":\"x\",\"org.cncf.model.filepath\":\"x\"}}]", "", ""},
+    {"ModelPack's path, another",
+     "[{\"annotations\":{\"org.opencontainers.image.title\":\"x\",\"org.cncf.model.filepath\":\"y\"}}]", "",
+     "layer 1 has two titles"},
+    {"ModelPack's path alone", "[{\"annotations\":{\"org.cncf.model.filepath\":\"x\"}}," NAMED("x") "]",
+     "two layers are called 'x'", "layer 1 has none"},
+    {"oras would unpack it",
+     "[{\"annotations\":{\"org.opencontainers.image.title\":\".x\",\"io.deis.oras.content.unpack\":\"true\"}}]", "",
+     "layer 1 has an annotation that is neither"},
+    {"an archive for ModelPack's tools",
+     "[{\"mediaType\":\"application/vnd.CNCF.model.weight.v1.tar\",\"annotations\":{\"org.opencontainers.image.title\":\"x\"}}]",
+     "", "layer 1 is an archive by its type"},
+    {"a file for them",
+     "[{\"mediaType\":\"application/vnd.cncf.model.weight.v1.raw\",\"annotations\":{\"org.opencontainers.image.title\":\"x\"}}]",
+     "", ""},
+};
+
+static void check_said(struct result checked, const struct error *err, const char *wanted)
+{
+    assert_int_equal(checked.ok, wanted[0] == '\0');
+    if (checked.ok) return;
+    assert_int_equal(err->kind, ERROR_INVALID);
+    if (strstr(err->message, wanted) == NULL) fail_msg("said: %s", err->message);
+}
+
+static void layers_become_the_same_files_for_all(void **state)
+{
+    const struct layers_row *row = *state;
+    OWNED_JSON layers = NULL;
+    struct error err = {0};
+
+    must(json_read(bytes_of_text(row->layers), 1000, &layers, &err), &err);
+    check_said(titles_check_apart(layers, &err), &err, row->apart);
+    check_said(titles_check_files(layers, &err), &err, row->files);
+}
+
+/* Else the pull would fail when it renames a part file, and leave it. */
+static void a_pull_refuses_a_file_that_is_a_folder(void **state)
+{
+    OWNED_JSON layers = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(json_read(bytes_of_text("[" NAMED("x") "," NAMED("x/y") "]"), 1000, &layers, &err), &err);
+    check_said(layers_check(layers, &err), &err, "refused: a layer is called 'x'");
+}
+
+/* ---- failing memory ---- */
+
+static struct result check_two(void *context, struct error *err)
+{
+    return titles_check_files(context, err);
+}
+
+static void titles_need_memory(void **state)
+{
+    OWNED_JSON layers = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(json_read(bytes_of_text("[" NAMED("x") "," NAMED("y") "]"), 1000, &layers, &err), &err);
+    fail_each(check_two, layers, ERROR_NO_MEMORY, 1);
+}
+
+static void kinds_of_layers(void **state)
+{
+    (void)state;
+    assert_string_equal(layer_media_type("model.onnx", false), "application/vnd.cncf.model.weight.v1.raw");
+    assert_string_equal(layer_media_type("tokenizer.json", false), "application/vnd.cncf.model.weight.config.v1.raw");
+    assert_string_equal(layer_media_type("README.md", false), "application/vnd.cncf.model.doc.v1.raw");
+    assert_string_equal(layer_media_type("README.md", true), "application/vnd.cncf.model.dataset.v1.raw");
+    assert_string_equal(layer_media_type("src/Train.PY", false), "application/vnd.cncf.model.code.v1.raw");
+    assert_string_equal(layer_media_type("data.csv", false), "application/vnd.cncf.model.dataset.v1.raw");
+    assert_string_equal(layer_media_type("metrics.jsonl", false), "application/vnd.cncf.model.dataset.v1.raw");
+    assert_string_equal(layer_media_type("model.safetensors", false), "application/vnd.cncf.model.weight.v1.raw");
+}
+
+/* ModelPack's config names the whole and not its first file; the format is that of all weights. */
+static const struct config_row {
+    const char *name;
+    const char *titles[4];
+    const char *format; /* NULL: it is not stated */
+} config_rows[] = {
+    {"one model", {"model.onnx"}, "onnx"},
+    {"a licence first", {"LICENSE", "model.onnx", "train.py"}, "onnx"},
+    {"weights of two formats", {"model.onnx", "model.safetensors"}, NULL},
+    {"no weights", {"train.py", "data.csv"}, NULL},
+};
+
+static void a_config_describes_the_whole(void **state)
+{
+    const struct config_row *row = *state;
+    struct layer_file files[4] = {{.path = NULL}};
+    struct buffer OWNED_BUFFER config = BUFFER(4096);
+    OWNED_JSON value = NULL;
+    struct error err = {0};
+    size_t count = 0;
+
+    for (; count < sizeof files / sizeof files[0] && row->titles[count] != NULL; count++) {
+        files[count].media_type = layer_media_type(row->titles[count], false);
+        (void)snprintf(files[count].title, sizeof files[count].title, "%s", row->titles[count]);
+        (void)snprintf(files[count].digest, sizeof files[count].digest, "sha256:0123");
+    }
+    must(layout_config("digits", files, count, &config, &err), &err);
+    must(json_read(buffer_bytes(&config), 4096, &value, &err), &err);
+    assert_string_equal(json_text_of(json_object_get(value, "descriptor"), "name"), "digits");
+    const char *format = json_text_of(json_object_get(value, "config"), "format");
+    assert_int_equal(format == NULL, row->format == NULL);
+    if (format != NULL) assert_string_equal(format, row->format);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(value, "modelfs"), "diffIds")), count);
 }
 
 static const struct sanitize_row {
@@ -273,8 +410,13 @@ static void the_environment_names_a_proxy_by_our_name_alone(void **state)
 
 int main(void)
 {
-    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(sanitize_rows, sanitized) +
-           RUN_TABLE(reference_rows, references) + RUN_TABLE(hostless_rows, a_forgotten_host_is_asked_for) +
-           RUN_TABLE(typo_rows, typing_errors) + RUN_TABLE(hidden_rows, user_information_is_hidden) +
+    const struct CMUnitTest memory[] = {cmocka_unit_test(titles_need_memory), cmocka_unit_test(kinds_of_layers),
+                                        cmocka_unit_test(a_pull_refuses_a_file_that_is_a_folder)};
+
+    return cmocka_run_group_tests(memory, NULL, NULL) + RUN_TABLE(layers_rows, layers_become_the_same_files_for_all) +
+           RUN_TABLE(config_rows, a_config_describes_the_whole) + RUN_TABLE(title_rows, titles) +
+           RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(sanitize_rows, sanitized) + RUN_TABLE(reference_rows, references) +
+           RUN_TABLE(hostless_rows, a_forgotten_host_is_asked_for) + RUN_TABLE(typo_rows, typing_errors) +
+           RUN_TABLE(hidden_rows, user_information_is_hidden) +
            RUN_TABLE(proxy_rows, the_environment_names_a_proxy_by_our_name_alone);
 }

@@ -60,6 +60,21 @@ static struct keyd_run run(void)
                              .attempt = 1};
 }
 
+static struct keyd_run_request by_token(void)
+{
+    return (struct keyd_run_request){.token = bytes_of_text("a.b.c"),
+                                     .issuer = bytes_of_text("https://registry.example"),
+                                     .audience = bytes_of_text("registry.example"),
+                                     .subject_issuer = bytes_of_text("sijil:rule"),
+                                     .run = {.bytes = {1}},
+                                     .project = bytes_of_text("acme/models"),
+                                     .spec = bytes_of_text("{}"),
+                                     .is_rerun = true,
+                                     .rerun_run = {.bytes = {2}},
+                                     .rerun_order = {3},
+                                     .lifetime_s = 3600};
+}
+
 static struct keyd_request request_of(enum keyd_type type)
 {
     struct keyd_request request = {.type = type, .id = 7};
@@ -97,6 +112,8 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.chain = chain();
     } else if (type == KEYD_RUN_ORDER || type == KEYD_RUN_LEASE || type == KEYD_RUN_ADMISSION) {
         request.as.run = run();
+    } else if (type == KEYD_RUN_REQUEST) {
+        request.as.run_request = by_token();
     } else if (type == KEYD_PIN_DOCUMENT) {
         request.as.pin = (struct document_pin_request){.envelope_count = 2,
                                                        .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},

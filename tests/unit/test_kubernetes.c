@@ -143,8 +143,8 @@ static const struct review_row {
 static void check_review(void **state)
 {
     const struct review_row *row = *state;
-    const struct kubernetes_holder holder = {.account = "sijil-run", .pod_uid = "p", .node_uid = "n"};
-    OWNED_JSON answer = parse(row->text);
+    OWNED_JSON answer = parse(row->text), *nodes = parse("[\"n\"]");
+    const struct kubernetes_holder holder = {.account = "sijil-run", .pod_uid = "p", .node_uids = nodes};
     struct error err = {0};
 
     const bool counts = kubernetes_read_review(answer, "sijil-runs", &holder, &err).ok;
@@ -158,7 +158,8 @@ static void check_review(void **state)
 static void nobody_has_a_token(void **state)
 {
     OWNED_JSON answer = parse(REVIEW("true", "[\"sijil\"]", ACCOUNT, POD_UID("[\"\"]") NODE_UID("[\"\"]")));
-    const struct kubernetes_holder holders[] = {{"sijil-run", "", "", NULL}, {"sijil-run", NULL, NULL, NULL}};
+    OWNED_JSON nodes = parse("[\"\"]");
+    const struct kubernetes_holder holders[] = {{"sijil-run", "", nodes}, {"sijil-run", NULL, NULL}};
     struct error err = {0};
 
     (void)state;

@@ -67,7 +67,7 @@ static enum error_kind take(struct lease_journal *journal, const struct taken_le
 static void a_lease_is_taken_once(void **state)
 {
     OWNED_FOLDER folder;
-    struct taken_lease first = lease_of(1), same_nonce = lease_of(1), same_digest = lease_of(1), second = lease_of(2);
+    struct taken_lease first = lease_of(1), same_nonce = lease_of(1), same_digest = lease_of(1), second = lease_of(2), unfinished;
     struct error err = {0};
 
     (void)state;
@@ -81,12 +81,13 @@ static void a_lease_is_taken_once(void **state)
         assert_int_equal(take(journal, &same_digest, NOW_MS), ERROR_CONFLICT);
         assert_int_equal(take(journal, &second, NOW_MS), again == 0 ? ERROR_NONE : ERROR_CONFLICT);
         assert_true(lease_journal_latest_ms(journal) == NOW_MS);
-        assert_memory_equal(lease_journal_unfinished(journal)->nonce, again == 0 ? first.nonce : second.nonce, LEASE_NONCE_SIZE);
-        assert_true(lease_journal_unfinished(journal)->node == 2 && lease_journal_unfinished(journal)->attempt == 1);
+        assert_int_equal(lease_journal_list(journal, &unfinished, 1), 1);
+        assert_memory_equal(unfinished.nonce, again == 0 ? first.nonce : second.nonce, LEASE_NONCE_SIZE);
+        assert_true(unfinished.node == 2 && unfinished.attempt == 1);
         assert_true(lease_journal_end(journal, again == 0 ? first.nonce : second.nonce, &err).ok);
     }
     OWNED(lease_journal) *journal = open_journal(&folder);
-    assert_null(lease_journal_unfinished(journal));
+    assert_int_equal(lease_journal_list(journal, &unfinished, 1), 0);
     assert_false(lease_journal_end(journal, lease_of(3).nonce, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
@@ -136,7 +137,9 @@ static void a_journal_is_never_full_of_ended_leases(void **state)
         }
     }
     OWNED(lease_journal) *journal = open_journal(&folder);
-    assert_memory_equal(lease_journal_unfinished(journal)->nonce, second.nonce, LEASE_NONCE_SIZE);
+    struct taken_lease unfinished;
+    assert_int_equal(lease_journal_list(journal, &unfinished, 1), 1);
+    assert_memory_equal(unfinished.nonce, second.nonce, LEASE_NONCE_SIZE);
     for (uint32_t i = 0; i < LEASES_MAX + MORE; i++) {
         const struct taken_lease lease = lease_of(i);
         const enum error_kind kind = i == 1 || i > MORE ? ERROR_CONFLICT : ERROR_LIMIT;
@@ -197,7 +200,8 @@ static void version_1_is_read(void **state)
     for (int again = 0; again < 2; again++) {
         OWNED(lease_journal) *journal = open_journal(&folder);
         assert_true(lease_journal_latest_ms(journal) == NOW_MS);
-        assert_null(lease_journal_unfinished(journal));
+        struct taken_lease unfinished;
+        assert_int_equal(lease_journal_list(journal, &unfinished, 1), 0);
         assert_int_equal(take(journal, &known, NOW_MS), ERROR_CONFLICT);
     }
     OWNED(lease_journal) *journal = open_journal(&folder);

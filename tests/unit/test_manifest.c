@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/json.h"
 #include "registry/manifest.h"
 
 #define A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -189,6 +190,11 @@ static const struct row {
     {"a mediaType that is a number", HEAD "\"mediaType\":2," CONFIG LAYERS "}", "", NULL, "", "", ""},
     {"an artifactType with a blank", IMAGE LAYERS ",\"artifactType\":\"a b/c\"}", "", NULL, "", "", ""},
     {"an artifactType without a slash", IMAGE LAYERS ",\"artifactType\":\"model\"}", "", NULL, "", "", ""},
+    {"a label that is none", IMAGE LAYERS ",\"annotations\":{\"sijil.label\":\"sensitive\"}}", "", NULL, "", "", ""},
+    {"a label of another spelling",
+     IMAGE LAYERS
+     ",\"annotations\":{\"sijil.label\":\"{\\\"class\\\":\\\"open\\\",\\\"attached\\\":[],\\\"lineage\\\":\\\"attested\\\",\\\"pins\\\":[],\\\"subjects\\\":[]}\"}}",
+     "", NULL, "", "", ""},
     {"annotations that are a list", IMAGE LAYERS ",\"annotations\":[]}", "", NULL, "", "", ""},
     {"an annotation that is a number", IMAGE LAYERS ",\"annotations\":{\"a\":1}}", "", NULL, "", "", ""},
     {"urls that are a text", LAYER("\"urls\":\"x\""), "", NULL, "", "", ""},
@@ -247,6 +253,24 @@ static void reads_manifests(void **state)
     assert_string_equal(manifest->subject, row->subject);
     spell(manifest, references);
     assert_string_equal(references, row->references);
+}
+
+#define LABEL_TEXT "{\"attached\":[],\"class\":\"secret\",\"lineage\":\"attested\",\"pins\":[],\"subjects\":[\"health\"]}"
+
+static void reads_the_label_that_a_manifest_states(void **state)
+{
+    OWNED_JSON json = json_loads(IMAGE LAYERS "}", 0, NULL);
+    struct buffer OWNED_BUFFER text = BUFFER(MANIFEST_SIZE_MAX);
+    OWNED(manifest) *with = NULL, *without = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(manifest_parse(bytes_of_text(IMAGE LAYERS "}"), (struct bytes){0}, &without, &err).ok);
+    assert_null(without->label);
+    assert_int_equal(json_object_set_new(json, "annotations", json_pack("{s:s}", "sijil.label", LABEL_TEXT)), 0);
+    assert_true(json_write_canonical(&text, json, &err).ok);
+    assert_true(manifest_parse(buffer_bytes(&text), (struct bytes){0}, &with, &err).ok);
+    assert_string_equal(with->label, LABEL_TEXT);
 }
 
 static void bodies_are_bounded(void **state)
@@ -392,6 +416,7 @@ static void lack_of_memory_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(reads_the_label_that_a_manifest_states),
         cmocka_unit_test(bodies_are_bounded),
         cmocka_unit_test(descriptors_are_bounded),
         cmocka_unit_test(an_empty_body_is_called_empty),

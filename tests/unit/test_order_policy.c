@@ -1,9 +1,15 @@
 /* A runner decides `train` again, from the set that the root has signed and the order names. */
 #include "tests/support/made_run.h"
 
+#include "policy/label_annotation.h"
 #include "policy/train.h"
 #include "runner/order/order_policy.h"
 
+#define HEALTH(class) "{\"attached\":[],\"class\":\"" class "\",\"lineage\":\"attested\",\"pins\":[],\"subjects\":[\"health\"]}"
+#define STATED_AE \
+    "{\"id\":\"S-AE\",\"effect\":\"require\",\"ops\":[\"train\"],\"when\":{\"subjects_any\":[\"health\"]},\"target\":{\"geo_within\":[\"AE\"]},\"message\":\"here\"}"
+#define STATED_TWO \
+    "{\"id\":\"S-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"when\":{\"subjects_any\":[\"health\"]},\"oblige\":{\"approvals\":2}}"
 #define NOW_MS INT64_C(1795171186000)
 #define RULE \
     "{\"id\":\"T-AE\",\"effect\":\"require\",\"ops\":[\"train\"],\"target\":{\"geo_within\":[\"AE\"]},\"message\":\"here\"}"
@@ -15,7 +21,8 @@ static const struct row {
     const char *rule;         /* is added to the default policy */
     const char *region;       /* of the runner */
     const char *path, *value; /* a member of the order that is changed */
-    bool has_other_root, has_no_set, has_other_digest, has_other_epoch, has_no_floor;
+    const char *stated;       /* a label that the manifest of the code states */
+    bool has_other_root, has_no_set, has_other_digest, has_other_epoch, has_no_floor, has_place;
     const char *says; /* NULL: it may run */
 } rows[] = {
     {.name = "as it is", .rule = RULE, .region = "local/main"},
@@ -63,6 +70,38 @@ static const struct row {
      .region = "local/main",
      .path = "jurisdictions",
      .value = "[\"AE\",\"DIFC\"]"},
+    {.name = "a label that a manifest states, in a place that it allows",
+     .rule = NULL,
+     .region = "local/main",
+     .stated = HEALTH("confidential"),
+     .has_place = true},
+    {.name = "and in another place",
+     .rule = NULL,
+     .region = "local/elsewhere",
+     .stated = HEALTH("confidential"),
+     .has_place = true,
+     .says = "rule H-READ-AE"},
+    {.name = "a class that no policy permits",
+     .rule = NULL,
+     .region = "local/main",
+     .stated = HEALTH("secret"),
+     .has_place = true,
+     .says = "rule SYS-CLOSED"},
+    {.name = "an approval that the label asks for",
+     .rule = STATED_TWO,
+     .region = "local/main",
+     .stated = HEALTH("confidential"),
+     .has_place = true,
+     .says = "2 approvals"},
+    {.name = "not without the label", .rule = STATED_TWO, .region = "local/main", .has_place = true},
+    {.name = "a jurisdiction that the label forbids",
+     .rule = STATED_AE,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"AE\",\"DIFC\"]",
+     .stated = HEALTH("confidential"),
+     .has_place = true,
+     .says = "in no region of DIFC"},
     {.name = "a policy that labels nothing", .rule = TWO, .region = "local/main", .has_no_floor = true, .says = "2 approvals"},
     {.name = "a set that somebody else signed", .rule = RULE, .region = "local/main", .has_other_root = true, .says = ""},
     {.name = "no set", .rule = RULE, .region = "local/main", .has_no_set = true, .says = "without the policy set"},
@@ -87,6 +126,7 @@ static void make_set(const struct row *row, const struct ecdsa_key *signer, stru
     json_t *region = json_object_get(json_object_get(json, "regions"), "local/main");
     assert_int_equal(json_object_set_new(region, "regimes", json_pack("[s]", "AE-FED")), 0);
     assert_int_equal(json_object_set_new(region, "geo", json_string("AE/DU")), 0);
+    if (row->has_place) assert_int_equal(json_object_set_new(region, "assurance", json_integer(3)), 0);
     const struct policy_set_parts parts = {.epoch = 7,
                                            .policies = json_object_get(json, "policies"),
                                            .regions = json_object_get(json, "regions"),
@@ -113,8 +153,13 @@ static void check_row(const struct row *row)
 {
     OWNED_MADE_RUN made;
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
-    const struct order_context place = {.region = row->region, .now_ms = NOW_MS};
+    OWNED_JSON text = json_string(row->stated == NULL ? "" : row->stated);
+    OWNED_STATED_LABEL stated = {.json = NULL};
     struct error err = {0};
+
+    if (row->stated != NULL && !label_annotation_read(text, &stated, &err).ok) fail_msg("%s: %s", row->name, err.message);
+    const struct train_floors floors = {.each = {row->stated == NULL ? NULL : &stated.label}};
+    const struct order_context place = {.region = row->region, .now_ms = NOW_MS, .floors = &floors};
 
     made_run_begin(&made);
     OWNED(ecdsa_key) *root = made_key(made.vectors, "root");
@@ -135,6 +180,38 @@ static void train_is_decided_again(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) check_row(&rows[i]);
+}
+
+/* What the run writes has the join of all that its manifests state, and of the floors of all names. */
+static void the_label_of_what_is_made_is_the_join(void **state)
+{
+    static const char *const texts[] = {
+        "{\"attached\":[\"AE-FED\"],\"class\":\"open\",\"lineage\":\"attested\",\"pins\":[],\"subjects\":[\"health\"]}",
+        "{\"attached\":[\"DIFC\"],\"class\":\"sensitive\",\"lineage\":\"declared\",\"pins\":[\"other\"],\"subjects\":[\"child\"]}"};
+    static const struct row plain = {.name = "a join"};
+    OWNED_JSON spec = json_pack("{s:{s:s}, s:[{s:s}], s:[{s:s}]}", "code", "repository", "acme/models/code", "inputs",
+                                "repository", "acme/models/in", "outputs", "repository", "acme/models/trained");
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX), label = BUFFER(LABEL_ANNOTATION_MAX);
+    OWNED_STATED_LABEL first = {.json = NULL}, second = {.json = NULL};
+    OWNED_JSON one = json_string(texts[0]);
+    OWNED_JSON other = json_string(texts[1]);
+    OWNED_MADE_RUN made;
+    OWNED(policy_set) *set = NULL;
+    struct label joined;
+    struct error err = {0};
+
+    (void)state;
+    made_run_begin(&made);
+    OWNED(ecdsa_key) *root = made_key(made.vectors, "root");
+    make_set(&plain, root, &envelope);
+    assert_true(policy_set_read(buffer_bytes(&envelope), root, &set, &err).ok);
+    assert_true(label_annotation_read(one, &first, &err).ok && label_annotation_read(other, &second, &err).ok);
+    const struct train_floors floors = {.each = {&first.label, &second.label}};
+    const struct train_run run = {.set = set, .spec = spec, .now_ms = NOW_MS, .floors = &floors};
+    assert_true(policy_train_label(&run, &joined, &err).ok && label_write(&label, &joined, &err).ok);
+    assert_string_equal(buffer_text(&label),
+                        "{\"attached\":[\"AE-FED\",\"DIFC\"],\"class\":\"sensitive\",\"lineage\":\"declared\","
+                        "\"pins\":[\"other\",\"registry-default\"],\"subjects\":[\"child\",\"health\"]}");
 }
 
 /* Orders allow a place if a region lies in it. */
@@ -162,6 +239,7 @@ static void a_region_lies_in_its_country_and_its_regimes(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(train_is_decided_again),
+                                              cmocka_unit_test(the_label_of_what_is_made_is_the_join),
                                               cmocka_unit_test(a_region_lies_in_its_country_and_its_regimes)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

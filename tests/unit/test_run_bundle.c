@@ -56,7 +56,8 @@ static const struct whole_row {
      "the runner did what"},
     {"an order for a token's claims",
      2,
-     {"by a token that the registry verified", "ends with the order", "\"approvals\":0", "", ""},
+     {"by a token of the registry that sijil-keyd verified", "ends with the order", "\"approvals\":0",
+      "who asked for it: no key of the requester has signed", "\"claims\":{\"issuer\":\"https://id.example\""},
      "approved it"},
     {"a run of two nodes",
      MADE_NODES,
@@ -65,6 +66,15 @@ static const struct whole_row {
       "for node 1 likewise: root of the machine of the runner 5e8c2d40-11f7-4c7b-8f0e-6b8a90d1c333", "\"nodes\":2",
       "sijil-keyd admitted"},
      "the bundle has node 0 alone"},
+    {"a run with manifests",
+     MADE_MANIFESTS,
+     {"leased it to the runner", "the bundle ends with the lease", "\"manifests\":0", "", ""},
+     "that the outputs were admitted by"},
+    {"a run by a trust rule",
+     MADE_RULE,
+     {"by a token of the registry that sijil-keyd verified", "this is the trust rule acme:gh-train: approvers signed",
+      "who asked for it: no key of the requester has signed", "\"approvals\":2", "sijil-keyd admitted"},
+     "with a key that was in force;\n  - this is"},
     {"a run that its runner refused",
      3,
      {"refused it at 2026-11-23T10:02:00.000Z: the order asks for 1 gpu, and this machine has none (devices)", "leased it to",
@@ -206,6 +216,34 @@ static const struct broken_row {
     {"with another request", take_request, ERROR_DENIED, "another request"},
 };
 
+/* ---- manifests ---- */
+
+static void manifests_are_those_of_the_order(void **state)
+{
+    OWNED(run_bundle) *read = NULL;
+    struct buffer OWNED_BUFFER report = BUFFER(65536);
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    world_begin(&world);
+    world.trust.log_key = bytes_of_text(made_vkey(world.vectors, MADE_MANIFESTS));
+    json_t *bundle = json_object_get(json_array_get(json_object_get(world.vectors, "bundles"), MADE_MANIFESTS), "bundle");
+    json_t *manifests = json_object_get(bundle, "manifests");
+    OWNED_STRING text = json_dumps(bundle, JSON_COMPACT);
+    assert_true(run_bundle_check(bytes_of_text(text), &world.trust, &read, &err).ok);
+    assert_int_equal(read->artifacts.count, 3);
+    assert_ptr_equal(read->manifests[1], NULL); /* the image's is not there */
+    assert_non_null(strstr(json_string_value(read->manifests[2]), "health"));
+    assert_int_equal(json_array_append(manifests, json_array_get(manifests, 0)), 0);
+    assert_false(check(&world, bundle, &report, &err).ok);
+    assert_non_null(strstr(err.message, "manifest 3: the bundle has it twice"));
+    assert_int_equal(json_array_set_new(manifests, 2, json_string("{}")), 0);
+    assert_false(check(&world, bundle, &report, &err).ok);
+    assert_non_null(strstr(err.message, "manifest 3: the order names no artifact of its digest"));
+    assert_int_equal(err.kind, ERROR_DENIED);
+}
+
 static void refuses_bundles(void **state)
 {
     const struct broken_row *row = *state;
@@ -299,6 +337,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(no_text_makes_a_line),
         cmocka_unit_test(other_keys_prove_nothing),
+        cmocka_unit_test(manifests_are_those_of_the_order),
         cmocka_unit_test(no_byte_can_be_changed),
     };
     int failed = RUN_TABLE(whole_rows, says_what_is_proven);

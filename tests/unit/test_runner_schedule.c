@@ -163,10 +163,40 @@ static void check_words(void **state)
         OWNED_JSON answer = NULL;
         (void)snprintf(text, sizeof text, "{\"jobs\":[{\"job_id\":7,\"name\":\"x\",%s}]}", row->job);
         assert_true(json_read(bytes_of_text(text), sizeof text, &answer, &err).ok);
-        assert_true(slurm_read_jobs(answer, "x", &status, &err).ok);
+        assert_true(slurm_read_jobs(answer, "me", "x", &status, &err).ok);
     }
     assert_int_equal(status.id, 7);
     assert_string_equal(slurm_state_name(status.state), slurm_state_name(row->state));
+}
+
+static const struct owner_row {
+    const char *name;
+    const char *jobs;
+    int64_t id; /* 0: none */
+} owners[] = {
+    {"its own", "{\"job_id\":7,\"name\":\"x\",\"user_name\":\"me\",\"job_state\":\"PENDING\"}", 7},
+    {"a slurmrestd that names nobody", "{\"job_id\":7,\"name\":\"x\",\"job_state\":\"PENDING\"}", 7},
+    {"another user's, held",
+     "{\"job_id\":77,\"name\":\"x\",\"user_name\":\"mallory\",\"job_state\":\"PENDING\",\"state_reason\":\"JobHeldUser\"}", 0},
+    {"another user's newer one",
+     "{\"job_id\":77,\"name\":\"x\",\"user_name\":\"mallory\",\"job_state\":\"PENDING\"},{\"job_id\":7,\"name\":\"x\",\"user_name\":\"me\",\"job_state\":\"RUNNING\"}",
+     7},
+};
+
+/* A held job of another user with the name of a run kept the run waiting. */
+static void only_own_jobs_count(void **state)
+{
+    const struct owner_row *row = *state;
+    struct slurm_status status = {0};
+    char text[512];
+    struct error err = {0};
+    OWNED_JSON answer = NULL;
+
+    (void)snprintf(text, sizeof text, "{\"jobs\":[%s]}", row->jobs);
+    assert_true(json_read(bytes_of_text(text), sizeof text, &answer, &err).ok);
+    assert_true(slurm_read_jobs(answer, "me", "x", &status, &err).ok);
+    assert_int_equal(status.id, row->id);
+    assert_int_equal(status.state == SLURM_NONE, row->id == 0);
 }
 
 /* ---- names ---- */
@@ -268,7 +298,7 @@ int main(void)
                                         cmocka_unit_test(devices_have_a_limit)};
     int failed = RUN_TABLE(looks, check_look);
 
-    failed += RUN_TABLE(words, check_words);
+    failed += RUN_TABLE(words, check_words) + RUN_TABLE(owners, only_own_jobs_count);
     failed += RUN_TABLE(features, check_features);
     failed += RUN_TABLE(wishes, check_wish);
     return failed + cmocka_run_group_tests_name("others", others, NULL, NULL);

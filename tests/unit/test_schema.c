@@ -1,12 +1,14 @@
 /* Bodies checked with a schema, and the description of the API that is made from the schemas. */
 #include "tests/support/unit.h"
 
+#include <regex.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "gateway/api/openapi.h"
 #include "gateway/pipeline/schema.h"
 #include "gateway/routes.h"
+#include "training/state.h"
 
 PART(part, "a part", HAS_NUMBER("n", REQUIRED, 0, 3, "a number"))
 PART_WITH(SCHEMA_IS_OPEN, open, "what others define", HAS_FLAG("f", OPTIONAL, "a flag"))
@@ -117,6 +119,65 @@ static void a_description_lacks_nothing_or_is_none(void **state)
     fail_each(describe_once, NULL, ERROR_NO_MEMORY, 300);
 }
 
+static bool matches(const char *pattern, const char *text)
+{
+    regex_t expression;
+
+    assert_int_equal(regcomp(&expression, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    const bool is_match = regexec(&expression, text, 0, NULL, 0) == 0;
+    regfree(&expression);
+    return is_match;
+}
+
+/* The description has the states, numbers and ids in the spelling that is taken. */
+static void forms_are_what_is_taken(void **state)
+{
+    const char *states = schema_spelling(FORM_RUN_STATE).pattern, *numbers = schema_spelling(FORM_NUMBER).pattern,
+               *ids = schema_spelling(FORM_ID).pattern, *base64 = schema_spelling(FORM_BASE64).pattern;
+    size_t bars = 0;
+
+    (void)state;
+    for (size_t i = 0; i < RUN_STATE_COUNT; i++) assert_true(matches(states, run_state_name((enum run_state)i)));
+    for (const char *at = states; *at != '\0'; at++) bars += *at == '|' ? 1 : 0;
+    assert_int_equal(bars + 1, RUN_STATE_COUNT);
+    assert_false(matches(states, "requeste") || matches(states, "Failed") || matches(states, "a failed"));
+    assert_true(matches(numbers, "0") && matches(numbers, "508") && matches(numbers, "9223372036854775807"));
+    assert_false(matches(numbers, "0508") || matches(numbers, "") || matches(numbers, "-1"));
+    assert_true(matches(ids, "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11"));
+    assert_false(matches(ids, "3D0C2F1A-9B1E-4A57-8A43-0D6F5F0C7A11"));
+    assert_true(matches(base64, "AA==") && matches(base64, "ab+/"));
+    assert_false(matches(base64, "ab-_") || matches(base64, ""));
+}
+
+static const struct described_row {
+    const char *name;
+    size_t route;
+    const char *has, *lacks; /* or NULL */
+} described_rows[] = {
+    {"a client follows a log by the headers", ROUTE_run_log, "\"Sijil-Log-Size\":{\"description\":", NULL},
+    {"and by the end", ROUTE_run_log, "\"Sijil-Log-End\":{\"description\":", "\"Link\""},
+    {"a log that was removed", ROUTE_run_log, "\"410\":{", "\"409\":{"},
+    {"attempts begin with 1", ROUTE_run_log, "\"minimum\":1", NULL},
+    {"an offset is a number", ROUTE_run_log, "\"maximum\":9223372036854775807", "[0-9]{1,19}"},
+    {"a bundle of a run without an order", ROUTE_run_bundle, "\"409\":{", "\"410\":{"},
+    {"HEAD, as RFC 9110 demands it", ROUTE_run_read, "\"run_read_head\"", NULL},
+    {"the states", ROUTE_run_list, "^(awaiting approval|requested|", NULL},
+    {"a list has the page after it", ROUTE_run_list, "\"Link\"", "Sijil-Log"},
+    {"envelopes are in base64", ROUTE_run_request, "^[A-Za-z0-9+/]+={0,2}$", NULL},
+};
+
+static void a_route_is_described_as_it_answers(void **state)
+{
+    const struct described_row *row = *state;
+    const struct route_table table = {1, &route_table.rows[row->route], NULL};
+    struct buffer OWNED_BUFFER text = BUFFER(OPENAPI_MAX);
+    struct error err = {0};
+
+    must(openapi_write(&table, &text, &err), &err);
+    if (strstr(buffer_text(&text), row->has) == NULL) fail_msg("%s", buffer_text(&text));
+    if (row->lacks != NULL) assert_null(strstr(buffer_text(&text), row->lacks));
+}
+
 static void a_description_has_a_bound(void **state)
 {
     struct buffer OWNED_BUFFER text = BUFFER(1000);
@@ -129,9 +190,11 @@ static void a_description_has_a_bound(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(an_empty_object_has_no_members), cmocka_unit_test(a_check_survives_lack_of_memory),
-        cmocka_unit_test(a_description_lacks_nothing_or_is_none), cmocka_unit_test(a_description_has_a_bound)};
+    const struct CMUnitTest others[] = {cmocka_unit_test(an_empty_object_has_no_members),
+                                        cmocka_unit_test(a_check_survives_lack_of_memory),
+                                        cmocka_unit_test(a_description_lacks_nothing_or_is_none),
+                                        cmocka_unit_test(forms_are_what_is_taken), cmocka_unit_test(a_description_has_a_bound)};
 
-    return RUN_TABLE(body_rows, bodies_are_held_to_their_schema) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(body_rows, bodies_are_held_to_their_schema) + RUN_TABLE(described_rows, a_route_is_described_as_it_answers) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

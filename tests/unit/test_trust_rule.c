@@ -304,6 +304,63 @@ static void tests_one_claim(void **state)
     assert_int_equal(claim_test(&condition, claims), row->answer);
 }
 
+/* ---- two rules ---- */
+
+static const struct meeting {
+    const char *name, *other; /* beside GOOD */
+    bool meet;
+} meetings[] = {
+    {"the same", GOOD, true},
+    {"one of several repositories", GITHUB("\"/repository_id\":{\"in\":[\"1\",\"260064828\"]}," REF), true},
+    {"more claims", GITHUB(ID "," REF ",\"/event_name\":{\"eq\":\"push\"}"), true},
+    {"a pinned workflow of any branch", GITHUB(ID ",\"/workflow_ref\":{\"eq\":\"a@b\"}"), true},
+    {"branches of a kind", GITHUB(ID ",\"/ref\":{\"prefix\":\"refs/heads/release/\"}"), false},
+    {"another repository", GITHUB("\"/repository_id\":{\"eq\":\"1\"}," REF), false},
+    {"a repository as a number", GITHUB("\"/repository_id\":{\"eq\":260064828}," REF), false},
+    {"other repositories", GITHUB("\"/repository_id\":{\"in\":[\"1\",\"2\"]}," REF), false},
+    {"another branch", GITHUB(ID ",\"/ref\":{\"eq\":\"refs/heads/x\"}"), false},
+    {"another issuer", NAMED("generic", "[\"/repository_id\"]", ID "," REF ",\"/sub\":{\"eq\":\"x\"}"), false},
+};
+
+static void meet_or_not(void **state)
+{
+    const struct meeting *row = *state;
+    OWNED(document) *one = document_of(GOOD), *other = document_of(row->other);
+    struct trust_rule rule, another;
+    struct error err = {0};
+
+    must(trust_rule_read(one, &rule, &err), &err);
+    must(trust_rule_read(other, &another, &err), &err);
+    assert_int_equal(trust_rules_meet(&rule, &another), row->meet);
+    assert_int_equal(trust_rules_meet(&another, &rule), row->meet);
+}
+
+static const struct prefix_row {
+    const char *name, *one, *other;
+    bool meet;
+} prefixes[] = {
+    {"the same prefix", "{\"prefix\":\"a/\"}", "{\"prefix\":\"a/\"}", true},
+    {"a longer prefix", "{\"prefix\":\"a/\"}", "{\"prefix\":\"a/b/\"}", true},
+    {"another prefix", "{\"prefix\":\"a/\"}", "{\"prefix\":\"b/\"}", false},
+    {"a value below it", "{\"prefix\":\"a/\"}", "{\"in\":[\"x\",\"a/b\"]}", true},
+    {"a value beside it", "{\"prefix\":\"a/\"}", "{\"eq\":\"ab\"}", false},
+    {"a number", "{\"prefix\":\"1/\"}", "{\"eq\":1}", false},
+};
+
+static void prefixes_meet(void **state)
+{
+    const struct prefix_row *row = *state;
+    OWNED_JSON one = json_loads(row->one, 0, NULL);
+    OWNED_JSON other = json_loads(row->other, 0, NULL);
+    struct claim_condition first, second;
+    struct error err = {0};
+
+    must(claim_condition_read("/ref", one, &first, &err), &err);
+    must(claim_condition_read("/ref", other, &second, &err), &err);
+    assert_int_equal(claim_conditions_meet(&first, &second), row->meet);
+    assert_int_equal(claim_conditions_meet(&second, &first), row->meet);
+}
+
 /* ---- the client ---- */
 
 #define THUMBPRINT "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -345,6 +402,8 @@ int main(void)
     failed += RUN_TABLE(signed_rows, counts_signatures);
     failed += RUN_TABLE(matches, matches_claims);
     failed += RUN_TABLE(test_rows, tests_one_claim);
+    failed += RUN_TABLE(meetings, meet_or_not);
+    failed += RUN_TABLE(prefixes, prefixes_meet);
     failed += RUN_TABLE(places, permits_clients);
     for (size_t i = 0; i < KEYS; i++) ecdsa_key_free(keys[i]);
     return failed;

@@ -71,13 +71,34 @@ def check_outcomes(verifier):
     assert "NOT ADMITTED (ordered)" in verifier.run({name: value for name, value in cut.items() if name not in ("result", "lease")}).stdout
 
 
+def named(title, **more):
+    return {"digest": "sha256:" + "0" * 64, "annotations": {"org.opencontainers.image.title": title, **more}}
+
+
+def check_unclear_files(verifier):
+    """An admitted manifest of which clients make different files: its digest vouches for none of them."""
+    content, name = verifier.folder / "model.onnx", verifier.folder / "unclear.json"
+    content.write_bytes(b"weights")
+    layer = {"digest": "sha256:" + made.hashlib.sha256(b"weights").hexdigest(), "annotations": {"org.opencontainers.image.title": "model.onnx"}}
+    for other, says in ((named(".", **{"io.deis.oras.content.unpack": "true"}), "the title of layer 2 is no path"),
+                        (named("a", **{"io.deis.oras.content.unpack": "true"}), "layer 2 has an annotation"),
+                        (named("model.onnx"), "two layers are called 'model.onnx'"), (named("model.onnx/x"), "needs a folder"), ({"digest": "x"}, "layer 2 has none")):
+        name.write_text(json.dumps({"layers": [layer, other]}), encoding="utf-8")
+        subject = {"name": "model", "digest": {"sha256": made.hashlib.sha256(name.read_bytes()).hexdigest()}}
+        log = {"name": "log", "digest": {"sha256": made.hex_of("log")}}
+        with lying("result", ("subject", [subject, log])), lying("admission", ("subject", [subject])):
+            registry = Registry(verifier)
+            done = registry.verify(registry.bundle(), "--manifest", name, "--file", content)
+            assert done.returncode == 1 and "clients may make different files of it" in done.stderr and says in done.stderr, done
+
+
 def check_files(verifier):
     """From a file to its run: the admission names the manifest, and the manifest names the file."""
     content, name, real = verifier.folder / "digits.onnx", verifier.folder / "manifest.json", made.hex_of
     content.write_bytes(b"weights" * 10000)
     layer = {"digest": "sha256:" + made.hashlib.sha256(content.read_bytes()).hexdigest(), "size": 70000,
              "annotations": {"org.opencontainers.image.title": "digits.onnx"}}
-    name.write_text(json.dumps({"layers": [{"digest": "sha256:" + "0" * 64}, layer]}), encoding="utf-8")
+    name.write_text(json.dumps({"layers": [named("config.json"), layer]}), encoding="utf-8")
     subject = {"name": "model", "digest": {"sha256": made.hashlib.sha256(name.read_bytes()).hexdigest()}}
     log = {"name": "log", "digest": {"sha256": real("log")}}
     with lying("result", ("subject", [subject, log])), lying("admission", ("subject", [subject])):
@@ -243,6 +264,32 @@ def check_terms(verifier):
           is_verified=True)
 
 
+def check_manifests(verifier):
+    """The labels that manifests state count, if the bundle has the manifests."""
+    def text(**annotations):
+        return json.dumps({"schemaVersion": 2, "layers": [], "annotations": annotations})
+    texts = {"code": text(), "data": text(**{"sijil.label": made.label(subjects=["health"])}), "image": text(**{"sijil.label": "health"})}
+    real, real_hex = made.artifact, made.hex_of
+    health = {"ops": ["train"], "when": {"subjects_any": ["health"]}}
+    found = policy_set({"id": "T-DUTY", "effect": "oblige", **health, "oblige": {"approvals": 2}},
+                       {"id": "T-HERE", "effect": "require", **health, "target": {"geo_within": ["SA"]}, "message": "there"})
+    policy = {"epoch": 7, "digest": found["digest"], "decision": "sha256:" + made.hex_of("decision")}
+    for names, says, is_verified in (((), "the bundle has 0\n    of 3 manifests", True), (("code",), "of the 3 artifacts' manifests state", True),
+                                     (("code", "data"), "the policies ask for 2 approvals", False), (("image",), "the manifest of image: the annotation sijil.label is no label", False),
+                                     (("code", "code"), "manifest 2: the bundle has it twice", False), (("other",), "manifest 1: the order names no artifact of its digest", False)):
+        with mock.patch.object(made, "artifact", lambda name: {**real(name), "digest": "sha256:" + real_hex(texts[name])} if name in texts else real(name)), \
+                lying("order", ("policy", policy)), \
+                mock.patch.object(made, "hex_of", lambda text: found["digest"][7:] if text == "policy" else real_hex(text)):
+            registry = Registry(verifier)
+            bundle = registry.bundle()
+            bundle["policy_sets"] = [made.seal("application/vnd.sijil.policy-set.v1+json", found, registry.keys["root"])]
+            bundle["manifests"] = [texts.get(name, text(name="x")) for name in names]
+            done = registry.verify(bundle)
+            assert (done.returncode == 0) == is_verified and says in done.stdout + done.stderr, (names, done.stdout, done.stderr)
+            if is_verified:
+                assert json.loads(registry.verify(bundle, "--json").stdout)["manifests"] == len(names)
+
+
 def check_runners(verifier):
     """What was signed of a runner limits what its key can prove."""
     expect(verifier, "")
@@ -306,9 +353,11 @@ def main():
         check_answers(verifier)
         check_outcomes(verifier)
         check_files(verifier)
+        check_unclear_files(verifier)
         check_refusals(verifier)
         check_decisions(verifier)
         check_terms(verifier)
+        check_manifests(verifier)
         check_runners(verifier)
         check_times(verifier)
     print("sijil-verify run says what holds, and what does not")

@@ -98,10 +98,10 @@ def check_with_openssl(envelope, point, folder):
 
 def check_signers(bundle, points):
     signers = [(bundle["request"], "keyd" if "claims" in opened(bundle["request"])[1] else "requester")]
-    signers += [(one, "approver") for one in bundle["approvals"]]
+    named = {thumbprint(point): who for who, point in points.items()}
+    signers += [(one, named[opened(one)[2]]) for one in bundle["approvals"]]
     signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"),
                                                         ("refusal", "runner")) if name in bundle]
-    named = {thumbprint(point): who for who, point in points.items()}
     for peer in bundle.get("peers", []):
         signers += [(peer["lease"], "keyd"), (peer["result"], named[opened(peer["lease"])[1]["runner"]["key"]])]
     has_tools = shutil.which("openssl") and shutil.which("jq")
@@ -120,6 +120,31 @@ def check_claims(request):
     issuer, subject = request["claims"]["issuer"], request["claims"]["subject"]
     named = f"robot:{subject}" if issuer == "sijil:registry" else "ext:" + hashlib.sha256(f"{issuer}\n{subject}".encode()).hexdigest()
     assert request["requester"] == named
+
+
+def more_approvals(request):
+    """A request by a trust rule or a robot's token needs one approval more than the policies ask for, if these ask for any."""
+    return 1 if request.get("claims", {}).get("issuer") in ("sijil:rule", "sijil:registry") else 0
+
+
+def covers(on, name):
+    return name.startswith(on[:-1]) and name != on[:-1] if on.endswith("/*") else name == on or name.startswith(f"{on}/")
+
+
+def check_rule(bundle):
+    """The rule that asked: its newest document before the order's event was in force then, and lets it train with all repositories."""
+    request, event, found = opened(bundle["request"])[1], json.loads(bundle["event"]["entry"]), None
+    for one in bundle["documents"]:
+        value = opened(one["envelopes"][0])[1]
+        if value["kind"] == "trust-rule" and f"{value['scope']}:{value['name']}" == request["claims"]["subject"] and json.loads(one["entry"])["seq"] < event["seq"]:
+            found = value
+    assert found and "withdrawn" not in found and ms(found, "effective_from") <= event["ts"] < ms(found, "expires")
+    assert covers(found["scope"], request["project"]) or found["scope"] == ""
+    spec = request["spec"]
+    names = [request["project"], *(spec[each]["repository"] for each in ("code", "image", "resume") if each in spec)]
+    names += [one["repository"] for one in (*spec["inputs"], *spec["outputs"])]
+    grants = [one["on"] for one in found["body"]["grant"] if one["role"] == "trainer"]
+    assert all(any(covers(on, name) for on in grants) for name in names)
 
 
 def check_statements(bundle, order, node=0):
@@ -192,6 +217,8 @@ def check_chain(bundle):
     request, order = opened(bundle["request"])[1], opened(bundle["order"])[1]
     if "claims" in request:
         check_claims(request)
+        if request["claims"]["issuer"] == "sijil:rule":
+            check_rule(bundle)
     if "result" in bundle:
         check_statements(bundle, order)
     for one in bundle["approvals"]:
@@ -200,7 +227,8 @@ def check_chain(bundle):
     assert order["request"] == digest(bundle["request"]) and order["approvals"] == [digest(one) for one in bundle["approvals"]]
     assert all(order[name] == request[name] for name in ("run", "audience", "project", "requester", "spec"))
     assert set(order["jurisdictions"]) <= set(request["spec"]["jurisdictions"])
-    assert len(order["approvals"]) >= order["obligations"]["approvals"]
+    asked = order["obligations"]["approvals"]
+    assert len(order["approvals"]) >= asked + (more_approvals(request) if asked > 0 else 0)
     if "lease" in bundle:
         assert opened(bundle["lease"])[1]["order"] == digest(bundle["order"])
     if "result" in bundle:
@@ -213,6 +241,8 @@ def check_chain(bundle):
         assert opened(bundle["refusal"])[2] == leased["runner"]["key"]
     if "peers" in bundle:
         check_peers(bundle)
+    if "manifests" in bundle:
+        check_manifests(bundle)
     if "admission" in bundle:
         assert len(bundle.get("peers", [])) + 1 == order["spec"]["nodes"]
         named = [(one["uri"], one["digest"]["sha256"]) for one in opened(bundle["admission"])[1]["predicate"]["inputAttestations"]]
@@ -242,7 +272,56 @@ def check(path):
         check_log(row["bundle"], row.get("vkey", vectors["vkey"]))
         for name, value in row["digests"].items():
             assert digest(row["bundle"][name]) == value, name
+    check_labels(vectors["labels"])
     print(f"{len(vectors['bundles'])} bundles are as docs/formats/run.md has them; openssl and jq agreed on {asked} envelopes")
+
+
+# ---- labels ----
+
+CLASSES, LINEAGES = ("open", "confidential", "sensitive", "secret"), ("unknown", "declared", "attested")
+SUBJECTS = {"biometric", "child", "critical-infra", "financial-customer", "genetic", "government", "health", "personal", "special"}
+
+
+def label_of(text):
+    """The label that a text is; None: it is none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or sorted(value) != ["attached", "class", "lineage", "pins", "subjects"] or len(text.encode()) > 16384:
+        return None
+    lists = [value[name] for name in ("attached", "pins", "subjects")]
+    if any(not isinstance(one, list) or not all(isinstance(text, str) for text in one) or one != sorted(set(one)) for one in lists):
+        return None
+    if value["class"] not in CLASSES or value["lineage"] not in LINEAGES or not SUBJECTS >= set(value["subjects"]):
+        return None
+    if not all(re.fullmatch("[A-Z0-9-]{2,24}", one) for one in value["attached"]) or not all(re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{1,63}", one) for one in value["pins"]):
+        return None
+    if len(value["attached"]) > 32 or len(value["pins"]) > 64 or canonical(value) != text.encode():
+        return None
+    return value
+
+
+def join(labels):
+    return {"class": max((one["class"] for one in labels), key=CLASSES.index), "lineage": min((one["lineage"] for one in labels), key=LINEAGES.index),
+            **{name: sorted({text for one in labels for text in one[name]}) for name in ("attached", "pins", "subjects")}}
+
+
+def check_labels(rows):
+    for row in rows:
+        read = [label_of(one) for one in row["labels"]]
+        assert (None in read) == ("joined" not in row), row["name"]
+        assert None in read or canonical(join(read)).decode() == row["joined"], row["name"]
+
+
+def check_manifests(bundle):
+    spec = opened(bundle["order"])[1]["spec"]
+    named = {one["digest"] for one in (spec["code"], spec.get("image"), spec.get("resume"), *spec["inputs"]) if one}
+    found = ["sha256:" + hashlib.sha256(one.encode()).hexdigest() for one in bundle["manifests"]]
+    assert set(found) <= named and len(set(found)) == len(found)
+    for one in bundle["manifests"]:
+        text = json.loads(one).get("annotations", {}).get("sijil.label")
+        assert text is None or label_of(text), text
 
 
 # ---- making the file ----
@@ -271,16 +350,16 @@ def request(**more):
             "spec": spec(), **more}
 
 
-def approval(below):
+def approval(below, **more):
     return {"schema": "sijil.run-approval/v1", "run": RUN, "audience": ORIGIN, "request": digest(below), "approver": APPROVER,
-            "issued_at": "2026-11-23T09:30:00.000Z", "expires": "2026-11-30T09:00:00.000Z", "nonce": hex_of("approval")[:32]}
+            "issued_at": "2026-11-23T09:30:00.000Z", "expires": "2026-11-30T09:00:00.000Z", "nonce": hex_of("approval")[:32], **more}
 
 
 def order(asked, approvals, event):
     named = opened(asked)[1]
     return {"schema": "sijil.run-order/v1", **{name: named[name] for name in ("run", "audience", "project", "requester", "spec")},
             "request": digest(asked), "approvals": [digest(one) for one in approvals], "jurisdictions": ["AE", "AE-FED"],
-            "obligations": {"approvals": len(approvals), "signed_request": "claims" not in named},
+            "obligations": {"approvals": len(approvals) - more_approvals(named), "signed_request": "claims" not in named},
             "policy": {"epoch": 7, "digest": "sha256:" + hex_of("policy"), "decision": "sha256:" + hex_of("decision")},
             "event": event, "attempts": 3, "nonce": hex_of("order")[:32], "not_before": "2026-11-23T10:00:00.000Z",
             "expires": "2026-11-24T10:00:00.000Z"}
@@ -406,7 +485,7 @@ def enrol(log, keys, plan):
         each = [hashlib.sha256(one.encode()).digest() for one in envelopes]
         outer = each[0] if len(each) == 1 else hashlib.sha256(b"".join(each)).digest()
         detail = f"sha256:{outer.hex()} {value['version']} sha256:{hashlib.sha256(canonical(value)).hexdigest()}"
-        action = {"signing-key": "key.approve", "runner": "runner.approve"}[kind]
+        action = {"signing-key": "key.approve", "runner": "runner.approve", "trust-rule": "rule.approve"}[kind]
         made.append((envelopes, log.append(action, f"{scope}#{detail}", START_MS + number, {})))
     return made
 
@@ -455,6 +534,60 @@ def two_nodes(keys):
     return {"name": "a run of two nodes", "vkey": log.vkey, "bundle": bundle, "digests": digests | {"admission": digest(bundle["admission"])}}
 
 
+def label(**more):
+    return canonical({"attached": [], "class": "open", "lineage": "attested", "pins": [], "subjects": [], **more}).decode()
+
+
+def labels():
+    """Texts that are labels, with their join; and texts that are none."""
+    health = label(**{"class": "sensitive", "subjects": ["health", "personal"], "pins": ["health-ae"], "attached": ["AE-FED"]})
+    money = label(**{"class": "confidential", "lineage": "declared", "subjects": ["financial-customer"], "attached": ["DIFC"]})
+    rows = [("the least strict one", [label()]), ("one with all members", [health]), ("a join", [health, money]), ("a join with the least strict one", [label(), money]),
+            ("the strictest lineage", [health, label(lineage="unknown")])]
+    none = [("no JSON", "health"), ("members in another order", json.dumps(dict(reversed(json.loads(label()).items())), separators=(",", ":"))), ("a blank", label() + " "),
+            ("a member is missing", '{"class":"open"}'), ("an unknown member", label(more=1)), ("an unknown class", label(**{"class": "public"})),
+            ("an unknown subject", label(subjects=["cats"])), ("a regime in lower case", label(attached=["ae-fed"])), ("a pin of one letter", label(pins=["a"])), ("an unsorted list", label(subjects=["personal", "health"])), ("a text twice", label(pins=["all", "all"])),
+            ("33 regimes", label(attached=[f"R{number:02d}" for number in range(33)])), ("65 pins", label(pins=[f"p{number:02d}" for number in range(65)])),
+            ("an escape", label().replace("open", "op\\u0065n"))]
+    return [{"name": name, "labels": texts, "joined": canonical(join([label_of(one) for one in texts])).decode()} for name, texts in rows] + \
+        [{"name": name, "labels": [text]} for name, text in none]
+
+
+def labelled(keys):
+    """A run with the manifests of its code and its input, in a log of its own. The image's is not there."""
+    def manifest(**annotations):
+        return json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [], "annotations": annotations,
+                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": "sha256:" + hex_of("{}"), "size": 2}})
+    texts = [manifest(), manifest(**{"sijil.label": label(**{"class": "sensitive", "subjects": ["health"]})})]
+    code, data = ({"repository": f"{PROJECT}/{name}", "digest": "sha256:" + hex_of(text)} for name, text in zip(("code", "data"), texts))
+    log = Log()
+    made = people(log, keys)
+    asked = seal(TYPES["request"], request(spec=spec(code=code, inputs=[{"name": "digits", **data}])), keys["requester"])
+    bundle, digests = bundle_of(log, keys, made, asked, [seal(TYPES["approval"], approval(asked), keys["approver"])], "lease")
+    return {"name": "a run with manifests", "vkey": log.vkey, "bundle": bundle | {"manifests": texts}, "digests": digests}
+
+
+def rule():
+    body = {"issuer": "https://token.actions.githubusercontent.com", "audience": "https://registry.example", "system": "github",
+            "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, "grant": [{"role": "trainer", "on": PROJECT}],
+            "priority": 100, "max_ttl": 300, "single_use": True}
+    return "trust-rule", "acme", {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "acme", "name": "gh-train", "version": 1,
+                                  "effective_from": "2026-11-20T09:00:00.000Z", "expires": "2027-02-20T09:00:00.000Z", "body": body}
+
+
+def by_rule(keys):
+    """A run that a CI job asked for by its trust rule, in a log of its own. The policies ask for one approval, so it needs two."""
+    log = Log()
+    made = people(log, keys, (rule(), ["officer", "second"]))
+    claims = {"issuer": "sijil:rule", "subject": "acme:gh-train", "token": "sha256:" + hex_of("token")}
+    requester = "ext:" + hashlib.sha256(b"sijil:rule\nacme:gh-train").hexdigest()
+    asked = seal(TYPES["request"], request(claims=claims, requester=requester), keys["keyd"])
+    approved = [seal(TYPES["approval"], approval(asked), keys["approver"]),
+                seal(TYPES["approval"], approval(asked, approver="ext:" + hex_of("officer")), keys["officer"])]
+    bundle, digests = bundle_of(log, keys, made, asked, sorted(approved, key=digest), "admission")
+    return {"name": "a run by a trust rule", "vkey": log.vkey, "bundle": bundle, "digests": digests}
+
+
 def save(path, vectors):
     text = json.dumps(vectors, indent=1, ensure_ascii=True)
     pathlib.Path(path).write_text(re.sub(r"[ \t]+\n", "\n", text) + "\n", encoding="utf-8")
@@ -469,6 +602,11 @@ def add(path):
         vectors["scalars"]["other_runner"] = f"{key.private_numbers().private_value:064x}"
     if not any(row["name"] == "a run of two nodes" for row in vectors["bundles"]):
         vectors["bundles"].append(two_nodes(keys))
+    if not any(row["name"] == "a run with manifests" for row in vectors["bundles"]):
+        vectors["bundles"].append(labelled(keys))
+    vectors["labels"] = labels()
+    if not any(row["name"] == "a run by a trust rule" for row in vectors["bundles"]):
+        vectors["bundles"].append(by_rule(keys))
     save(path, vectors)
 
 

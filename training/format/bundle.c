@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 #include "training/format/form.h"
 #include "training/format/shapes.h"
 
@@ -246,17 +247,63 @@ static struct result check_runners(struct run_bundle *bundle, const struct run_t
     return check_peers(bundle, trust, err);
 }
 
+/* Of a request for a token: sijil-keyd has signed it. Of a robot or a person no document says more. */
+static struct result check_claimed(const struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    const struct run_envelope *request = bundle->chain.request;
+    const struct run_use use = {
+        .project = run_text(request, "project"), .sequence = bundle->event.index, .time_ms = bundle->event.event.time_ms};
+    const struct run_key *rule = NULL;
+
+    TRY(run_check_signer(request, trust->keyd, err));
+    return run_is_of_rule(request) ? run_keys_rule(&bundle->keys, request, &use, &rule, err) : SUCCESS;
+}
+
 static struct result check_signers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
 
-    if (run_member(chain->request, "claims") != NULL) TRY(run_check_signer(chain->request, trust->keyd, err));
+    if (run_member(chain->request, "claims") != NULL) TRY(check_claimed(bundle, trust, err));
     else TRY(check_person(bundle, chain->request, "requester", err));
     for (size_t i = 0; i < chain->approval_count; i++) TRY(check_person(bundle, chain->approvals[i], "approver", err));
     TRY(run_check_signer(chain->order, trust->keyd, err));
     if (chain->lease == NULL) return SUCCESS;
     TRY(check_runners(bundle, trust, err));
     return chain->admission == NULL ? SUCCESS : run_check_signer(chain->admission, trust->keyd, err);
+}
+
+/* ---- manifests ---- */
+
+static struct result place_manifest(struct run_bundle *bundle, const json_t *text, size_t number, struct error *err)
+{
+    const struct digest digest =
+        digest_of(DIGEST_SHA256, (struct bytes){(const uint8_t *)json_string_value(text), json_string_length(text)});
+    char name[DIGEST_TEXT_SIZE];
+    bool is_placed = false;
+
+    digest_format(&digest, name);
+    for (size_t i = 0; i < bundle->artifacts.count; i++) {
+        if (strcmp(json_text_of(bundle->artifacts.each[i].json, "digest"), name) != 0) continue;
+        if (bundle->manifests[i] != NULL) return failure(err, ERROR_DENIED, "manifest %zu: the bundle has it twice", number);
+        bundle->manifests[i] = text;
+        is_placed = true;
+    }
+    return is_placed ? SUCCESS : failure(err, ERROR_DENIED, "manifest %zu: the order names no artifact of its digest", number);
+}
+
+static struct result check_manifests(struct run_bundle *bundle, struct error *err)
+{
+    const json_t *texts = json_object_get(bundle->json, "manifests"), *text = NULL;
+    size_t bytes = 0, i = 0;
+
+    bundle->artifacts = run_spec_artifacts(run_member(bundle->chain.order, "spec"));
+    json_array_foreach (texts, i, text) {
+        bytes += json_string_length(text);
+        if (bytes > RUN_MANIFESTS_MAX)
+            return failure(err, ERROR_LIMIT, "the manifests of a bundle have at most %u bytes together", RUN_MANIFESTS_MAX);
+        TRY(place_manifest(bundle, text, i + 1, err));
+    }
+    return SUCCESS;
 }
 
 static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
@@ -267,6 +314,7 @@ static struct result check_all(struct run_bundle *bundle, const struct run_trust
     TRY(check_event(bundle, trust, err));
     TRY(check_signers(bundle, trust, err));
     TRY(run_chain_check(&bundle->chain, err));
+    TRY(check_manifests(bundle, err));
     return bundle->chain.admission == NULL ? SUCCESS : check_level(bundle, err);
 }
 

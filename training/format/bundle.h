@@ -6,11 +6,13 @@
 #pragma once
 
 #include "audit/format/proof_check.h"
+#include "training/format/artifacts.h"
 #include "training/format/chain.h"
 #include "training/format/run_keys.h"
 
-#define RUN_BUNDLE_MAX (16u << 20)  /* bytes */
-#define RUN_REPORT_MAX (512u << 10) /* bytes of what a bundle proves: of 256 nodes with runners in 16 jurisdictions 300 KiB */
+#define RUN_BUNDLE_MAX    (16u << 20)  /* bytes */
+#define RUN_MANIFESTS_MAX (4u << 20)   /* bytes of all `manifests` of a bundle */
+#define RUN_REPORT_MAX    (512u << 10) /* bytes of what a bundle proves: of 256 nodes with runners in 16 jurisdictions 300 KiB */
 
 struct run_bundle {
     json_t *json;                                                                      /* the whole file */
@@ -19,10 +21,13 @@ struct run_bundle {
     size_t envelope_count;
     struct run_peer peers[RUN_PEERS_MAX]; /* of `chain` */
     struct run_chain chain;
-    struct proof_report event; /* of the order */
-    bool has_runner;           /* it has a lease */
-    struct runner_key runner;  /* what the approvers have signed of the lease's runner */
-    struct runner_key *others; /* likewise, of the runners of the peers; owned */
+    struct proof_report event;      /* of the order */
+    bool has_runner;                /* it has a lease */
+    struct runner_key runner;       /* what the approvers have signed of the lease's runner */
+    struct runner_key *others;      /* likewise, of the runners of the peers; owned */
+    struct run_artifacts artifacts; /* of the order */
+    const json_t *manifests
+        [RUN_ARTIFACTS_MAX]; /* of each artifact, a text with the digest that the order names; NULL: the bundle has it not */
 };
 
 /**
@@ -39,6 +44,7 @@ struct run_repeated {
     uint64_t decisions; /* 1: the decision of the order's event is equal; 0: the bundle does not have it */
     uint64_t others;    /* further decisions of the bundle: they follow from the sets, and nothing shows that the log has them */
     bool has_terms;     /* the order's obligations and jurisdictions are equal */
+    size_t manifests, artifacts; /* for how many of the order's artifacts the labels of their manifests counted in that */
 };
 
 /** Appends what is proven and what is not, in plain words. */

@@ -85,17 +85,46 @@ static struct result write_peers(const struct run_chain *chain, struct buffer *t
     return SUCCESS;
 }
 
+static bool is_claimed(const struct run_chain *chain)
+{
+    return run_member(chain->request, "claims") != NULL;
+}
+
+/* A claimed subject is any text: add_line() shows it without characters that steer a terminal. */
+static struct result write_requester(const struct run_chain *chain, struct buffer *text, struct error *err)
+{
+    const char *requester = run_text(chain->request, "requester");
+
+    if (!is_claimed(chain)) return add_line(text, err, "  - %s asked for it, with a key that was in force;", requester);
+    TRY(add_line(text, err, "  - %s asked for it, by a token of the registry that sijil-keyd verified;", requester));
+    if (!run_is_of_rule(chain->request)) return SUCCESS;
+    return add_line(text, err,
+                    "  - this is the trust rule %s: approvers signed that it may train with all of these repositories;",
+                    run_text(chain->request, "claims.subject"));
+}
+
 static struct result write_asked(const struct run_bundle *bundle, struct buffer *text, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
 
-    TRY(add_line(text, err, "  - %s asked for it%s;", run_text(chain->request, "requester"),
-                 run_member(chain->request, "claims") != NULL ? ", by a token that the registry verified"
-                                                              : ", with a key that was in force"));
+    TRY(write_requester(chain, text, err));
     for (size_t i = 0; i < chain->approval_count; i++)
         TRY(add_line(text, err, "  - %s approved it, with a key that was in force;", run_text(chain->approvals[i], "approver")));
     return add_line(text, err, "  - sijil-keyd ordered exactly that, from %s to %s; the log recorded it as entry %" PRIu64 ";",
                     run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index);
+}
+
+static struct result write_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
+{
+    if (!repeated->has_terms) return SUCCESS;
+    TRY(buffer_add_text(text, "  - the signed policy set alone", err));
+    if (repeated->manifests > 0)
+        TRY(buffer_format(text, err, ", with the labels that %zu of the %zu artifacts' manifests state,", repeated->manifests,
+                          repeated->artifacts));
+    return buffer_add_text(text,
+                           " asks for no more approvals than the order, for a signed request\n"
+                           "    only if the order does, and allows each of the order's jurisdictions;\n",
+                           err);
 }
 
 static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
@@ -106,11 +135,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
     TRY(write_asked(bundle, text, err));
     if (repeated->decisions > 0)
         TRY(buffer_add_text(text, "  - the order's recorded decision follows from the signed policy set;\n", err));
-    if (repeated->has_terms)
-        TRY(buffer_add_text(text,
-                            "  - the signed policy set alone asks for no more approvals than the order, for a signed request\n"
-                            "    only if the order does, and allows each of the order's jurisdictions;\n",
-                            err));
+    TRY(write_terms(repeated, text, err));
     if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
     if (chain->peer_count > 0) TRY(write_peers(chain, text, err));
@@ -198,6 +223,22 @@ static bool lacks_nodes(const struct run_chain *chain)
     return run_integer(chain->order, "spec.nodes") > (int64_t)chain->peer_count + 1;
 }
 
+static struct result write_unproven_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
+{
+    if (!repeated->has_terms)
+        return buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err);
+    if (repeated->manifests < repeated->artifacts)
+        TRY(buffer_format(
+            text, err,
+            "  - that the manifests of code, image, checkpoint and inputs state no stricter labels: the bundle has %zu\n"
+            "    of %zu manifests;\n",
+            repeated->manifests, repeated->artifacts));
+    return buffer_add_text(text,
+                           "  - that the repositories had no stricter labels, for which the policies ask for more: the registry\n"
+                           "    decided with these labels;\n",
+                           err);
+}
+
 static struct result write_unproven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                     struct error *err)
 {
@@ -211,20 +252,19 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
                                                                : RUN_ORDER)));
     if (chain->result != NULL && lacks_nodes(chain))
         TRY(buffer_add_text(text, "  - that the other nodes of the attempt did anything: the bundle has node 0 alone;\n", err));
-    if (!repeated->has_terms)
-        TRY(buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err));
-    else
-        TRY(buffer_add_text(
-            text,
-            "  - that the repositories had no stricter labels, for which the policies ask for more: the registry\n"
-            "    decided with these labels;\n",
-            err));
+    TRY(write_unproven_terms(repeated, text, err));
     if (repeated->decisions == 0)
         TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));
     if (repeated->others > 0)
         TRY(add_line(text, err,
                      "  - that the log has the other %" PRIu64 " decisions of the bundle, and that they are about this run;",
                      repeated->others));
+    if (is_claimed(chain))
+        TRY(buffer_add_text(
+            text,
+            "  - who asked for it: no key of the requester has signed. sijil-keyd and the login of the gateway, which had the\n"
+            "    token, are trusted for that;\n",
+            err));
     if (chain->result != NULL)
         TRY(buffer_add_text(text, "  - that the runner did what it says: only those that are named above can know;\n", err));
     return buffer_add_text(
@@ -295,7 +335,11 @@ struct result run_bundle_json(const struct run_bundle *bundle, const struct run_
                                 digest_of_envelope(chain->admission), "refusal", digest_of_envelope(chain->refusal), "runner",
                                 runner_json(bundle));
 
-    if (json == NULL || json_object_set_new(json, "outcome", json_string(run_bundle_outcome(bundle))) != 0)
+    json_t *claims = is_claimed(chain) ? json_incref(json_object_get(chain->request->json, "claims")) : json_null();
+
+    if (json == NULL || json_object_set_new(json, "claims", claims) != 0 ||
+        json_object_set_new(json, "outcome", json_string(run_bundle_outcome(bundle))) != 0 ||
+        json_object_set_new(json, "manifests", json_integer((json_int_t)repeated->manifests)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));
     return buffer_add_u8(text, '\n', err);

@@ -4,8 +4,9 @@
 #include "crypto/digest.h"
 #include "training/format/chain_priv.h"
 
-struct result chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
-                         struct error *err)
+/* The members `names`; NULL ends `names`. */
+static struct result check_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
+                                struct error *err)
 {
     for (; *names != NULL; names++)
         if (!json_equal(run_member(envelope, *names), run_member(before, *names)))
@@ -47,6 +48,23 @@ static struct result check_within(const struct run_envelope *envelope, int64_t a
 
 /* ---- request, approval ---- */
 
+static bool is_claimed_by(const struct run_envelope *request, const char *issuer)
+{
+    return run_member(request, "claims") != NULL && strcmp(run_text(request, "claims.issuer"), issuer) == 0;
+}
+
+bool run_is_of_rule(const struct run_envelope *request)
+{
+    return is_claimed_by(request, RUN_RULE_ISSUER);
+}
+
+int64_t run_approvals_needed(const struct run_envelope *request, int64_t asked)
+{
+    const bool is_nobody = run_is_of_rule(request) || is_claimed_by(request, RUN_REGISTRY_ISSUER);
+
+    return asked > 0 && is_nobody ? asked + 1 : asked;
+}
+
 /* When keyd signs for a token, the requester is the token's subject. */
 static struct result check_claims(const struct run_envelope *request, struct error *err)
 {
@@ -60,7 +78,7 @@ static struct result check_claims(const struct run_envelope *request, struct err
     sha256_of(buffer_bytes(&named), digest);
     text_hex(digest, sizeof digest, hex);
     if (strncmp(requester, "ext:", 4) == 0 && strcmp(requester + 4, hex) == 0) return SUCCESS;
-    if (strncmp(requester, "robot:", 6) == 0 && strcmp(issuer, "sijil:registry") == 0 && strcmp(requester + 6, subject) == 0)
+    if (strncmp(requester, "robot:", 6) == 0 && strcmp(issuer, RUN_REGISTRY_ISSUER) == 0 && strcmp(requester + 6, subject) == 0)
         return SUCCESS;
     return failure(err, ERROR_DENIED, "request: its claims are of another person than its requester");
 }
@@ -87,7 +105,7 @@ static struct result check_approval(const struct run_envelope *request, const st
     static const char *const same[] = {"run", "audience", NULL};
 
     TRY(check_life(approval, "issued_at", err));
-    TRY(chain_same(approval, request, same, err));
+    TRY(check_same(approval, request, same, err));
     TRY(chain_names(approval, "request", request, err));
     if (strcmp(run_text(approval, "approver"), run_text(request, "requester")) == 0)
         return failure(err, ERROR_DENIED, "approval: a person can't approve their own request");
@@ -131,11 +149,17 @@ static struct result check_named_approvals(const struct run_chain *chain, struct
 
 static struct result check_obligations(const struct run_chain *chain, struct error *err)
 {
-    const int64_t needed = run_integer(chain->order, "obligations.approvals");
+    const int64_t asked = run_integer(chain->order, "obligations.approvals"),
+                  needed = run_approvals_needed(chain->request, asked);
 
-    if ((int64_t)chain->approval_count < needed)
-        return failure(err, ERROR_DENIED, "order: the policies ask for %lld approvals, and there are %zu", (long long)needed,
+    if ((int64_t)chain->approval_count < asked)
+        return failure(err, ERROR_DENIED, "order: the policies ask for %lld approvals, and there are %zu", (long long)asked,
                        chain->approval_count);
+    if ((int64_t)chain->approval_count < needed)
+        return failure(err, ERROR_DENIED,
+                       "order: a request by a trust rule or a robot's token needs one approval more than the policies ask for: "
+                       "%lld, and there are %zu",
+                       (long long)needed, chain->approval_count);
     if (json_is_true(run_member(chain->order, "obligations.signed_request")) && run_member(chain->request, "claims") != NULL)
         return failure(err, ERROR_DENIED, "order: the policies ask for a request that its requester has signed");
     return SUCCESS;
@@ -147,7 +171,7 @@ static struct result check_order(const struct run_chain *chain, struct error *er
     const json_t *allowed = run_member(chain->order, "jurisdictions");
 
     TRY(check_life(chain->order, "not_before", err));
-    TRY(chain_same(chain->order, chain->request, same, err));
+    TRY(check_same(chain->order, chain->request, same, err));
     TRY(chain_names(chain->order, "request", chain->request, err));
     TRY(check_named_approvals(chain, err));
     TRY(check_obligations(chain, err));
@@ -166,7 +190,7 @@ struct result chain_check_lease(const struct run_chain *chain, struct error *err
     const struct run_envelope *lease = chain->lease, *order = chain->order;
 
     TRY(check_life(lease, "not_before", err));
-    TRY(chain_same(lease, order, same, err));
+    TRY(check_same(lease, order, same, err));
     TRY(chain_names(lease, "order", order, err));
     if (run_integer(lease, "attempt") > run_integer(order, "attempts"))
         return failure(err, ERROR_DENIED, "lease: the order allows no attempt %lld", (long long)run_integer(lease, "attempt"));
@@ -186,7 +210,7 @@ static struct result check_refusal(const struct run_chain *chain, struct error *
     const struct run_envelope *refusal = chain->refusal, *lease = chain->lease;
     const int64_t at_ms = run_time(refusal, "at");
 
-    TRY(chain_same(refusal, lease, same, err));
+    TRY(check_same(refusal, lease, same, err));
     TRY(chain_names(refusal, "lease", lease, err));
     if (strcmp(refusal->dsse->signatures[0].keyid, run_text(lease, "runner.key")) != 0)
         return failure(err, ERROR_DENIED, "refusal: the lease is for another key");

@@ -16,6 +16,10 @@
 #define RUN_CLOCK_SKEW_MS 60000               /* between the clock of keyd and those of runners and of people's machines */
 #define RUN_LIFE_MAX_MS   INT64_C(2592000000) /* 30 days: of a request, an approval, an order */
 
+/* The issuers in `claims` that are not the URL of an issuer. */
+#define RUN_REGISTRY_ISSUER "sijil:registry" /* of a robot; its subject is the robot's UUID */
+#define RUN_RULE_ISSUER     "sijil:rule"     /* of a trust rule; its subject is the rule's scope, ":" and its id */
+
 /** A node of the attempt beside node 0. */
 struct run_peer {
     const struct run_envelope *lease, *result;
@@ -30,6 +34,15 @@ struct run_chain {
     const struct run_peer *peers; /* in the order of the nodes, from 1 on; with a result of node 0 */
     size_t peer_count;            /* an admission needs all; without one there may be none */
 };
+
+/** Whether sijil-keyd has signed the request for the token of a trust rule. */
+bool run_is_of_rule(const struct run_envelope *request);
+/**
+ * How many approvals the request needs if the policies ask for `asked`. Nobody knows the person that acts by a trust rule or with a robot's
+ * token. So a request that sijil-keyd has signed for one of these needs one approval more, if the policies ask for any. The result may be more
+ * than RUN_APPROVALS_MAX: then there can be no order.
+ */
+int64_t run_approvals_needed(const struct run_envelope *request, int64_t asked);
 
 /** Checks all envelopes that are not NULL. ERROR_DENIED names the broken rule; ERROR_NO_MEMORY. */
 RESULT run_chain_check(const struct run_chain *chain, struct error *err);

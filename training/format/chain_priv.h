@@ -5,9 +5,6 @@
 
 #include "training/format/chain.h"
 
-/** Whether both envelopes have the same values of the members `names`; NULL ends `names`. */
-RESULT chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
-                  struct error *err);
 /** The digest at `path` must be that of the envelope `before`. */
 RESULT chain_names(const struct run_envelope *envelope, const char *path, const struct run_envelope *before, struct error *err);
 /** Whether the text at `path` is `prefix` and `text`. */

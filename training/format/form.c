@@ -119,7 +119,8 @@ static bool is_restricted_name(const char *text, size_t length)
            consists_of(text, length, LOWER UPPER DIGITS "!#$&-^_.+");
 }
 
-bool form_media_type(const char *text)
+/* Without parameters. */
+static bool is_media_type(const char *text)
 {
     const size_t type = strcspn(text, "/");
 
@@ -128,7 +129,7 @@ bool form_media_type(const char *text)
 
 bool form_output_type(const char *text)
 {
-    return form_media_type(text) && !run_artifact_is_reserved(text);
+    return is_media_type(text) && !run_artifact_is_reserved(text);
 }
 
 bool form_jurisdiction(const char *text)

@@ -13,7 +13,6 @@ bool form_hex(const char *text);
 bool form_time(const char *text);
 bool form_name(const char *text);
 bool form_output_name(const char *text);
-bool form_media_type(const char *text); /* without parameters */
 bool form_project(const char *text);
 bool form_repository(const char *text);
 bool form_principal(const char *text);

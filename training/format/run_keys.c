@@ -14,8 +14,8 @@ static struct result read_document(const json_t *entry, struct document **docume
 
     for (size_t i = 0; i < count; i++) envelopes[i] = bytes_of_text(json_string_value(json_array_get(list, i)));
     TRY(document_read(envelopes, count, &document, err));
-    if (document->kind != DOCUMENT_SIGNING_KEY && document->kind != DOCUMENT_RUNNER)
-        return failure(err, ERROR_DENIED, "a bundle's documents are keys of persons and of runners");
+    if (document->kind != DOCUMENT_SIGNING_KEY && document->kind != DOCUMENT_RUNNER && document->kind != DOCUMENT_TRUST_RULE)
+        return failure(err, ERROR_DENIED, "a bundle's documents are keys of persons and of runners, and a trust rule");
     *document_out = GIVE(document);
     return SUCCESS;
 }

@@ -1,5 +1,6 @@
 /*
- * training/format/run_keys.h -- the keys of persons and runners that a bundle's documents prove, each with its place in the log.
+ * training/format/run_keys.h -- the keys of persons and runners, and the trust rule, that a bundle's documents prove, each with its place in
+ * the log.
  *
  * A key counts from the event of its document on. Documents are checked in the order of the log; each is checked with the keys of
  * the documents before it.
@@ -52,5 +53,13 @@ struct run_runner_use {
 /** The document of the runner with this key, if it is one for that use. ERROR_DENIED. */
 RESULT run_keys_runner(const struct run_keys *keys, const char *keyid, const struct run_runner_use *use,
                        struct runner_key *runner_out, struct error *err);
+
+/**
+ * The trust rule that asked for the run (run_is_of_rule()), as it was in force for this use: the newest document of its name before it. Its grants
+ * must let it train with all repositories of the request. use->principal is not used. ERROR_DENIED. (run_rule.c)
+ */
+struct run_envelope;
+RESULT run_keys_rule(const struct run_keys *keys, const struct run_envelope *request, const struct run_use *use,
+                     const struct run_key **rule_out, struct error *err);
 
 void run_keys_done(struct run_keys *keys);

@@ -100,7 +100,10 @@ static struct result check_object(const json_t *value, const struct run_shape *s
         if (present != NULL) TRY(check_inside(present, member->shape, at, member->name, err));
         else if (!member->may_be_absent && !at.may_lack) return is_missing(value, member, at, err);
     }
-    return SUCCESS;
+    const char *excluded = shape->clash == NULL ? NULL : shape->clash(value);
+    if (excluded == NULL) return SUCCESS;
+    enter(at, excluded, 0);
+    return wrong(value, shape, at, err);
 }
 
 static const char *key_of(const json_t *element, const char *sorted_by)
@@ -113,7 +116,7 @@ static struct result check_list(const json_t *value, const struct run_shape *sha
     if (!json_is_array(value) || !is_within(shape, json_array_size(value))) return wrong(value, shape, at, err);
     for (size_t i = 0; i < json_array_size(value); i++) {
         enter(at, NULL, i);
-        TRY(check(json_array_get(value, i), shape->element, at, err));
+        TRY(check(json_array_get(value, i), i == 0 && shape->first != NULL ? shape->first : shape->element, at, err));
         leave(at);
         if (i == 0 || shape->sorted_by == NULL || at.any_order) continue;
         if (strcmp(key_of(json_array_get(value, i - 1), shape->sorted_by), key_of(json_array_get(value, i), shape->sorted_by)) >=

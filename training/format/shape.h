@@ -24,9 +24,10 @@ struct run_shape {
     int64_t least, most;
     const char *text;
     bool (*fits)(const char *text);
-    const struct run_shape *element;
+    const struct run_shape *element, *first; /* first: of a list, the shape of its first value, if that is another one; or NULL */
     const struct run_shape_member *members;
     size_t member_count;
+    const char *(*clash)(const json_t *value); /* of an object: the name of a member that another one excludes; NULL: none */
     const char *sorted_by; /* of a list: its values strictly rise, objects by this member; "": texts; NULL: any order */
     const char *must;      /* the required form, for messages */
 };

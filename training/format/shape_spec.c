@@ -1,4 +1,6 @@
 /* What a request asks for. */
+#include <string.h>
+
 #include "training/format/shapes_priv.h"
 
 #define NUMBER(smallest, largest, what)                                               \
@@ -38,7 +40,9 @@ static const struct run_shape outputs = {
     .kind = SHAPE_LIST, .least = 1, .most = 16, .element = &output, .sorted_by = "name", .must = "1 to 16 outputs"};
 
 static const struct run_shape word = TEXT(0, 4096, "at most 4096 bytes");
-static const struct run_shape argv = {.kind = SHAPE_LIST, .least = 1, .most = 256, .element = &word, .must = "1 to 256 texts"};
+static const struct run_shape program = TEXT(1, 4096, "the program: 1 to 4096 bytes");
+static const struct run_shape argv = {
+    .kind = SHAPE_LIST, .least = 1, .most = 256, .element = &word, .first = &program, .must = "1 to 256 texts"};
 static const struct run_shape environment = {
     .kind = SHAPE_MAP,
     .least = 0,
@@ -88,4 +92,21 @@ static const struct run_shape_member spec_members[] = {{"code", &artifact, false
                                                        {"jurisdictions", &run_shape_jurisdictions, false},
                                                        {"isolation", &run_shape_isolation, false},
                                                        {"assurance", &assurance, false}};
-const struct run_shape run_shape_spec = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(spec_members)};
+
+/* Both would be /in/resume. */
+static const char *inputs_clash(const json_t *spec)
+{
+    const json_t *list = json_object_get(spec, "inputs");
+
+    if (json_object_get(spec, "resume") == NULL) return NULL;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_text_of(json_array_get(list, i), "name");
+        if (name != NULL && strcmp(name, "resume") == 0) return "inputs";
+    }
+    return NULL;
+}
+
+const struct run_shape run_shape_spec = {.kind = SHAPE_OBJECT,
+                                         SHAPE_MEMBERS(spec_members),
+                                         .clash = inputs_clash,
+                                         .must = "none is called resume, where the checkpoint lies (/in/resume)"};

@@ -1,4 +1,5 @@
-/* Several tasks of a run in one sandbox: they begin together, and when one fails, all end. */
+#include "runner/sandbox/tasks.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,8 +13,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "cmd/sijil_inside.h"
 
 enum { TASKS_MAX = 64, STREAMS_MAX = 2 * TASKS_MAX, LINE_SIZE = 8192, NAME_SIZE = 24, NO_PROCESS = 126, LOOK_EACH_MS = 1000 };
 
@@ -30,6 +29,7 @@ static pid_t tasks[TASKS_MAX]; /* 0: it has ended */
 static unsigned task_count;
 static int first_failure;
 static long long kill_at_ms;
+static int (*become_program)(char **program);
 
 static long long now_ms(void)
 {
@@ -108,11 +108,20 @@ static void set_number(const char *name, unsigned long number)
     (void)setenv(name, text, 1);
 }
 
+/* The runner wrote these digits. */
+static unsigned long number_of(const char *digits)
+{
+    unsigned long number = 0;
+
+    for (; *digits >= '0' && *digits <= '9'; digits++) number = number * 10 + (unsigned long)(*digits - '0');
+    return number;
+}
+
 /* Sets the ranks as torchrun does. The runner has set the variables that are the same for all tasks. */
 static void set_ranks(unsigned task)
 {
     const char *node = getenv("GROUP_RANK");
-    const unsigned long rank = (node == NULL ? 0 : inside_number(node)) * task_count + task;
+    const unsigned long rank = (node == NULL ? 0 : number_of(node)) * task_count + task;
 
     set_number("RANK", rank);
     set_number("ROLE_RANK", rank);
@@ -136,7 +145,7 @@ static _Noreturn void become_task(unsigned task, const int ends[4], char **progr
     handle(SIGPIPE, SIG_DFL);
     set_ranks(task);
     if (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[3], STDERR_FILENO) < 0) _exit(NO_PROCESS);
-    _exit(inside_exec(program));
+    _exit(become_program(program));
 }
 
 static bool start(unsigned task, char **program)
@@ -220,13 +229,14 @@ static int take_signals(void)
     return signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int inside_tasks(unsigned count, unsigned long grace_s, char **program)
+int tasks_run(unsigned count, unsigned long grace_s, char **program, int (*become)(char **program))
 {
     const int signals = take_signals();
 
-    if (signals < 0 || count > TASKS_MAX) return NO_PROCESS;
+    if (signals < 0 || count == 0 || count > TASKS_MAX) return NO_PROCESS;
     (void)prctl(PR_SET_DUMPABLE, 0); /* no task looks into this process */
     task_count = count;
+    become_program = become;
     for (unsigned i = 0; i < count; i++) streams[2 * i].from = streams[2 * i + 1].from = -1;
     for (unsigned i = 0; i < count && first_failure == 0; i++)
         if (!start(i, program)) note_failure("a task can't be started", NO_PROCESS, grace_s);

@@ -1,0 +1,299 @@
+/* `sijil audit export`: all events under one key, with proof that none is missing, in one file. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/format/export_check.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "client/commands/audit_priv.h"
+#include "client/commands/commands_priv.h"
+#include "client/local.h"
+#include "crypto/random.h"
+
+#define BLOCK_SIZE ((size_t)64 << 10) /* of the file that is read again */
+
+/* The file is FILE.part until the closing entry is in it. So a file of the name that was asked for is a whole export. */
+struct export_file {
+    const char *name;
+    char part[4096]; /* PATH_MAX */
+    int fd;
+    uint64_t length;
+    uint64_t number;           /* of the export */
+    bool has_asked;            /* false: it goes on with a file, whose head is the only one that knows the question */
+    struct export_terms asked; /* what the head must say */
+    enum export_format format;
+    struct export_check *check;
+};
+
+static void export_file_done(struct export_file *file)
+{
+    export_check_free(file->check);
+    file_close_owned(&file->fd);
+}
+#define OWNED_EXPORT __attribute__((cleanup(export_file_done))) struct export_file
+
+/* ---- the question ---- */
+
+static struct result add_text(json_t *body, const char *name, const char *value, struct error *err)
+{
+    if (value == NULL || json_object_set_new(body, name, json_string(value)) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "--%s is not UTF-8", name);
+}
+
+static void draw_nonce(char nonce_out[EXPORT_NONCE_MAX + 1])
+{
+    uint8_t bytes[EXPORT_NONCE_MAX / 2];
+
+    random_bytes(bytes, sizeof bytes);
+    text_hex(bytes, sizeof bytes, nonce_out);
+}
+
+/* A number or a time, as the registry reads it: what its export is of is compared with what was asked for. */
+static struct result read_bound(const char *name, const struct buffer *text, uint64_t *bound, enum export_unit *unit,
+                                struct error *err)
+{
+    int64_t time_ms = 0;
+
+    if (text->length == 0 || text_to_u64(buffer_bytes(text), EXPORT_NUMBER_MAX, bound)) return SUCCESS;
+    if (!clock_parse(buffer_bytes(text), &time_ms) || time_ms < 0)
+        return failure(err, ERROR_INVALID, "--%s is a number, a time such as 2026-11-20T10:39:46Z, or 7d, 12h, 30m ago", name);
+    *bound = (uint64_t)time_ms;
+    *unit = EXPORT_BY_TIME;
+    return SUCCESS;
+}
+
+static struct result add_range(const struct invocation *invocation, json_t *body, struct export_terms *asked, struct error *err)
+{
+    struct buffer OWNED_BUFFER from = BUFFER(512), to = BUFFER(512);
+
+    asked->until = EXPORT_NUMBER_MAX;
+    TRY(audit_time_of(invocation_option(invocation, 'f'), &from, err));
+    TRY(audit_time_of(invocation_option(invocation, 't'), &to, err));
+    TRY(read_bound("from", &from, &asked->from, &asked->unit, err));
+    TRY(read_bound("to", &to, &asked->until, &asked->unit, err));
+    if (from.length > 0) TRY(add_text(body, "from", buffer_text(&from), err));
+    return to.length == 0 ? SUCCESS : add_text(body, "to", buffer_text(&to), err);
+}
+
+static struct result make_body(const struct invocation *invocation, json_t *body, struct export_terms *asked, struct error *err)
+{
+    const char *given = invocation_option(invocation, 'n'), *key = invocation_option(invocation, 'k');
+
+    draw_nonce(asked->nonce);
+    if (given != NULL) (void)snprintf(asked->nonce, sizeof asked->nonce, "%s", given);
+    (void)snprintf(asked->key, sizeof asked->key, "%s", key);
+    asked->is_opened = invocation_option(invocation, 'O') != NULL;
+    TRY(add_text(body, "key", key, err));
+    TRY(add_text(body, "nonce", asked->nonce, err));
+    TRY(add_text(body, "within", invocation_option(invocation, 'w'), err));
+    TRY(add_text(body, "purpose", invocation_option(invocation, 'p'), err));
+    TRY(add_range(invocation, body, asked, err));
+    if (!asked->is_opened || json_object_set_new(body, "open", json_true()) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+}
+
+/* The answer names the export; its lines come after it. */
+static struct result ask(struct invocation *invocation, struct session *session, struct export_file *file, struct error *err)
+{
+    OWNED_JSON body = json_object();
+    OWNED_JSON answer = NULL;
+    int64_t number = 0;
+
+    if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+    TRY(make_body(invocation, body, &file->asked, err));
+    TRY(audit_advised(invocation, session, api_call_in(session, "POST", "/audit/exports", body, &answer, err), err));
+    if (!json_integer_of(answer, "number", &number) || number < 0)
+        return failure(err, ERROR_INVALID, "the registry answered without the number of the export");
+    file->number = (uint64_t)number;
+    file->has_asked = true;
+    return SUCCESS;
+}
+
+/* ---- the file ---- */
+
+static struct result truncate_part(struct export_file *file, uint64_t length, struct error *err)
+{
+    if (ftruncate(file->fd, (off_t)length) != 0) return failure(err, ERROR_INVALID, "%.180s can't be shortened", file->part);
+    file->length = length;
+    return SUCCESS;
+}
+
+/* Checks what is there, and cuts off the line that was not finished. */
+static struct result read_part(struct export_file *file, struct error *err)
+{
+    uint8_t block[BLOCK_SIZE];
+    size_t length = sizeof block;
+
+    while (length == sizeof block) {
+        TRY(local(file_read_some(file->fd, block, sizeof block, file->length, &length, err), file->part, err));
+        TRY(export_check_bytes(file->check, (struct bytes){block, length}, err));
+        file->length += length;
+    }
+    return SUCCESS;
+}
+
+static struct result start_check(struct export_file *file, struct error *err)
+{
+    export_check_free(file->check);
+    file->check = NULL;
+    return export_check_new((struct bytes){NULL, 0}, &file->check, err);
+}
+
+/* An unfinished line is cut off, and the check begins again without it: it has taken that line's beginning. */
+static struct result continue_part(struct export_file *file, struct error *err)
+{
+    uint64_t last = 0;
+
+    TRY(read_part(file, err));
+    const struct export_head *head = export_check_head(file->check);
+    if (head == NULL)
+        return failure(err, ERROR_INVALID, "%.180s has not even the head of an export: remove it, and export again", file->part);
+    file->number = head->closing;
+    file->format = head->format;
+    const uint64_t whole = file->length - export_check_pending(file->check);
+    const bool has_entry = export_check_last(file->check, &last);
+    if (whole == file->length && has_entry) return SUCCESS;
+    TRY(truncate_part(file, has_entry ? whole : 0, err));
+    TRY(start_check(file, err));
+    file->length = 0;
+    return read_part(file, err);
+}
+
+static struct result open_part(const struct invocation *invocation, struct export_file *file, struct error *err)
+{
+    const bool goes_on = invocation_option(invocation, 'c') != NULL;
+    bool is_there = false;
+
+    TRY(local(file_is_there(file->name, &is_there, err), file->name, err));
+    if (is_there) return failure(err, ERROR_CONFLICT, "%.180s is there: an export replaces no file", file->name);
+    const struct result opened = file_open(file->part, goes_on ? O_RDWR : O_RDWR | O_CREAT | O_EXCL, 0600, &file->fd, err);
+    if (!opened.ok && err->kind == ERROR_CONFLICT)
+        return failure(err, ERROR_CONFLICT, "%.180s is there: --continue goes on with it; else remove it", file->part);
+    return local_output(opened, file->part, err);
+}
+
+/* ---- the lines ---- */
+
+static struct result lines_path(const struct invocation *invocation, const struct export_file *file, struct buffer *path,
+                                struct error *err)
+{
+    uint64_t last = 0;
+
+    TRY(buffer_format(path, err, "/api/v1/audit/exports/%" PRIu64 "/lines?format=%s", file->number,
+                      export_format_name(file->format)));
+    if (export_check_last(file->check, &last))
+        TRY(buffer_format(path, err, "&after=%" PRIu64 "&size=%" PRIu64, last, export_check_size(file->check)));
+    return audit_add_within(invocation, '&', path, err);
+}
+
+static struct result check_question(const struct export_file *file, struct error *err)
+{
+    const struct export_head *head = export_check_head(file->check);
+
+    if (head == NULL || !file->has_asked || (head->closing == file->number && export_terms_equal(&head->terms, &file->asked)))
+        return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the registry answered another question: its export has another key, range or nonce");
+}
+
+/* Each line is checked before it is written: a false registry makes no file that looks like an export. */
+static struct result fetch_lines(struct invocation *invocation, struct session *session, struct export_file *file,
+                                 struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+
+    TRY(lines_path(invocation, file, &path, err));
+    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
+    TRY(audit_advised(invocation, session, session_call(session, ADMIN_SCOPE, &request, &response, err), err));
+    const struct bytes lines = buffer_bytes(&response.body);
+    TRY(export_check_bytes(file->check, lines, err));
+    TRY(check_question(file, err));
+    if (lines.length == 0 || export_check_pending(file->check) > 0)
+        return failure(err, ERROR_INVALID, "the registry answered without a whole line of the export");
+    TRY(local_output(file_write_at(file->fd, lines.data, lines.length, file->length, err), file->part, err));
+    file->length += lines.length;
+    return SUCCESS;
+}
+
+static void show_progress(const struct invocation *invocation, const struct export_file *file, bool is_end)
+{
+    uint64_t last = 0;
+
+    if (invocation->json || isatty(STDERR_FILENO) == 0) return;
+    (void)export_check_last(file->check, &last);
+    (void)fprintf(stderr, "\r%" PRIu64 " events; number %" PRIu64 " of %" PRIu64 "  ", export_check_events(file->check), last,
+                  file->number);
+    if (is_end) (void)fprintf(stderr, "\r%60s\r", "");
+    (void)fflush(stderr);
+}
+
+static struct result fetch_all(struct invocation *invocation, struct session *session, struct export_file *file,
+                               struct error *err)
+{
+    while (!export_check_is_complete(file->check)) {
+        TRY(fetch_lines(invocation, session, file, err));
+        show_progress(invocation, file, false);
+    }
+    show_progress(invocation, file, true);
+    TRY(local_output(file_sync(file->fd, err), file->part, err));
+    return local_output(file_rename(file->part, file->name, err), file->name, err);
+}
+
+static struct result tell(const struct invocation *invocation, const struct export_file *file, struct error *err)
+{
+    struct buffer OWNED_BUFFER json = BUFFER(65536);
+    OWNED_JSON value = NULL;
+    struct export_report report;
+
+    TRY(export_check_end(file->check, &report, err));
+    if (invocation->json) {
+        TRY(export_report_json(&report, &json, err));
+        TRY(json_read(buffer_bytes(&json), json.maximum, &value, err));
+        return api_print_json(value, err);
+    }
+    (void)printf("%s: %" PRIu64 " events under %s; nonce %s\n", file->name, report.events, report.terms.key, report.terms.nonce);
+    (void)printf("Check it, on any machine: sijil-verify export --key VKEY --nonce %s %s\n", report.terms.nonce, file->name);
+    return SUCCESS;
+}
+
+static struct result check_line(const struct invocation *invocation, struct export_file *file, struct error *err)
+{
+    const char *format = invocation_option(invocation, 'F'), *nonce = invocation_option(invocation, 'n');
+    const bool goes_on = invocation_option(invocation, 'c') != NULL;
+
+    file->name = invocation_option(invocation, 'o');
+    if (file->name == NULL) return failure(err, ERROR_INVALID, "--output FILE is needed: an export goes into a file");
+    if (!goes_on && invocation_option(invocation, 'k') == NULL)
+        return failure(err, ERROR_INVALID, "--key KEY is needed: such as res:acme/models/digits, org:acme or out:denied");
+    if (format != NULL && !export_format_find(format, &file->format))
+        return failure(err, ERROR_INVALID, "--format is ndjson, csv or ocsf");
+    if (nonce != NULL && !export_nonce_is_valid(bytes_of_text(nonce)))
+        return failure(err, ERROR_INVALID, "--nonce has 32 to 64 hexadecimal digits in lower case");
+    if ((size_t)snprintf(file->part, sizeof file->part, "%s.part", file->name) < sizeof file->part) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the name of the file is too long");
+}
+
+struct result command_audit_export(struct invocation *invocation, struct error *err)
+{
+    OWNED_EXPORT file = {.fd = -1};
+    OWNED(session) *session = NULL;
+
+    TRY(line_check(invocation, check_line(invocation, &file, err)));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(open_part(invocation, &file, err));
+    TRY(start_check(&file, err));
+    if (invocation_option(invocation, 'c') != NULL) {
+        TRY(continue_part(&file, err));
+    } else {
+        const struct result asked = ask(invocation, session, &file, err);
+        if (!asked.ok) (void)unlink(file.part); /* nothing is in it */
+        TRY(asked);
+    }
+    TRY(fetch_all(invocation, session, &file, err));
+    return tell(invocation, &file, err);
+}

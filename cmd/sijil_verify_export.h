@@ -1,0 +1,15 @@
+/*
+ * cmd/sijil_verify_export.h -- `sijil-verify export`.
+ */
+#pragma once
+
+#include "base/bytes.h"
+
+struct export_request {
+    const char *key;   /* of the log */
+    const char *nonce; /* that the export must have; NULL: any */
+    const char *file;  /* "-" is standard input */
+    bool json;
+};
+/** Appends the results. ERROR_DENIED: the file is no complete export. Reads the file once, with constant memory. */
+RESULT export_verify_file(const struct export_request *request, struct buffer *answer, struct error *err);

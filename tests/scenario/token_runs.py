@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""Training runs that are asked for by a token of the registry (docs/runs.md): a CI job by its trust rule, and a robot. What keyd, policies, approvers,
+the real runner and `sijil-verify` make of it, and what a compromised gateway gets from sijil-keyd."""
+import base64
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import time
+import uuid
+
+from real_runner import RealRunner
+from run_fleet import RunFleet
+from run_world import FOLDER, PROJECT, Person, Runner, World, canonical, opened, seal, spec
+from sijil_test import Issuer, make_robot, program, run, sha256, wait_until
+
+GITHUB = "https://token.actions.githubusercontent.com"
+CLAIMS = {"sub": "repo:acme/train:ref:refs/heads/main", "repository": "acme/train", "repository_id": "260064828", "repository_owner_id": "1342004",
+          "ref": "refs/heads/main", "ref_type": "branch", "event_name": "push", "actor": "ann", "run_id": "90210", "sha": "9c1f" * 10}
+RULE_TYPE = "application/vnd.sijil.trust-rule.v1+json"
+TRAIN = b"set -e\nmkdir -p /out/model\ncat /in/digits/a.txt > /out/model/w.bin\n"
+server = RunFleet(1).start()
+state = {"versions": {}}
+at = f"127.0.0.1:{server.port}"
+audience = f"https://{at}"
+
+
+def push(name, files):
+    """An artifact with these files, as a spec names it."""
+    where = f"{PROJECT}/{name}"
+    there = state["pusher"].repository(where)
+    layers = [{"mediaType": "application/octet-stream", "digest": there.push_blob(content), "size": len(content),
+               "annotations": {"org.opencontainers.image.title": title}} for title, content in files.items()]
+    text = there.manifest(layers=layers)
+    assert there.put_manifest("v1", text).status == 201
+    return {"repository": where, "digest": sha256(text)}
+
+
+def rule(name="gh-train", withdrawn=None, grants=(("trainer", PROJECT), ("consumer", PROJECT))):
+    """A version of a rule, or its withdrawal, signed by the root; in force at once. The document's digest."""
+    version = state["versions"][name] = state["versions"].get(name, 0) + 1
+    now = time.time()
+    body = {"issuer": GITHUB, "audience": audience, "system": "github", "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}},
+            "grant": [{"role": role, "on": on} for role, on in grants], "priority": 100 + len(state["versions"]), "max_ttl": 300, "single_use": False}
+    document = {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": PROJECT, "name": name, "version": version, "effective_from": stamp(now - 1),
+                "expires": stamp(now + 86400), "body": {} if withdrawn else body, **({"withdrawn": withdrawn} if withdrawn else {})}
+    envelope = seal(RULE_TYPE, document, state["world"].root)
+    path = f"/trust-rules/{name}/withdrawal" if withdrawn else "/trust-rules"
+    server.client(state["world"].officer).api("POST", path, envelope)
+
+
+def stamp(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + ".000Z"
+
+
+def prepare():
+    conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
+    world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
+    state["pusher"] = server.client(make_robot(server, "pusher", "publisher", PROJECT))
+    for who in ("alice", "bob", "carol"):
+        state[who] = Person(world, who)
+    issuer = state["issuer"] = Issuer(GITHUB, audience)
+    server.client(server.admin).api("POST", "/issuers", {"url": GITHUB, "algorithms": ["ES256"], "jwks": issuer.jwks, "lifetime_max": 900})
+    rule()
+    state["code"], state["data"] = push("code", {"train.sh": TRAIN}), push("data", {"a.txt": b"some digits\n"})
+    keys = server.client(server.admin).api("GET", "/audit/key")
+    signer = os.path.join(FOLDER.name, "signer.pem")
+    with open(signer, "w", encoding="ascii") as file:
+        file.write(keys["documents"])
+    state["pins"] = ["--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem")]
+    server.load(approvals=1)
+
+
+def wanted(**more):
+    return spec(code=state["code"], inputs=[{"name": "digits", **state["data"]}], argv=["/bin/sh", "/code/train.sh"], pool="real", **more)
+
+
+def exchanged(scope="registry:admin:*", **more):
+    """A token of the registry for one of GitHub."""
+    answer = server.client().exchange(state["issuer"].token(**{**CLAIMS, **more}), scope)
+    assert answer.status == 200, answer.body
+    return answer.json["access_token"]
+
+
+def ask(token, run_id=None, project=PROJECT, scheme="Bearer", **more):
+    body = {"run": run_id or str(uuid.uuid4()), "lifetime_s": 3600, "spec": wanted(), **more}
+    return server.client().call("POST", f"/api/v1/projects/{project}/run-requests", json.dumps(body),
+                                {"Content-Type": "application/json", "Authorization": f"{scheme} {token}"})
+
+
+def refused(answer, status, says):
+    assert answer.status == status and says in answer.body.decode(), (answer.status, answer.body)
+
+
+def request_of(shown):
+    return opened(shown["envelopes"][0]["envelope"])[0]
+
+
+def approve(asked, *people):
+    """`people`: who approves, in this order; `asked`: the run's answer."""
+    for who in people:
+        person = state[who]
+        answer = person.call("POST", f"/{asked['id']}/approvals", person.approval(request_of(asked))[0])
+        assert answer.status == 201, answer.body
+
+
+def shown(run_id):
+    return state["bob"].run({"run": run_id})
+
+
+def wait(run_id, wished, seconds=60):
+    wait_until(lambda: shown(run_id)["state"] == wished, seconds, f"the run is not {wished}: {shown(run_id)}")
+    return shown(run_id)
+
+
+def environment(who):
+    home = os.path.join(FOLDER.name, "home-" + who)
+    os.makedirs(home, exist_ok=True)
+    return {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file, "HOST": at,
+            "PATH": os.path.dirname(program("sijil")) + ":" + os.environ["PATH"]}
+
+
+# ---- a CI job ----
+
+def commands_of_the_page():
+    """The commands of docs/ci.md that start a run."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "ci.md")
+    with open(page, encoding="utf-8") as file:
+        (lines,) = re.findall(r"in `\$ID_TOKEN`:\n\n((?:    .*\n)+)", file.read())
+    return [line.strip().replace("HOST", at).replace("acme/models/code acme/models/data", f"{PROJECT}/code {PROJECT}/data").replace("acme/models", PROJECT)
+            for line in lines.splitlines()]
+
+
+def a_ci_job_trains_by_its_rule():
+    """With the commands of the page. The policies ask for one approval, so two persons approve; a real runner trains, and the bundle is verified."""
+    login, start = commands_of_the_page()
+    work = os.path.join(FOLDER.name, "job")
+    os.makedirs(work)
+    described = {**wanted(), "code": {"reference": f"{PROJECT}/code:v1"}, "inputs": [{"name": "digits", "reference": f"{PROJECT}/data:v1"}]}
+    with open(os.path.join(work, "spec.yaml"), "w", encoding="utf-8") as file:
+        json.dump(described, file)
+    job = {**environment("job"), "ID_TOKEN": state["issuer"].token(**CLAIMS)}
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", login], cwd=work, env=job, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", start.replace(" --wait", " --json")], cwd=work, env=job, capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    asked = shown(json.loads(done.stdout)["id"])
+    assert (asked["state"], asked["approvals_wanted"]) == ("awaiting approval", 2), asked
+    claims = request_of(asked)["claims"]
+    assert (claims["issuer"], claims["subject"]) == ("sijil:rule", f"{PROJECT}:gh-train"), claims
+    state["of_rule"] = asked
+    approve(asked, "bob")
+    assert shown(asked["id"])["state"] == "awaiting approval"
+    again = state["bob"].call("POST", f"/{asked['id']}/approvals", state["bob"].approval(request_of(asked))[0])
+    assert again.status == 409, again.body
+    said = subprocess.run([program("sijil"), "run", "show", at, PROJECT, asked["id"]], env=job, capture_output=True, text=True, timeout=60, check=False)
+    assert "asked for by the trust rule" in said.stdout and "one approval more than the policies ask for" in said.stdout, (said.stdout, said.stderr)
+    approve(asked, "carol")
+    with RealRunner(server, Runner(state["world"], pool="real")):
+        wait(asked["id"], "succeeded", 90)
+    bundle = server.client(state["alice"].login).api("GET", f"/projects/{PROJECT}/runs/{asked['id']}/bundle")
+    state["bundle"] = os.path.join(FOLDER.name, "run.json")
+    with open(state["bundle"], "w", encoding="utf-8") as file:
+        json.dump(bundle, file)
+    code, said = verify(state["bundle"])
+    assert code == 0 and f"this is the trust rule {PROJECT}:gh-train" in said and "who asked for it: no key of the requester has signed" in said, said
+
+
+def verify(path):
+    done = subprocess.run([program("sijil-verify"), "run", *state["pins"], path], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def a_bundle_without_the_rule_or_an_approval_is_refused():
+    for spoil, says in ((lambda bundle: bundle["documents"].remove(next(one for one in bundle["documents"] if "rule.approve" in one["entry"])),
+                         "no document of the bundle is the trust rule"),
+                        (lambda bundle: bundle["approvals"].pop(), "names 2 approvals, and there are 1")):
+        with open(state["bundle"], encoding="utf-8") as file:
+            bundle = json.load(file)
+        spoil(bundle)
+        path = os.path.join(FOLDER.name, "spoilt.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(bundle, file)
+        code, said = verify(path)
+        assert code != 0 and says in said, said
+
+
+def a_token_is_no_row_and_no_line_of_a_log():
+    """The token's text is stored nowhere; its digest is."""
+    token = exchanged()
+    answer = ask(token)
+    assert answer.status == 201 and request_of(answer.json)["claims"]["token"] == sha256(token.encode()), answer.body
+    signature = token.rsplit(".", maxsplit=1)[1]
+    rows = server.sql("SET xmlbinary = 'hex'; SELECT database_to_xml(true, false, '')")
+    assert answer.json["id"] in rows, "these are not the rows of this registry"
+    with open(server.path("log"), encoding="utf-8", errors="replace") as file:
+        logged = file.read()
+    assert "run_ask" in logged
+    for held in (signature, token.split(".")[1]):
+        assert held not in rows and held not in logged and held.encode().hex() not in rows.lower()
+    again = ask(token, answer.json["id"])
+    assert again.status == 201 and again.json["request"] == answer.json["request"], again.body
+    refused(ask(exchanged(), answer.json["id"]), 409, "another request was signed for this already")
+
+
+# ---- refusals ----
+
+def what_does_not_count_is_named():
+    token = exchanged()
+    refused(ask(state["issuer"].token(**CLAIMS)), 401, "only /token takes it")  # GitHub's own: a rule matches, so it is accepted at /token only
+    refused(ask(base64.b64encode(":".join(server.admin).encode()).decode(), scheme="Basic"), 401, "")
+    person = state["alice"].login[1]  # the issuer's token of a person, as it is
+    refused(ask(person), 403, "exchange it at /token first")
+    refused(ask(token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB")), 401, "")
+    refused(ask(exchanged(f"repository:{PROJECT}/code:pull")), 401, "")
+    refused(ask(token, project="main/other"), 404, "")
+    refused(ask(token, spec=wanted(environment={f"A{number}": "x" * 4000 for number in range(12)})), 413, "a larger one needs a request that its requester has signed")
+    refused(ask(token, spec={"argv": ["true"]}), 400, "")
+    refused(ask(token, lifetime_s=31 * 86400), 400, "lifetime_s")
+    outside = {**wanted(), "outputs": [{"name": "model", "repository": "main/other/x", "type": "application/vnd.example+json"}]}
+    refused(ask(token, spec=outside), 403, "main/other/x")
+
+
+def a_policy_that_demands_a_signature_is_obeyed():
+    server.load(rules=[{"id": "SIGNED", "effect": "oblige", "ops": ["train"], "oblige": {"signed_request": True}}])
+    refused(ask(exchanged()), 403, "the policies ask for a signed request")
+    assert state["alice"].request()["run"]  # with a key it goes
+    server.load(approvals=8)
+    refused(ask(exchanged()), 403, "a request by a trust rule or a robot's token needs one more")
+    server.load(approvals=1)
+
+
+def nobody_must_approve_where_nobody_is_asked():
+    server.load()
+    answer = ask(exchanged())
+    assert answer.status == 201 and answer.json["approvals_wanted"] == 0, answer.body
+    wait(answer.json["id"], "ordered")
+    server.load(approvals=1)
+
+
+def a_policy_of_today_counts_at_the_order():
+    asked = ask(exchanged()).json
+    server.load(approvals=2)
+    approve(asked, "bob", "carol")
+    assert "the policies of today ask for 2 approvals (and this run needs one more), and the run has 2" in wait(asked["id"], "failed")["reason"]
+    server.load(rules=[{"id": "SIGNED", "effect": "oblige", "ops": ["train"], "oblige": {"signed_request": True}}], approvals=1)
+    server.load(approvals=1)
+
+
+def a_rule_that_ends_before_the_order_stops_the_run():
+    rule("gh-short")
+    asked = ask(exchanged()).json
+    assert request_of(asked)["claims"]["subject"] == f"{PROJECT}:gh-short"
+    approve(asked, "bob")
+    rule("gh-short", withdrawn="a test")
+    approve(asked, "carol")
+    reason = wait(asked["id"], "failed")["reason"]
+    assert "no role" in reason or "may not" in reason or "withdrawn" in reason, reason
+    assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-train"
+
+
+def a_rule_without_the_grant_asks_for_nothing():
+    rule("gh-narrow", grants=(("consumer", PROJECT),))
+    refused(ask(exchanged()), 403, "")
+    rule("gh-narrow", withdrawn="a test")
+
+
+def a_robot_asks_and_two_persons_approve():
+    """A robot of nobody needs one approval more, of known persons."""
+    login = make_robot(server, "trainer", "trainer", PROJECT)
+    client = server.client(login)
+    answer = ask(client.token("registry:admin:*"))
+    assert answer.status == 201 and answer.json["approvals_wanted"] == 2, answer.body
+    claims = request_of(answer.json)["claims"]
+    assert claims["issuer"] == "sijil:registry" and answer.json["requester"] == "robot:" + claims["subject"], claims
+    approve(answer.json, "bob", "carol")
+    wait(answer.json["id"], "ordered")
+
+
+def the_command_line_asks_by_a_token_or_with_a_key():
+    """Without a key only if the login is a token of the registry, or with --by-token."""
+    login = make_robot(server, "commands", "trainer", PROJECT)
+    described = os.path.join(FOLDER.name, "spec.json")
+    with open(described, "w", encoding="utf-8") as file:
+        json.dump(wanted(), file)
+
+    def sijil(*words, code=0):
+        done = subprocess.run([program("sijil"), *words], input=login[1] + "\n", env=environment("robot"), capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stdout, done.stderr
+
+    sijil("login", at, "--username", login[0], "--ca-file", server.ca_file)
+    start = ("run", "start", at, PROJECT, described)
+    sijil(*start, code=2)  # a robot's secret: nothing says that it shall ask by a token
+    _, said = sijil(*start, "--by-token", "--key", state["alice"].key.path, code=2)
+    assert "leave out --key" in said, said
+    out, said = sijil(*start, "--by-token")
+    assert "asking by the token of the login" in said and "awaiting approval" in out, (out, said)
+    first = json.loads(sijil(*start, "--by-token", "--json")[0])
+    approve(shown(first["id"]), "bob", "carol")
+    wait(first["id"], "ordered")
+    again = json.loads(sijil("run", "rerun", at, PROJECT, first["id"], "--by-token", "--json")[0])
+    assert request_of(shown(again["id"]))["rerun"]["run"] == first["id"], again
+
+
+def a_person_with_a_token_needs_no_more_than_with_a_key():
+    answer = ask(server.client(state["alice"].login).token("registry:admin:*"))
+    assert answer.status == 201 and answer.json["approvals_wanted"] == 1, answer.body
+    own = state["alice"].call("POST", f"/{answer.json['id']}/approvals", state["alice"].approval(request_of(answer.json))[0])
+    refused(own, 403, "person")
+    approve(answer.json, "bob")
+    wait(answer.json["id"], "ordered")
+
+
+# ---- a compromised gateway ----
+
+def text(value):
+    return struct.pack(">I", len(value)) + value
+
+
+def ask_keyd(token, issuer=b"sijil:rule", run_id=None, project=PROJECT, **more):
+    """The answer of sijil-keyd to a message of type 23, without a gateway: an envelope, or why not."""
+    described = canonical({**wanted(), **more})
+    fields = text(token.encode()) + text(audience.encode()) + text(state["service"]) + text(issuer) + uuid.UUID(run_id or str(uuid.uuid4())).bytes
+    fields += text(project.encode()) + text(described) + b"\0" + struct.pack(">I", 3600)
+    with socket.socket(socket.AF_UNIX) as keyd:
+        keyd.connect(server.path("socket"))
+        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 6, 23, 1) + fields)
+        length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
+        answer = keyd.recv(length, socket.MSG_WAITALL)
+    return (answer[1] == 23, answer[10:].decode("utf-8", "replace"))
+
+
+def a_compromised_gateway_names_no_other_subject():
+    """With the token of one job it gets a request of this rule alone, in one project, once for a run."""
+    token = exchanged()
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    state["service"] = claims["aud"].encode()
+    signed, envelope = ask_keyd(token)
+    assert signed and opened(envelope[4:])[0]["claims"]["subject"] == f"{PROJECT}:gh-train", envelope
+    for answer, says in ((ask_keyd(token, issuer=GITHUB.encode()), "not one of a subject of the issuer"), (ask_keyd(token, issuer=b""), "not one of a subject of the issuer"),
+                         (ask_keyd(token, project="main/other"), "is not in the project"), (ask_keyd(token + "A"), "not one that this sijil-keyd has signed"),
+                         (ask_keyd(state["issuer"].token(**CLAIMS)), "not one that this sijil-keyd has signed")):
+        assert not answer[0] and says in answer[1], answer
+    taken = state["of_rule"]["id"]  # of a run that there is
+    signed, why = ask_keyd(token, run_id=taken)
+    assert not signed and "another request was signed for this already" in why, why
+
+
+if __name__ == "__main__":
+    run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
+        what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
+        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, a_rule_without_the_grant_asks_for_nothing,
+        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_compromised_gateway_names_no_other_subject,
+        server=server)
