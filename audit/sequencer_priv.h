@@ -189,8 +189,9 @@ struct sequencer {
     struct log_clock clock;
 
     /* Used by the signer only. */
-    uint64_t kept_size;    /* appended_size, when the log in the database was last seen to continue it */
-    uint64_t foreign_size; /* of the newest row of audit_checkpoint that keyd has not signed; 0: none */
+    uint64_t continued_size; /* appended_size, which the log in the database continued when it was read last */
+    uint64_t kept_size;      /* the same, of a log that is signed since: sijil-keyd looks after it from then on */
+    uint64_t foreign_size;   /* of the newest row of audit_checkpoint that keyd has not signed; 0: none */
     struct pg *sign_pg;
     struct log_tiles *sign_tiles;
     uint64_t partitions; /* created so far */

@@ -118,27 +118,26 @@ static struct appended read_appended(struct sequencer *sequencer)
     return appended;
 }
 
-/* Until an event is signed, only the gateway that has acknowledged it knows which one it was. `appended` was read before `state`. */
+/* Until an event is signed, only the gateway that has acknowledged it knows which one it was. So it looks for it in each state that it asks a
+ * signature for: also in the next one, if the signature failed. `appended` was read before `state`. */
 static struct result check_appended(struct sequencer *sequencer, const struct appended *appended,
                                     const struct audit_signing_state *state, struct error *err)
 {
     const struct merkle_hash root = merkle_frontier_root(&state->frontier);
     struct merkle_proof proof = {0};
 
+    sequencer->continued_size = appended->size; /* it counts only with a signature of this state */
     if (appended->size == sequencer->kept_size) return SUCCESS;
     if (state->frontier.size < appended->size)
         return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, appended->size, err);
     log_tiles_init(sequencer->sign_tiles, sequencer->sign_pg, state->frontier.size);
     if (state->frontier.size > appended->size)
         TRY(merkle_prove_consistency(&sequencer->sign_tiles->tiles.source, appended->size, state->frontier.size, &proof, err));
-    if (!merkle_verify_consistency(appended->size, state->frontier.size, &appended->root, &root, &proof))
-        return failure(
-            err, ERROR_FORKED,
-            "the log does not continue the %llu events that this gateway has acknowledged: it was changed before it was "
-            "signed. Restore the database; nothing is served until then",
-            (unsigned long long)appended->size);
-    sequencer->kept_size = appended->size;
-    return SUCCESS;
+    if (merkle_verify_consistency(appended->size, state->frontier.size, &appended->root, &root, &proof)) return SUCCESS;
+    return failure(err, ERROR_FORKED,
+                   "the log does not continue the %llu events that this gateway has acknowledged: it was changed before it was "
+                   "signed. Restore the database; nothing is served until then",
+                   (unsigned long long)appended->size);
 }
 
 static struct result read_state(struct sequencer *sequencer, struct audit_signing_state *state_out, struct error *err)
@@ -239,6 +238,7 @@ struct result sequencer_sign_now(struct sequencer *sequencer, struct error *err)
     pg_notice_loss(sequencer->sign_pg);
     if (pg_is_broken(sequencer->sign_pg)) TRY(pg_reopen(sequencer->sign_pg, err));
     TRY(sign_unless_signed(sequencer, err));
+    sequencer->kept_size = sequencer->continued_size;
     note_signed(sequencer, read_at_ms);
     return check_signed_rows(sequencer, err);
 }

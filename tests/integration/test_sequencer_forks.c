@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "audit/format/checkpoint.h"
+#include "audit/metrics.h"
 
 /* ---- rows of checkpoints that nobody signed ---- */
 
@@ -114,7 +115,8 @@ static void the_unsigned_tail_is_read_leaf_by_leaf(void **state)
     audit_log_close(&log);
 }
 
-/* The row of event 3, its hash and the state's frontier are changed so that all fit each other; there is no tile yet. */
+/* The row of event 3, its hash and the state's frontier are changed so that all fit each other; there is no tile yet. No key is in what is changed,
+ * or the next append under this key would notice. */
 #define HASH(seq)  "(SELECT leaf_hash FROM audit_entry WHERE seq = " seq ")"
 #define NODE(a, b) "sha256('\\x01'::bytea || " a " || " b ")"
 #define REWRITE_LAST_OF_FOUR                                                                                      \
@@ -135,6 +137,16 @@ static void wait_for_loss(const struct sequencer *sequencer)
     assert_int_equal(err.kind, ERROR_FORKED);
 }
 
+static void wait_for_failed_rounds(int64_t count)
+{
+    const int64_t until = metric_value(AUDIT_METRIC(audit_sign_failures)) + count, until_ms = clock_monotonic_ms() + 20000;
+
+    while (metric_value(AUDIT_METRIC(audit_sign_failures)) < until) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("no round of the signer fails");
+        (void)usleep(20000);
+    }
+}
+
 /* Found by the model of tests/model/log.pml: the signer took the changed state for its own. */
 static void what_was_acknowledged_is_not_replaced_before_it_is_signed(void **state)
 {
@@ -146,6 +158,25 @@ static void what_was_acknowledged_is_not_replaced_before_it_is_signed(void **sta
     wait_until_keyd_signed(&log, 2);
     keyd_process_kill(log.keyd);
     record_some(&log, 2);
+    database_execute(log.database, REWRITE_LAST_OF_FOUR);
+    keyd_process_restart(log.keyd);
+    wait_for_loss(log.sequencer);
+    assert_int_equal(identify(&log).log_size, 2);
+    audit_log_close(&log);
+}
+
+/* Rounds that find the log whole, but get no signature, say nothing about the log of the next round. */
+static void a_round_without_a_signature_does_not_settle_what_was_acknowledged(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    record_some(&log, 2);
+    wait_until_keyd_signed(&log, 2);
+    keyd_process_kill(log.keyd);
+    record_some(&log, 2);
+    wait_for_failed_rounds(3);
     database_execute(log.database, REWRITE_LAST_OF_FOUR);
     keyd_process_restart(log.keyd);
     wait_for_loss(log.sequencer);
@@ -307,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_true_note_in_another_row_means_nothing),
         cmocka_unit_test(the_unsigned_tail_is_read_leaf_by_leaf),
         cmocka_unit_test(what_was_acknowledged_is_not_replaced_before_it_is_signed),
+        cmocka_unit_test(a_round_without_a_signature_does_not_settle_what_was_acknowledged),
         cmocka_unit_test(whoever_has_acknowledged_an_event_looks_for_it),
         cmocka_unit_test(what_does_not_verify_is_not_served),
         cmocka_unit_test(no_row_decides_the_next_number),
