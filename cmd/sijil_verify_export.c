@@ -51,5 +51,6 @@ struct result export_verify_file(const struct export_request *request, struct bu
         return failure(err, ERROR_DENIED,
                        "the export has the nonce %s, and not yours: it is the answer to another question, perhaps an older one",
                        report.terms.nonce);
+    report.has_own_nonce = request->nonce != NULL;
     return request->json ? export_report_json(&report, answer, err) : export_report_text(&report, answer, err);
 }

@@ -31,6 +31,7 @@ struct export_report {
     uint64_t first_ordinal; /* of the first entry of the file, under the key */
     enum export_edge left, right;
     size_t other_signatures; /* on the checkpoint, by keys that were not given; not checked */
+    bool has_own_nonce;      /* whoever asks has given the nonce, and it is this one. Set by the caller */
 };
 
 struct export_check;

@@ -208,9 +208,9 @@ static struct result read_head_text(struct bytes canonical, struct export_text *
     TRY(json_read(canonical, EXPORT_LINE_MAX, &object, err));
     const struct bytes note = member(object, "checkpoint");
     char format[16];
-    if (!copy(member(object, "format"), format, sizeof format) || !export_format_find(format, &head->format) ||
-        !copy(member(object, "origin"), head->origin, sizeof head->origin) || !read_number(object, "closing", &head->closing) ||
-        !read_terms(object, &head->terms))
+    if (note.length == 0 || !copy(member(object, "format"), format, sizeof format) ||
+        !export_format_find(format, &head->format) || !copy(member(object, "origin"), head->origin, sizeof head->origin) ||
+        !read_number(object, "closing", &head->closing) || !read_terms(object, &head->terms))
         return failure(err, ERROR_INVALID, "the head of the export lacks a member, or has one of another form");
     TRY(buffer_add(&text->note, note.data, note.length, err));
     head->note = buffer_bytes(&text->note);

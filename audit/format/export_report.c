@@ -80,7 +80,8 @@ struct result export_report_text(const struct export_report *report, struct buff
         err));
     if (report->other_signatures > 0)
         TRY(buffer_format(text, err, " (the checkpoint has %zu more, by keys that you did not give)", report->other_signatures));
-    return buffer_add_text(text, ";\n  - that the nonce is yours: compare it, or give it with --nonce.\n", err);
+    return buffer_add_text(
+        text, report->has_own_nonce ? ".\n" : ";\n  - that the nonce is yours: compare it, or give it with --nonce.\n", err);
 }
 
 static const char *edge_name(enum export_edge edge)

@@ -304,6 +304,29 @@ static void a_signature_by_another_key_is_refused(void **state)
     assert_false(report.is_signed);
 }
 
+/* ---- heads ---- */
+
+static void a_head_without_its_checkpoint_is_refused(void **state)
+{
+    OWNED_MADE_LOG log = {0};
+    OWNED_MADE_EXPORT export = {0};
+    OWNED_TEXT text = {&log, BUFFER(TEXT_MAX)};
+    struct export_terms terms;
+    struct export_report report;
+    struct error err = {0};
+
+    (void)state;
+    const uint64_t closing = make_log(&log, 3, &terms);
+    made_export_write(&log, &terms, EXPORT_NDJSON, closing, &export);
+    join(&export, &text);
+    char *head = strstr(buffer_text(&text.bytes), "\"checkpoint\":");
+    assert_non_null(head);
+    head[1] = 'C'; /* another member */
+    assert_false(check_text(&text, 4096, &report, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_non_null(strstr(err.message, "line 1: the head of the export lacks a member"));
+}
+
 /* ---- reports, and the beginning of an organisation ---- */
 
 static void reports_say_what_is_proven(void **state)
@@ -333,6 +356,11 @@ static void reports_say_what_is_proven(void **state)
     must(export_report_text(&report, &words, &err), &err);
     assert_non_null(strstr(buffer_text(&words), "complete only if the writer was honest"));
     assert_non_null(strstr(buffer_text(&words), "began this organisation"));
+    assert_non_null(strstr(buffer_text(&words), "that the nonce is yours"));
+    report.has_own_nonce = true;
+    buffer_clear(&words);
+    must(export_report_text(&report, &words, &err), &err);
+    assert_null(strstr(buffer_text(&words), "that the nonce is yours"));
     must(export_report_json(&report, &json, &err), &err);
     must(json_read(buffer_bytes(&json), json.maximum, &value, &err), &err);
     assert_string_equal(json_string_value(json_object_get(value, "left")), "beginning");
@@ -382,6 +410,7 @@ int main(void)
         cmocka_unit_test(relabelled_lines_are_refused),
         cmocka_unit_test(only_what_was_committed_to_is_shown),
         cmocka_unit_test(a_signature_by_another_key_is_refused),
+        cmocka_unit_test(a_head_without_its_checkpoint_is_refused),
         cmocka_unit_test(reports_say_what_is_proven),
         cmocka_unit_test(each_failure_is_said),
     };
