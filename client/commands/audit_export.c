@@ -24,8 +24,7 @@ struct export_file {
     int fd;
     uint64_t length;
     uint64_t number;           /* of the export */
-    bool has_asked;            /* false: it goes on with a file, whose head is the only one that knows the question */
-    struct export_terms asked; /* what the head must say */
+    struct export_terms asked; /* what the head must say: the question, or the head of the file that it goes on with */
     enum export_format format;
     struct export_check *check;
 };
@@ -110,7 +109,6 @@ static struct result ask(struct invocation *invocation, struct session *session,
     if (!json_integer_of(answer, "number", &number) || number < 0)
         return failure(err, ERROR_INVALID, "the registry answered without the number of the export");
     file->number = (uint64_t)number;
-    file->has_asked = true;
     return SUCCESS;
 }
 
@@ -154,6 +152,7 @@ static struct result continue_part(struct export_file *file, struct error *err)
     if (head == NULL)
         return failure(err, ERROR_INVALID, "%.180s has not even the head of an export: remove it, and export again", file->part);
     file->number = head->closing;
+    file->asked = head->terms;
     file->format = head->format;
     const uint64_t whole = file->length - export_check_pending(file->check);
     const bool has_entry = export_check_last(file->check, &last);
@@ -195,12 +194,11 @@ static struct result check_question(const struct export_file *file, struct error
 {
     const struct export_head *head = export_check_head(file->check);
 
-    if (head == NULL || !file->has_asked || (head->closing == file->number && export_terms_equal(&head->terms, &file->asked)))
-        return SUCCESS;
+    if (head == NULL || (head->closing == file->number && export_terms_equal(&head->terms, &file->asked))) return SUCCESS;
     return failure(err, ERROR_CORRUPT, "the registry answered another question: its export has another key, range or nonce");
 }
 
-/* Each line is checked before it is written: a false registry makes no file that looks like an export. */
+/* Each line is checked before it is written, but for the signature: the key of the log is not known here. sijil-verify checks it. */
 static struct result fetch_lines(struct invocation *invocation, struct session *session, struct export_file *file,
                                  struct error *err)
 {
@@ -278,6 +276,15 @@ static struct result check_line(const struct invocation *invocation, struct expo
     return failure(err, ERROR_INVALID, "the name of the file is too long");
 }
 
+static struct result ask_or_remove(struct invocation *invocation, struct session *session, struct export_file *file,
+                                   struct error *err)
+{
+    const struct result asked = ask(invocation, session, file, err);
+
+    if (!asked.ok) (void)unlink(file->part); /* nothing is in it */
+    return asked;
+}
+
 struct result command_audit_export(struct invocation *invocation, struct error *err)
 {
     OWNED_EXPORT file = {.fd = -1};
@@ -290,10 +297,10 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     if (invocation_option(invocation, 'c') != NULL) {
         TRY(continue_part(&file, err));
     } else {
-        const struct result asked = ask(invocation, session, &file, err);
-        if (!asked.ok) (void)unlink(file.part); /* nothing is in it */
-        TRY(asked);
+        TRY(ask_or_remove(invocation, session, &file, err));
     }
-    TRY(fetch_all(invocation, session, &file, err));
+    const struct result fetched = fetch_all(invocation, session, &file, err);
+    if (file.length == 0) (void)unlink(file.part); /* --continue could not go on with it */
+    TRY(fetched);
     return tell(invocation, &file, err);
 }
