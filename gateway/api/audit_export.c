@@ -78,16 +78,26 @@ static bool is_plain(const char *key)
     return true;
 }
 
+/* An export of org:acme/models would be complete, and have no event: a typing error would look like the proof that nothing happened. */
+static bool has_form_of_its_kind(const char *key)
+{
+    const char *slash = strchr(key + 4, '/');
+
+    if (strncmp(key, "org:", 4) == 0) return slash == NULL;
+    if (strncmp(key, "prj:", 4) != 0) return true;
+    return slash != NULL && slash > key + 4 && slash[1] != '\0' && strchr(slash + 1, '/') == NULL;
+}
+
 static struct result read_key(const char *key, struct export_terms *terms, struct error *err)
 {
     if (key == NULL)
         return failure(err, ERROR_INVALID,
                        "an export is of one key: org:, prj: or res: and a name, act: and a pseudonym, out:denied or out:failed");
-    if (!leaf_key_is_possible(key) || !is_plain(key))
+    if (!leaf_key_is_possible(key) || !is_plain(key) || !has_form_of_its_kind(key))
         return failure(
             err, ERROR_INVALID,
-            "no event stands under the key \"%.80s\": a key is org:, prj: or res: and a name, act: and a pseudonym, anonymous "
-            "or system, out:denied or out:failed",
+            "no event stands under the key \"%.80s\": a key is org:ORGANISATION, prj:ORGANISATION/PROJECT, res: and a whole name, act: "
+            "and a pseudonym, anonymous or system, out:denied or out:failed",
             key);
     (void)snprintf(terms->key, sizeof terms->key, "%s", key);
     return SUCCESS;
