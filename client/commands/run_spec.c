@@ -71,12 +71,15 @@ static struct result skip_mark(struct bytes *text, const struct file *file, stru
 
 static struct result read_text(struct bytes text, struct file *file, struct error *err)
 {
-    TRY(skip_mark(&text, file, err));
-    if (!is_json(text)) return yaml_read(text, RUN_SPEC_MAX, file->name, &file->spec, &file->lines, err);
-    const struct result read = json_read(text, RUN_SPEC_MAX, &file->spec, err);
+    struct bytes bare = text;
+
+    TRY(skip_mark(&bare, file, err));
+    /* With its mark: yaml_read() passes over one mark, and would pass over a second one here. */
+    if (!is_json(bare)) return yaml_read(text, RUN_SPEC_MAX, file->name, &file->spec, &file->lines, err);
+    const struct result read = json_read(bare, RUN_SPEC_MAX, &file->spec, err);
     if (!read.ok) failure_name(file->name, err);
     TRY(read);
-    return find_lines(text, file, err);
+    return find_lines(bare, file, err);
 }
 
 /* ---- what is wrong, and where ---- */

@@ -129,6 +129,23 @@ static void the_schema_that_a_file_names_is_not_signed(void **state)
     assert_non_null(json_object_get(spec, "argv"));
 }
 
+static void one_byte_order_mark_is_passed_over(void **state)
+{
+    struct buffer OWNED_BUFFER file = BUFFER(RUN_SPEC_MAX), text = BUFFER(2 * RUN_SPEC_MAX);
+    OWNED_JSON spec = NULL;
+    OWNED_JSON none = NULL;
+    struct error err = {0};
+
+    (void)state;
+    read_case("accepted_least.yaml", &file);
+    must(buffer_format(&text, &err, "\xef\xbb\xbf%s", buffer_text(&file)), &err);
+    must(parse(buffer_text(&text), &spec, &err), &err);
+    buffer_clear(&text);
+    must(buffer_format(&text, &err, "\xef\xbb\xbf\xef\xbb\xbf%s", buffer_text(&file)), &err);
+    assert_false(parse(buffer_text(&text), &none, &err).ok);
+    if (strstr(err.message, "spec.yaml:1: the character U+FEFF") == NULL) fail_msg("said: %s", err.message);
+}
+
 static void defaults_are_those_of_the_pages(void **state)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
@@ -355,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_accepted_is_sorted_and_whole),
                                        cmocka_unit_test(the_schema_that_a_file_names_is_not_signed),
+                                       cmocka_unit_test(one_byte_order_mark_is_passed_over),
                                        cmocka_unit_test(defaults_are_those_of_the_pages),
                                        cmocka_unit_test(a_file_that_is_too_large_is_not_read),
                                        cmocka_unit_test(lines_are_those_of_names_and_elements),
