@@ -84,8 +84,8 @@ static bool has_form_of_its_kind(const char *key)
     const char *slash = strchr(key + 4, '/');
 
     if (strncmp(key, "org:", 4) == 0) return slash == NULL;
-    if (strncmp(key, "prj:", 4) != 0) return true;
-    return slash != NULL && slash > key + 4 && slash[1] != '\0' && strchr(slash + 1, '/') == NULL;
+    if (strncmp(key, "prj:", 4) == 0) return slash != NULL && strchr(slash + 1, '/') == NULL;
+    return true;
 }
 
 static struct result read_key(const char *key, struct export_terms *terms, struct error *err)
