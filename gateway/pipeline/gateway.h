@@ -65,7 +65,7 @@ struct gateway {
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
     struct run_admission *run_admission;        /* admits finished runs */
     _Atomic bool is_starting;                   /* not closed off yet, so not ready */
-    _Atomic int bundles;                        /* of entries of the log, on their way out: gateway/api/tlog.c */
+    _Atomic int bundles;                        /* large answers on their way out: gateway/api/large.c */
     _Atomic int streams;                        /* bodies that come in: gateway/pipeline/stream.c */
     _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/pipeline/body_memory.c */
 };
