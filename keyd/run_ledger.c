@@ -264,19 +264,20 @@ static struct run_promise *free_slot(struct run_ledger *ledger, const struct run
 
 /*
  * Of requests and orders; what follows from an order takes the order's share. An organisation gets as much as it leaves to all others, and a project half of what its organisation could still get. So whoever takes all that it can
- * leaves room for the others, and one that has little comes before one that has much.
+ * leaves room for the others, and one that has little comes before one that has much. A request takes a place before anybody has approved it, for as
+ * long as it may live. So requests stop at half of these shares: no flood of requests keeps the orders of its project and its organisation out.
  */
-static struct result check_share(const struct run_promise *order, const struct room *room, struct error *err)
+static struct result check_share(const struct run_promise *wanted, const struct room *room, struct error *err)
 {
-    const int64_t needs = 1 + (int64_t)order->reserves;
+    const int64_t needs = 1 + (int64_t)wanted->reserves, weight = wanted->reserves == 0 ? 2 : 1;
     const char *whose = NULL;
 
-    if (2 * (room->of_project + needs) > room->left - room->of_organisation) whose = "project";
-    if (room->of_organisation + needs > room->left) whose = "organisation";
+    if (2 * weight * (room->of_project + needs) > room->left - room->of_organisation) whose = "project";
+    if (weight * (room->of_organisation + needs) > room->left) whose = "organisation";
     if (whose == NULL) return SUCCESS;
     return failure(
         err, ERROR_LIMIT,
-        "the %s has %lld places for orders, leases and admissions, this needs %lld, and %lld are left for all: its runs must "
+        "the %s has %lld places for requests, orders, leases and admissions, this needs %lld, and %lld are left for all: its runs must "
         "end or expire first",
         whose, (long long)(*whose == 'p' ? room->of_project : room->of_organisation), (long long)needs, (long long)room->left);
 }
@@ -291,7 +292,7 @@ static struct result take_slot(struct run_ledger *ledger, const struct run_promi
     if (slot == NULL || ((order == NULL || order->reserves == 0) && room.left < 1 + (int64_t)promise->reserves))
         return failure(
             err, ERROR_LIMIT,
-            "sijil-keyd has room for %d orders, leases and admissions, and this needs %u: some runs must end, or orders expire, first",
+            "sijil-keyd has room for %d requests, orders, leases and admissions, and this needs %u: some must expire, or runs end, first",
             RUN_PROMISES_MAX, 1 + promise->reserves);
     if (order == NULL) TRY(check_share(promise, &room, err));
     *slot_out = slot;

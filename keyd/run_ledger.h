@@ -27,7 +27,7 @@ struct run_promise {
     uint8_t nonce[16];
     int64_t from_ms, until_ms; /* of the statement */
     int64_t keep_ms;           /* forgotten from then on; 0: the slot is free */
-    uint32_t reserves;         /* of an order: slots that are kept for what follows from it */
+    uint32_t reserves;         /* of an order: slots that are kept for what follows from it, at least one; of a request 0 */
     uint64_t organisation,
         project; /* of a request or an order: whose share it takes, run_ledger_share(). What follows from an order takes the same share */
 };

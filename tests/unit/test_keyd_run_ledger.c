@@ -180,6 +180,25 @@ static void nobody_takes_all_places(void **state)
     assert_true(run_ledger_end(runs, unknown.subject, NOON_MS, &err).ok);
 }
 
+/* Whoever may ask by a token takes places that nobody has approved: its project and its organisation keep room for orders. */
+static void requests_leave_room_for_orders(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+
+    (void)state;
+    open_runs(&folder, &runs);
+    for (uint32_t places = RUN_PROMISES_MAX / 2; places >= 800; places /= 2) { /* of others; 800 places are left */
+        const struct run_promise other = order_of((uint16_t)places, places - 1, places, places);
+        assert_int_equal(keep(runs, &other, NULL, NOON_MS), ERROR_NONE);
+    }
+    assert_int_equal(fill(runs, 30000, 1, 1, 1), 133);
+    assert_int_equal(fill(runs, 31000, 5, 1, 1), 13); /* of one node, with three attempts */
+    assert_int_equal(fill(runs, 32000, 1, 1, 1), 0);
+    assert_true(fill(runs, 33000, 1, 1, 2) > 0); /* another project of the organisation */
+    assert_true(fill(runs, 34000, 5, 1, 2) > 0);
+}
+
 /* At the edge an order is refused, and no lease or admission of an order that was signed. */
 static void a_full_ledger_refuses_orders_alone(void **state)
 {
@@ -339,6 +358,7 @@ int main(void)
         cmocka_unit_test(promises_are_kept_until_they_end),
         cmocka_unit_test(a_full_ledger_refuses_orders_alone),
         cmocka_unit_test(nobody_takes_all_places),
+        cmocka_unit_test(requests_leave_room_for_orders),
         cmocka_unit_test(an_admission_frees_what_is_reserved),
         cmocka_unit_test(a_ledger_of_runs_without_shares_is_replaced),
         cmocka_unit_test(a_small_ledger_of_runs_grows),
