@@ -28,7 +28,7 @@ struct key_register;
 /** For a new key ring: no key is known. */
 RESULT key_register_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct error *err);
 /**
- * A folder without the file gets a new one, if `ledger` has pinned no key yet. ERROR_CORRUPT: the file is missing, damaged, or
+ * A folder without the file gets a new one, if `ledger` has pinned no key yet; trust rules that it has pinned then ask for no run. ERROR_CORRUPT: the file is missing, damaged, or
  * does not belong to this ledger. ERROR_CONFLICT: another process has it open.
  */
 RESULT key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,

@@ -200,11 +200,38 @@ static void an_older_file_is_read(void **state)
     assert_true(is_newest(&world, "acme", 12) && is_pinned(&world, &key, 10));
 }
 
+/* A keyd from before the register may have pinned rules, and no key yet: it starts, and no rule of then asks for a run. */
+static void rules_alone_need_no_older_file(void **state)
+{
+    OWNED_WORLD world;
+
+    (void)state;
+    begin(&world);
+    key_register_free(world.keys);
+    world.keys = NULL;
+    assert_int_equal(unlinkat(world.folder.fd, KEY_REGISTER_FILE, 0), 0);
+    pin(&world, DOCUMENT_TRUST_RULE, 11);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(open_register(&world), ERROR_NONE);
+        assert_false(is_newest(&world, "acme", 11));
+    }
+    note_rule(&world, "acme", false, 12);
+    pin(&world, DOCUMENT_TRUST_RULE, 12);
+    assert_int_equal(open_register(&world), ERROR_NONE);
+    assert_true(is_newest(&world, "acme", 12));
+    key_register_free(world.keys);
+    world.keys = NULL;
+    assert_int_equal(unlinkat(world.folder.fd, KEY_REGISTER_FILE, 0), 0);
+    pin(&world, DOCUMENT_SIGNING_KEY, 13); /* a key must not be forgotten */
+    assert_int_equal(open_register(&world), ERROR_CORRUPT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_version_of_a_rule_counts),
         cmocka_unit_test(an_older_file_is_read),
+        cmocka_unit_test(rules_alone_need_no_older_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
