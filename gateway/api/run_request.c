@@ -1,9 +1,9 @@
 /* Requests of training runs: signed with the requester's key, or by sijil-keyd for the caller's token (docs/runs.md). */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "authz/authenticate.h"
+#include "authz/basic.h"
 #include "authz/trust_login.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -125,15 +125,15 @@ struct result target_run_ask(struct request *request, struct lookup *lookup, str
 /* The token of the caller, if it is one of ours: sijil-keyd verifies no other. */
 static struct result find_token(const struct request *request, struct bytes *token_out, struct error *err)
 {
-    static const char scheme[] = "Bearer ";
     const char *header = request_header(request, "Authorization");
+    enum authorization_scheme scheme = AUTHORIZATION_BASIC;
+    struct error ignored = {0};
 
-    if (!request->principal->is_limited || header == NULL || strncasecmp(header, scheme, sizeof scheme - 1) != 0)
+    if (!request->principal->is_limited || header == NULL || !authorization_split(header, &scheme, token_out, &ignored).ok ||
+        scheme != AUTHORIZATION_BEARER)
         return failure(err, ERROR_DENIED,
                        "a run is asked for by a token of the registry, and this is another credential: exchange it at /token "
                        "first (sijil login, sijil ci login), or sign the request with an enrolled key");
-    *token_out = bytes_of_text(header + sizeof scheme - 1);
-    while (token_out->length > 0 && token_out->data[0] == ' ') token_out->data++, token_out->length--;
     return SUCCESS;
 }
 
@@ -144,6 +144,20 @@ static struct result check_duties(const struct run_duties *duties, struct error 
     return failure(
         err, ERROR_DENIED,
         "the policies ask for a signed request: sign it with an enrolled key (sijil key enroll, sijil run start --key)");
+}
+
+/* The message of sijil-keyd counts the places of all organisations, which is not the caller's business. */
+static struct result ask_keyd(const struct request *request, const struct keyd_run_request *wanted, struct buffer *text,
+                              struct error *err)
+{
+    struct error why = {0};
+
+    if (keyd_run_request(request->gateway->keyd, wanted, text, &why).ok) return SUCCESS;
+    if (why.kind != ERROR_LIMIT || wanted->spec.length > KEYD_SPEC_MAX) return failure(err, why.kind, "%s", why.message);
+    return failure(
+        err, ERROR_LIMIT,
+        "sijil-keyd signs no more requests of this project now: requests of the project or its organisation must expire, or runs "
+        "end, first. A request that you sign with an enrolled key takes no place");
 }
 
 static struct result sign(const struct request *request, const json_t *body, struct buffer *text, struct error *err)
@@ -170,7 +184,7 @@ static struct result sign(const struct request *request, const json_t *body, str
         (void)text_from_hex(bytes_of_text(json_text_of(rerun, "order") + strlen("sha256:")), wanted.rerun_order,
                             sizeof wanted.rerun_order);
     }
-    return keyd_run_request(request->gateway->keyd, &wanted, text, err);
+    return ask_keyd(request, &wanted, text, err);
 }
 
 /* What sijil-keyd has signed must be for this caller: the row and the event name the requester. */

@@ -98,9 +98,10 @@ static struct result write_requester(const struct run_chain *chain, struct buffe
     if (!is_claimed(chain)) return add_line(text, err, "  - %s asked for it, with a key that was in force;", requester);
     TRY(add_line(text, err, "  - %s asked for it, by a token of the registry that sijil-keyd verified;", requester));
     if (!run_is_of_rule(chain->request)) return SUCCESS;
-    return add_line(text, err,
-                    "  - this is the trust rule %s: approvers signed that it may train with all of these repositories;",
-                    run_text(chain->request, "claims.subject"));
+    return add_line(
+        text, err,
+        "  - this is the trust rule %s: approvers, or the root, signed that it may train with all of these repositories;",
+        run_text(chain->request, "claims.subject"));
 }
 
 static struct result write_asked(const struct run_bundle *bundle, struct buffer *text, struct error *err)
