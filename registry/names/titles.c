@@ -39,7 +39,7 @@ static bool ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text), end_length = strlen(end);
 
-    return length >= end_length && strcasecmp(text + length - end_length, end) == 0;
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
 /* A layer with the name of a part file would be taken for the part file of another layer, and would vanish when the other layer
@@ -117,6 +117,7 @@ struct result titles_check_apart(const json_t *layers, struct error *err)
 
 /* ---- what every client reads alike ---- */
 
+/* In any letters it is one of ModelPack's types; but its tools know the ending ".raw" in these letters alone. */
 static bool is_archive(const char *media_type)
 {
     return strncasecmp(media_type, MODEL_TYPES, strlen(MODEL_TYPES)) == 0 && !ends_with(media_type, RAW_ENDING);
