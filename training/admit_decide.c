@@ -148,16 +148,17 @@ static struct result check_output(struct admitting *admitting, const char *name,
                         answer.rule);
 }
 
-/* What a manifest states goes along with it to other registries; here its repository must have it, too. */
-static struct result check_stated(struct admitting *admitting, const struct held_manifest *held, struct error *err)
+struct result admit_check_stated(struct admitting *admitting, const struct held_manifest *held, struct error *err)
 {
     const struct carried_query query = {
         .output = held->where.name, .stated = held->manifest->label, .now_ms = clock_wall_ms(), .only_checks = true};
     struct carried_label answer;
+    struct error why = {0};
 
     if (admit_is_refused(admitting)) return SUCCESS;
-    TRY(decider_carried_label(admitting->source->bundle.decider, &query, &answer, err));
-    if (answer.is_carried) return SUCCESS;
+    const struct result asked = decider_carried_label(admitting->source->bundle.decider, &query, &answer, &why);
+    if (!asked.ok && why.kind != ERROR_LIMIT) return failure(err, why.kind, "%s", why.message);
+    if (asked.ok && answer.is_carried) return SUCCESS;
     return admit_refuse(admitting, "the manifest of %.63s states a label that %.120s does not have", held->name,
                         held->where.name);
 }
@@ -168,7 +169,7 @@ static struct result check_labels(struct admitting *admitting, struct error *err
     if (admit_is_refused(admitting)) return SUCCESS;
     TRY(run_label_check(admitting->source->bundle.decider, admitting->papers->chain.order, clock_wall_ms(), admitting->reason,
                         err));
-    for (size_t i = 0; i < admitting->held.count; i++) TRY(check_stated(admitting, &admitting->held.each[i], err));
+    for (size_t i = 0; i < admitting->held.count; i++) TRY(admit_check_stated(admitting, &admitting->held.each[i], err));
     return SUCCESS;
 }
 

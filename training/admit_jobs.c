@@ -40,6 +40,8 @@ static struct result check_nodes(struct admitting *admitting, struct error *err)
     for (size_t i = 0; i < admitting->papers->chain.peer_count && !admit_is_refused(admitting); i++) {
         OWNED_HELD held = {.count = 0};
         TRY(admit_read_node(admitting, i, &held, err));
+        for (size_t k = 0; k < held.count && !admit_is_refused(admitting); k++)
+            TRY(admit_check_stated(admitting, &held.each[k], err));
     }
     return SUCCESS;
 }
@@ -191,8 +193,8 @@ static struct result decide(struct admitting *admitting, struct error *err)
 {
     TRY(read_papers(admitting, err));
     TRY(admit_read_held(admitting, admitting->papers->chain.result, &admitting->held, err));
-    TRY(check_nodes(admitting, err));
     if (!admit_is_refused(admitting)) TRY(admit_decide(admitting, err));
+    if (!admit_is_refused(admitting)) TRY(check_nodes(admitting, err));
     if (!admit_is_refused(admitting)) TRY(ask_keyd(admitting, err));
     return SUCCESS;
 }

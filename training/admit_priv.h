@@ -38,6 +38,8 @@ RESULT admit_read_node(struct admitting *admitting, size_t index, struct held_ma
 
 /** With today's enrolment of the runner, policies and labels: `train` for each repository; for each output its label, and `ingest`. */
 RESULT admit_decide(struct admitting *admitting, struct error *err);
+/** What a manifest states goes along with it to other registries; here its repository must have it, too. Else refuses the admission. */
+RESULT admit_check_stated(struct admitting *admitting, const struct held_manifest *held, struct error *err);
 
 /* --- admit_artifacts.c --- */
 

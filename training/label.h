@@ -11,7 +11,7 @@
 
 /**
  * Whether each output's repository still has the label: an input may have got a stricter one since. reason_out: "", or what is missing. Of
- * a request or an order. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ * a request or an order. ERROR_UNAVAILABLE while the policies are not known.
  */
 RESULT run_label_check(struct decider *decider, const struct run_envelope *envelope, int64_t now_ms,
                        char reason_out[RUN_REASON_SIZE], struct error *err);

@@ -162,6 +162,26 @@ static void a_project_brings_few_labels(void **state)
     label_the_code("{}");
 }
 
+/* Whoever may push to what the run reads could else stop each runner that asks for work, and each heartbeat. */
+static void more_labels_than_one_can_have_end_the_run(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+    char label[400] = "{\"attached\":[";
+    size_t length = strlen(label);
+
+    (void)state;
+    for (int i = 0; i < LABEL_REGIMES_MAX; i++)
+        length += (size_t)snprintf(label + length, sizeof label - length, "%s\"R%02d\"", i > 0 ? "," : "", i);
+    (void)snprintf(label + length, sizeof label - length, "]}");
+    label_the_code(label);
+    database_execute(place.log.database, "UPDATE repository SET label = '{\"attached\":[\"S01\"]}' WHERE name = 'trained';"
+                                         "SELECT raise_authorization_epoch()");
+    refresh(&place);
+    check_label(&id, "more labels than acme/models/trained can take: a label with more than 32 regimes");
+    database_execute(place.log.database, "UPDATE repository SET label = '{}' WHERE name = 'trained'");
+    label_the_code("{}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +191,7 @@ int main(void)
         cmocka_unit_test(what_a_manifest_states_counts_without_a_row),
         cmocka_unit_test(a_stored_label_that_is_damaged_ends_the_run),
         cmocka_unit_test(a_project_brings_few_labels),
+        cmocka_unit_test(more_labels_than_one_can_have_end_the_run),
     };
 
     return cmocka_run_group_tests_name("labels of training runs", tests, set_up, tear_down);

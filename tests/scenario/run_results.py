@@ -547,6 +547,12 @@ def a_label_that_its_repository_lacks_quarantines():
     shown = ended(asked, "quarantined")
     assert "states a label that main/models/trained does not have" in shown["reason"], shown
     assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+    output = {"name": "model", "repository": PROJECT + "/labelled", "type": "application/vnd.example+json"}  # it has AE-FED, and no label has 33 regimes
+    asked, bundle = leased(spec=spec(outputs=[output]))
+    made = produced(annotations=stated(attached=[f"R{number:02}" for number in range(32)]))
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    shown = ended(asked, "quarantined")
+    assert "states a label that main/models/labelled does not have" in shown["reason"], shown
 
 
 def an_input_that_is_labelled_anew_before_the_admission_quarantines():
