@@ -11,8 +11,9 @@
 
 extern const struct pg_table brought_label_statements;
 
-#define BROUGHT_LABELS_MAX         2048 /* different ones, in the whole registry: each gateway has them in memory */
-#define BROUGHT_PROJECT_LABELS_MAX 64   /* and in one project */
+#define BROUGHT_LABELS_MAX              2048 /* different ones, in the whole registry: each gateway has them in memory */
+#define BROUGHT_ORGANISATION_LABELS_MAX 512  /* and in one organisation, so that none takes all of them */
+#define BROUGHT_PROJECT_LABELS_MAX      64   /* and in one project */
 
 struct brought_label {
     enum action action;           /* of the permit: run.label, manifest.push */

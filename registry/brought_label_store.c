@@ -17,8 +17,10 @@ static const struct pg_statement run_label_room_sql = {
     "run_label_room",
     "SELECT EXISTS (SELECT FROM run_label WHERE digest = $2) OR (SELECT count(DISTINCT digest) FROM run_label) < $3,"
     " EXISTS (SELECT FROM run_label WHERE project_id = $1 AND digest = $2)"
-    " OR (SELECT count(DISTINCT digest) FROM run_label WHERE project_id = $1) < $4",
-    "uuid bytea int8 int8", "bool bool"};
+    " OR (SELECT count(DISTINCT digest) FROM run_label WHERE project_id = $1) < $4,"
+    " (SELECT coalesce(bool_or(l.digest = $2), false) OR count(DISTINCT l.digest) < $6 FROM run_label l JOIN project p USING (project_id)"
+    " WHERE p.organisation_id = $5)",
+    "uuid bytea int8 int8 uuid int8", "bool bool bool"};
 static const struct pg_statement run_label_raise_epoch_sql = {
     "run_label_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
     "int8"};
@@ -40,6 +42,8 @@ static struct result check_room(struct pg *pg, const struct brought_label *row, 
     pg_add_bytes(&arguments, digest);
     pg_add_int8(&arguments, BROUGHT_LABELS_MAX);
     pg_add_int8(&arguments, BROUGHT_PROJECT_LABELS_MAX);
+    pg_add_uuid(&arguments, &row->where->organisation);
+    pg_add_int8(&arguments, BROUGHT_ORGANISATION_LABELS_MAX);
     TRY(pg_run(pg, &run_label_room_sql, &arguments, &rows, err));
     if (!pg_bool(rows, 0, 1))
         return failure(
@@ -47,6 +51,12 @@ static struct result check_room(struct pg *pg, const struct brought_label *row, 
             "runs and manifests have brought %d different labels to this project, and it may have no more: use fewer combinations of"
             " labels, or another project",
             BROUGHT_PROJECT_LABELS_MAX);
+    if (!pg_bool(rows, 0, 2))
+        return failure(
+            err, ERROR_LIMIT,
+            "runs and manifests have brought %d different labels to this organisation, and it may have no more: use fewer"
+            " combinations of labels",
+            BROUGHT_ORGANISATION_LABELS_MAX);
     if (pg_bool(rows, 0, 0)) return SUCCESS;
     return failure(err, ERROR_LIMIT, "runs and manifests have brought %d different labels, and the registry may have no more",
                    BROUGHT_LABELS_MAX);

@@ -162,6 +162,26 @@ static void a_project_brings_few_labels(void **state)
     label_the_code("{}");
 }
 
+/* None must take all that the registry has, and so stop the runs and pushes of others. */
+static void an_organisation_brings_few_labels(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+
+    (void)state;
+    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"government\"]}");
+    database_execute(
+        place.log.database,
+        "INSERT INTO project (project_id, organisation_id, name, home_region) SELECT gen_random_uuid(), organisation_id, 'many' || i, home_region"
+        " FROM project, generate_series(1, 8) i WHERE name = 'models';"
+        "INSERT INTO run_label (project_id, repository, digest, label, run_id) SELECT p.project_id, 'other',"
+        " sha256(convert_to(p.name || i, 'UTF8')), l.label, l.run_id FROM (SELECT * FROM run_label LIMIT 1) l, project p, generate_series(1, 64) i"
+        " WHERE p.name LIKE 'many%'");
+    order_well();
+    expect_state(&id, "failed", "have brought 512 different labels to this organisation");
+    database_execute(place.log.database, "DELETE FROM run_label WHERE repository = 'other'");
+    label_the_code("{}");
+}
+
 /* Whoever may push to what the run reads could else stop each runner that asks for work, and each heartbeat. */
 static void more_labels_than_one_can_have_end_the_run(void **state)
 {
@@ -191,6 +211,7 @@ int main(void)
         cmocka_unit_test(what_a_manifest_states_counts_without_a_row),
         cmocka_unit_test(a_stored_label_that_is_damaged_ends_the_run),
         cmocka_unit_test(a_project_brings_few_labels),
+        cmocka_unit_test(an_organisation_brings_few_labels),
         cmocka_unit_test(more_labels_than_one_can_have_end_the_run),
     };
 
