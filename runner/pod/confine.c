@@ -39,21 +39,25 @@ static struct result forbid_sockets(struct error *err)
     return forbidden(&filter, err);
 }
 
-/* Streams are made by another process. The arguments of socket(2) are numbers, so nothing can change between this look and the call. */
+/*
+ * Streams are made by another process. The arguments of socket(2) are numbers, so nothing can change between this look and the call. AF_INET6 is not known here:
+ * bind(2) to a link-local address moves a socket of AF_INET6 to the device that its sin6_scope_id names, without any right, even if the call then fails.
+ */
 static struct result hand_over_sockets(int *listener_out, struct error *err)
 {
     struct sock_filter steps[] = {LOAD(nr),
                                   IS(SYS_socket, 0, 8),
                                   LOAD(args[0]),
                                   IS(AF_UNIX, 6, 0),
-                                  IS(AF_INET, 1, 0),
-                                  IS(AF_INET6, 0, 5),
+                                  IS(AF_INET6, 7, 0),
+                                  IS(AF_INET, 0, 5),
                                   LOAD(args[1]),
                                   BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(unsigned)(SOCK_NONBLOCK | SOCK_CLOEXEC)),
                                   IS(SOCK_STREAM, 0, 2),
                                   ANSWER(SECCOMP_RET_USER_NOTIF),
                                   ANSWER(SECCOMP_RET_ALLOW),
-                                  ANSWER(SECCOMP_RET_ERRNO | EPERM)};
+                                  ANSWER(SECCOMP_RET_ERRNO | EPERM),
+                                  ANSWER(SECCOMP_RET_ERRNO | EAFNOSUPPORT)}; /* so programs go on with AF_INET */
     const struct sock_fprog filter = {.len = LENGTH(steps), .filter = steps};
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)

@@ -10,7 +10,7 @@
 
 enum confinement {
     CONFINE_ALONE,   /* no socket but AF_UNIX */
-    CONFINE_TASKS,   /* streams of AF_INET and AF_INET6, too: the caller's listener makes them */
+    CONFINE_TASKS,   /* streams of AF_INET, too: the caller's listener makes them */
     CONFINE_LISTENER /* the process that makes them: it may open sockets of its own */
 };
 /**

@@ -25,8 +25,7 @@ static int make(const struct seccomp_data *call)
 {
     const int family = (int)call->args[0], kind = (int)call->args[1], protocol = (int)call->args[2];
 
-    if ((family != AF_INET && family != AF_INET6) || (kind & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
-        return -EPERM; /* as the filter says */
+    if (family != AF_INET || (kind & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM) return -EPERM; /* as the filter says */
     if (protocol != 0 && protocol != IPPROTO_TCP)
         return -EPROTONOSUPPORT; /* a stream of another protocol may have several ways */
     const int fd = socket(family, kind, protocol);
@@ -76,15 +75,16 @@ static bool is_bound(int fd)
            setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &none, sizeof none) != 0;
 }
 
-static const char *what_is_wrong(int family)
+static const char *what_is_wrong(void)
 {
-    static const int others[] = {SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET};
-    OWNED_FD fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    static const int others[][2] = {{AF_INET, SOCK_DGRAM},      {AF_INET, SOCK_RAW},    {AF_INET, SOCK_SEQPACKET},
+                                    {AF_INET6, SOCK_STREAM},    {AF_INET6, SOCK_DGRAM}, {AF_INET6, SOCK_RAW},
+                                    {AF_INET6, SOCK_SEQPACKET}, {AF_NETLINK, SOCK_RAW}};
+    OWNED_FD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0)
-        return family == AF_INET6 && errno == EAFNOSUPPORT ? NULL : "no socket is given for tasks: the node needs Linux 5.14";
+    if (fd < 0) return "no socket is given for tasks: the node needs Linux 5.14";
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        OWNED_FD other = socket(family, others[i], 0);
+        OWNED_FD other = socket(others[i][0], others[i][1], 0);
         if (other >= 0) return "there are sockets besides those of tasks";
     }
     return is_bound(fd) ? NULL : "a socket of tasks is not bound to the loopback";
@@ -136,9 +136,8 @@ static const char *who_answers(const char *const *addresses, size_t count)
 
 const char *loopback_what_is_open(const char *const *addresses, size_t count)
 {
-    const char *wrong = what_is_wrong(AF_INET);
+    const char *wrong = what_is_wrong();
 
-    if (wrong == NULL) wrong = what_is_wrong(AF_INET6);
     if (wrong == NULL && count > (size_t)2 * PROOF_ADDRESSES_MAX) wrong = "there are more addresses than can be looked at";
     return wrong != NULL ? wrong : who_answers(addresses, count);
 }

@@ -117,6 +117,9 @@ class TwoNetworks:
     def run(self, number, *words):
         subprocess.run([*self.words(number), *words], check=True, timeout=SECONDS, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
 
+    def ask(self, number, *words):
+        return subprocess.run([*self.words(number), *words], check=True, timeout=SECONDS, capture_output=True, text=True).stdout.strip()
+
     def __exit__(self, *_):
         for end in self.ends:
             end.kill()
@@ -140,6 +143,12 @@ tell('other', lambda: call(('10.77.0.2', 7070)))
 for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET): tell('kind', lambda: socket.socket(socket.AF_INET, kind))
 tell('sctp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)); tell('mptcp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262))
 for family in (socket.AF_NETLINK, socket.AF_PACKET): tell('family', lambda: socket.socket(family, socket.SOCK_RAW))
+def leave():  # bind() fails, and the socket is of the other device all the same
+    with socket.socket(socket.AF_INET6) as six:
+        try: six.bind(('fe80::dead:beef', 0, 0, DEVICE))
+        except OSError: pass
+        six.settimeout(1); six.connect(('::ffff:10.77.0.2', 7070))
+tell('six', leave)
 one = socket.socket()
 assert one.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(bytes(1)) == b'lo' and not os.get_inheritable(one.fileno())
 tell('unbind', lambda: one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'')); tell('move', lambda: one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'one'))
@@ -168,7 +177,8 @@ def tasks_reach_each_other_and_nobody_else():
         assert other.stdout.readline() == b"up\n"
         networks.run(0, *python("import socket; socket.create_connection(('10.77.0.2', 7070), 5)"))  # it can be reached
         become = ("/usr/bin/setpriv", f"--reuid={PAYLOAD}", f"--regid={PAYLOAD}", "--clear-groups")
-        pod = Pod(*python(TALK), sealed=(*networks.words(0), *become, *BWRAP), payload_user=0, tasks=("tasks",), addresses=("10.77.0.3", "80"))
+        device = networks.ask(0, *python("import socket; print(socket.if_nametoindex('one'))"))
+        pod = Pod(*python(TALK.replace("DEVICE", device)), sealed=(*networks.words(0), *become, *BWRAP), payload_user=0, tasks=("tasks",), addresses=("10.77.0.3", "80"))
         begun = pod.wait_for_output(b"listens")
         reach = subprocess.run([*networks.words(1), *python("import socket; socket.create_connection(('10.77.0.1', 7071), 2)")], capture_output=True, check=False)
         status, text, _, own = pod.end()
@@ -176,7 +186,7 @@ def tasks_reach_each_other_and_nobody_else():
         assert reach.returncode != 0 and (b"timed out" in reach.stderr or b"refused" in reach.stderr), reach.stderr
         assert status == 0 and "\nend\n" in text, (status, text, own)
         said = [line.split() for line in text.splitlines() if len(line.split()) == 2]
-        for what, wanted in (("other", {"ETIMEDOUT"}), ("kind", {"EPERM"}), ("family", {"ENOSYS"}), ("sctp", {"EPROTONOSUPPORT"}), ("mptcp", {"EPROTONOSUPPORT"}),
+        for what, wanted in (("other", {"ETIMEDOUT"}), ("kind", {"EPERM"}), ("family", {"ENOSYS"}), ("sctp", {"EPROTONOSUPPORT"}), ("mptcp", {"EPROTONOSUPPORT"}), ("six", {"EAFNOSUPPORT"}),
                              ("unbind", {"EPERM"}), ("move", {"EPERM"}), ("own", {"open"}), ("accept", {"ETIMEDOUT"})):
             assert {end for name, end in said if name == what} == wanted, (what, text)
         own_server = subprocess.Popen([*networks.words(0), *python(SERVER.replace("7070", "7072"))], stdout=subprocess.PIPE)
