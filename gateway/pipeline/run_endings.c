@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define KNOWN_MS 60000 /* as long as an answer counts, and as long as a lease is watched after a question */
+#define KNOWN_MS 60000          /* as long as an answer counts */
+#define WATCH_MS (2 * KNOWN_MS) /* as long as a lease is watched after a question: a body asks each `lease_time`, at most 60 s */
 
 struct watch {
     struct run_watched lease;
@@ -54,7 +55,7 @@ static struct watch *take_place(struct run_endings *endings)
     return oldest;
 }
 
-/* The request of a new one was checked when it came. */
+/* A lease that was not watched meanwhile has a new body, whose request was checked when it came. */
 bool run_endings_have(struct run_endings *endings, const struct run_holder *holder)
 {
     const int64_t now_ms = clock_monotonic_ms();
@@ -63,9 +64,11 @@ bool run_endings_have(struct run_endings *endings, const struct run_holder *hold
     struct watch *watch = find(endings, &holder->run, holder->attempt, holder->node);
     if (watch == NULL) {
         watch = take_place(endings);
-        *watch =
-            (struct watch){.lease = {.run = holder->run, .attempt = holder->attempt, .node = holder->node}, .known_ms = now_ms};
+        *watch = (struct watch){.lease = {.run = holder->run, .attempt = holder->attempt, .node = holder->node},
+                                .known_ms = now_ms,
+                                .asked_ms = now_ms};
     }
+    if (now_ms - watch->asked_ms >= WATCH_MS) watch->known_ms = now_ms;
     watch->asked_ms = now_ms;
     const bool has = watch->lease.has_ended || now_ms - watch->known_ms >= KNOWN_MS;
     (void)pthread_mutex_unlock(&endings->mutex);
@@ -80,7 +83,7 @@ size_t run_endings_watched(struct run_endings *endings, size_t *at, struct run_w
     (void)pthread_mutex_lock(&endings->mutex);
     for (; *at < endings->count && count < RUN_WATCHED_MAX; (*at)++) {
         const struct watch *watch = &endings->watches[*at];
-        if (!watch->lease.has_ended && now_ms - watch->asked_ms < KNOWN_MS) watched_out[count++] = watch->lease;
+        if (!watch->lease.has_ended && now_ms - watch->asked_ms < WATCH_MS) watched_out[count++] = watch->lease;
     }
     (void)pthread_mutex_unlock(&endings->mutex);
     return count;

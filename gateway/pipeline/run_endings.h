@@ -14,7 +14,7 @@ struct run_endings;
 
 /** `capacity`: how many leases can be watched: at least one for each connection. */
 RESULT run_endings_new(size_t capacity, struct run_endings **endings_out, struct error *err);
-/** Whether the lease has ended; also true if nobody has looked for a minute. Watches it. */
+/** Whether the lease has ended; also true if nobody has looked for a minute, though its body has asked meanwhile. Watches it for two minutes. */
 bool run_endings_have(struct run_endings *endings, const struct run_holder *holder);
 /** The next watched leases, from *at on, which begins with 0; none: these were all. Returns how many. */
 size_t run_endings_watched(struct run_endings *endings, size_t *at, struct run_watched watched_out[RUN_WATCHED_MAX]);

@@ -5,6 +5,13 @@
 
 #define CAPACITY 4
 
+static int64_t now_ms = 1000000;
+int64_t __wrap_clock_monotonic_ms(void);
+int64_t __wrap_clock_monotonic_ms(void)
+{
+    return now_ms;
+}
+
 static const struct run_holder mine = {.run = {{1}}, .attempt = 2, .node = 3};
 
 static const struct ending_row {
@@ -91,9 +98,61 @@ static void a_full_list_gives_a_place(void **state)
     assert_true(run_endings_have(endings, &holder));
 }
 
+/* A run uploads a checkpoint each few minutes. The second one was cut off, because nobody had looked between the two. */
+static void the_next_body_is_no_old_one(void **state)
+{
+    OWNED(run_endings) *endings = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(run_endings_new(CAPACITY, &endings, &err).ok);
+    assert_false(run_endings_have(endings, &mine));
+    now_ms += 300000;
+    assert_false(run_endings_have(endings, &mine));
+    now_ms += 30000;
+    assert_false(run_endings_have(endings, &mine));
+}
+
+/* The dispatcher can't read them: a body that goes on asking is cut off. */
+static void what_nobody_looks_at_has_ended(void **state)
+{
+    OWNED(run_endings) *endings = NULL;
+    struct run_watched watched[RUN_WATCHED_MAX];
+    struct error err = {0};
+    size_t at = 0;
+
+    (void)state;
+    assert_true(run_endings_new(CAPACITY, &endings, &err).ok);
+    assert_false(run_endings_have(endings, &mine));
+    now_ms += 59999;
+    assert_false(run_endings_have(endings, &mine));
+    now_ms += 60000; /* the longest time between two questions of one body */
+    assert_int_equal(run_endings_watched(endings, &at, watched), 1);
+    assert_true(run_endings_have(endings, &mine));
+    run_endings_note(endings, watched, 1);
+    assert_false(run_endings_have(endings, &mine));
+}
+
+static void an_end_stays(void **state)
+{
+    const struct run_watched ended = {.run = {{1}}, .attempt = 2, .node = 3, .has_ended = true};
+    OWNED(run_endings) *endings = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(run_endings_new(CAPACITY, &endings, &err).ok);
+    assert_false(run_endings_have(endings, &mine));
+    run_endings_note(endings, &ended, 1);
+    now_ms += 300000;
+    assert_true(run_endings_have(endings, &mine));
+}
+
 int main(void)
 {
-    const struct CMUnitTest others[] = {cmocka_unit_test(many_endings_of_others_cut_nothing),
+    const struct CMUnitTest others[] = {cmocka_unit_test(the_next_body_is_no_old_one),
+                                        cmocka_unit_test(what_nobody_looks_at_has_ended),
+                                        cmocka_unit_test(an_end_stays),
+                                        cmocka_unit_test(many_endings_of_others_cut_nothing),
                                         cmocka_unit_test(what_was_asked_for_is_watched),
                                         cmocka_unit_test(a_full_list_gives_a_place)};
 
