@@ -34,6 +34,15 @@ static size_t total(const struct declared_devices *declared)
     return (size_t)count;
 }
 
+/* A part whose profile can't be read would be offered as a whole device, and no pod would ever have it. */
+static bool has_known_profile(const char *type)
+{
+    struct device device = {.memory_bytes = 0};
+
+    (void)snprintf(device.type, sizeof device.type, "%s", type);
+    return strstr(type, " MIG ") == NULL || devices_take_profile(&device);
+}
+
 const char *declared_add(struct declared_devices *declared, const char *text)
 {
     static const char wrong[] =
@@ -53,7 +62,7 @@ const char *declared_add(struct declared_devices *declared, const char *text)
     if (!text_to_u64(bytes_of_text(number), DEVICES_MAX, &count) || count == 0 ||
         !text_to_u64(bytes_of_text(bytes), BYTES_MAX, &memory) || memory == 0)
         return wrong;
-    if (type.length == 0 || type.length >= DEVICE_TEXT_SIZE || !text_is_visible(type)) return wrong;
+    if (type.length == 0 || type.length >= DEVICE_TEXT_SIZE || !text_is_visible(type) || !has_known_profile(text)) return wrong;
     declared->kinds[at].count = (int64_t)count;
     declared->kinds[at].memory_bytes = (int64_t)memory;
     memcpy(declared->kinds[at].type, text, type.length + 1);

@@ -26,6 +26,8 @@ static const struct text_row {
     {"no domain", "gpu=1:1:NVIDIA H200", false},
     {"two slashes", "nvidia.com/gpu/x=1:1:NVIDIA H200", false},
     {"capitals", "nvidia.com/GPU=1:1:NVIDIA H200", false},
+    {"a part of an unknown profile", "nvidia.com/mig-1g.18gb=1:1:NVIDIA H200 MIG 1G", false},
+    {"a part without a profile", "nvidia.com/mig-1g.18gb=1:1:NVIDIA H200 MIG ", false},
     {"a control character", "nvidia.com/gpu=1:1:NVIDIA\tH200", false},
 };
 
