@@ -145,7 +145,7 @@ tell('sctp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)); te
 for family in (socket.AF_NETLINK, socket.AF_PACKET): tell('family', lambda: socket.socket(family, socket.SOCK_RAW))
 def leave():  # bind() fails, and the socket is of the other device all the same
     with socket.socket(socket.AF_INET6) as six:
-        try: six.bind(('fe80::dead:beef', 0, 0, DEVICE))
+        try: six.bind(('fe80::dead:beef', 0, 0, SCOPE))
         except OSError: pass
         six.settimeout(1); six.connect(('::ffff:10.77.0.2', 7070))
 tell('six', leave)
@@ -177,8 +177,8 @@ def tasks_reach_each_other_and_nobody_else():
         assert other.stdout.readline() == b"up\n"
         networks.run(0, *python("import socket; socket.create_connection(('10.77.0.2', 7070), 5)"))  # it can be reached
         become = ("/usr/bin/setpriv", f"--reuid={PAYLOAD}", f"--regid={PAYLOAD}", "--clear-groups")
-        device = networks.ask(0, *python("import socket; print(socket.if_nametoindex('one'))"))
-        pod = Pod(*python(TALK.replace("DEVICE", device)), sealed=(*networks.words(0), *become, *BWRAP), payload_user=0, tasks=("tasks",), addresses=("10.77.0.3", "80"))
+        scope = networks.ask(0, *python("import socket; print(socket.if_nametoindex('one'))"))
+        pod = Pod(*python(TALK.replace("SCOPE", scope)), sealed=(*networks.words(0), *become, *BWRAP), payload_user=0, tasks=("tasks",), addresses=("10.77.0.3", "80"))
         begun = pod.wait_for_output(b"listens")
         reach = subprocess.run([*networks.words(1), *python("import socket; socket.create_connection(('10.77.0.1', 7071), 2)")], capture_output=True, check=False)
         status, text, _, own = pod.end()
