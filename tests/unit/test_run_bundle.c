@@ -72,7 +72,7 @@ static const struct whole_row {
      "that the outputs were admitted by"},
     {"a run by a trust rule",
      MADE_RULE,
-     {"by a token of the registry that sijil-keyd verified", "this is the trust rule acme:gh-train: approvers signed",
+     {"by a token of the registry that sijil-keyd verified", "this is the trust rule acme:gh-train: approvers, or the root, signed",
       "who asked for it: no key of the requester has signed", "\"approvals\":2", "sijil-keyd admitted"},
      "with a key that was in force;\n  - this is"},
     {"a run that its runner refused",
