@@ -623,9 +623,9 @@ def a_long_tail_has_as_many_lines_as_were_asked():
 
 
 def documented_queries_of_the_log_answer():
-    """Each GET of docs/audit.md, with the names of this registry."""
+    """Each GET of events in docs/audit.md, with the names of this registry. tests/scenario/exports.py has those of exports."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/audit.md"), encoding="utf-8") as file:
-        examples = re.findall(r"^    GET /api/v1(/audit\S*)", file.read(), re.MULTILINE)
+        examples = re.findall(r"^    GET /api/v1(/audit/events\S*)", file.read(), re.MULTILINE)
     assert len(examples) >= 5, examples
     client = server.client(state["auditor"])
     pusher = client.api("GET", "/audit/events?key=res:main/models/digits&order=ascending&limit=1")["events"][0]
