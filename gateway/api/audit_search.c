@@ -98,6 +98,8 @@ static struct result check_value(enum search_field field, const char *value, str
         return failure(err, ERROR_INVALID, "there is no action \"%.64s\"; docs/api.md lists the actions of each route", value);
     if (field == SEARCH_TAG && strlen(value) > TAG_MAX)
         return failure(err, ERROR_INVALID, "a tag has at most %d characters", TAG_MAX);
+    if (field == SEARCH_REQUEST && strlen(value) >= UUID_TEXT_SIZE)
+        return failure(err, ERROR_INVALID, "request is an id of at most %d characters", UUID_TEXT_SIZE - 1);
     if (field == SEARCH_RUN && !uuid_parse(bytes_of_text(value), &run))
         return failure(err, ERROR_INVALID, "run is the id of a run");
     return SUCCESS;
