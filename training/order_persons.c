@@ -5,6 +5,7 @@
 #include "policy/decider.h"
 #include "training/format/chain.h"
 #include "training/order_priv.h"
+#include "training/run.h"
 
 #define NOT_COUNTED "an approval that is stored does not count: %.180s"
 
@@ -42,10 +43,11 @@ static struct result check_content(const struct run_wish *wish, const struct app
     return run_chain_check(&chain, err);
 }
 
-/* Nobody may be behind a token, such as that of a robot which two persons know: then run_approvals_needed() asks for one approval more. */
-static bool is_of_nobody(const struct run_wish *wish, const struct person *requester)
+bool run_is_approved_by_another(const struct run_envelope *request, const struct person *requester, const struct person *approver)
 {
-    return run_member(wish->request, "claims") != NULL && !person_is_known(requester);
+    const bool is_of_nobody = run_member(request, "claims") != NULL && !person_is_known(requester);
+
+    return person_is_known(approver) && (is_of_nobody || person_is_another(approver, requester));
 }
 
 /* Robots of one person are not two persons; and nobody approves for himself. */
@@ -57,7 +59,7 @@ static struct result check_persons(struct decider *decider, const struct run_wis
 
     for (size_t i = 0; i < approvals->count; i++) {
         persons[i] = decider_person_of_key(decider, run_text(approvals->each[i], "approver"));
-        if (!person_is_known(&persons[i]) || (!is_of_nobody(wish, &requester) && !person_is_another(&persons[i], &requester)))
+        if (!run_is_approved_by_another(wish->request, &requester, &persons[i]))
             return failure(err, ERROR_DENIED, "another person than the requester approves (docs/identity.md, \"Persons\")");
         for (size_t j = 0; j < i; j++)
             if (!person_is_another(&persons[i], &persons[j])) return failure(err, ERROR_DENIED, "one person has approved twice");

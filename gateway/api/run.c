@@ -291,12 +291,6 @@ static struct result read_back(const struct pg_rows *rows, struct signed_run *wh
     return failure(err, ERROR_CORRUPT, "the run has no request");
 }
 
-/* Nobody may be behind a token: then run_approvals_needed() asks for one approval more. */
-static bool is_of_nobody(const struct run_envelope *asked, const struct person *requester)
-{
-    return run_member(asked, "claims") != NULL && !person_is_known(requester);
-}
-
 /* Only person_of() says whether two principals are different persons. */
 static struct result check_persons(const struct request *request, const struct run_chain *chain, struct error *err)
 {
@@ -307,7 +301,7 @@ static struct result check_persons(const struct request *request, const struct r
     if (!person_is_known(&approver))
         return failure(err, ERROR_DENIED,
                        "a person must approve a run, and nobody is behind this robot (docs/identity.md, \"Persons\")");
-    if (!is_of_nobody(chain->request, &requester) && !person_is_another(&approver, &requester))
+    if (!run_is_approved_by_another(chain->request, &requester, &approver))
         return failure(err, ERROR_DENIED, "another person than the requester must approve");
     for (size_t i = 0; i < chain->approval_count; i++) {
         const struct person earlier = decider_person_of_key(decider, run_text(chain->approvals[i], "approver"));
