@@ -64,10 +64,10 @@ struct run_request {
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);
 
-/** Whether `approver` is a known person and another one than the requester. Nobody may be behind the token of a request with claims, such as that of a
- *  robot which two persons know: then run_approvals_needed() asks for one approval more. */
 struct person;
 struct run_envelope;
+/** Whether `approver` is a known person and another one than the requester. Nobody may be behind the token of a request with claims, such as that of a
+ *  robot which two persons know: then run_approvals_needed() asks for one approval more. */
 bool run_is_approved_by_another(const struct run_envelope *request, const struct person *requester,
                                 const struct person *approver);
 /** The command line of a request, for lists: its beginning, with blanks between the arguments, and without control characters. */
