@@ -79,17 +79,17 @@ make_users() {
     done
 }
 
-# configure PRESET
+# configure PRESET. A build folder has one user at a time, so that scripts can run beside each other.
 configure() {
     command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
     mkdir -p "$root/build"
     local log="$root/build/configure-$1.log"
-    (cd "$root" && cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
+    (cd "$root" && flock "build/$1.lock" cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
 }
 
 # build PRESET [TARGET...]: configures once, then builds the targets, or everything, as far as changed.
 build() {
     local preset=$1; shift
     configure "$preset"
-    (cd "$root" && cmake --build --preset "$preset" --target "${@:-all}")
+    (cd "$root" && flock "build/$preset.lock" cmake --build --preset "$preset" --target "${@:-all}")
 }
