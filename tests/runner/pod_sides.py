@@ -241,7 +241,7 @@ def the_payload_ends_with_its_agent():
 
 
 def what_is_open_is_refused():
-    token = tempfile.mkdtemp(dir="/dev/shm")
+    token = tempfile.mkdtemp(prefix="sijil-pod-", dir="/dev/shm")
     writable = tuple("--bind" if word == "--ro-bind" else word for word in BWRAP)
     for sealed, said in ((BWRAP + ("--ro-bind", token, "/run/sijil"), "/run/sijil"), (writable, "can be written to"),
                          (tuple(word for word in BWRAP if word != "--as-pid-1"), "share their processes")):
