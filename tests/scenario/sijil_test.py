@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import pwd
-import random
 import select
 import shutil
 import signal
@@ -28,6 +27,7 @@ import contract
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from issuer import Issuer, IssuerProcess
+from ports import free_port
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 CLUSTER = os.path.join(os.path.abspath(BUILD), "cluster")  # begins the name of a folder: tests/support/postgres.sh
@@ -42,28 +42,6 @@ def program(name):
     if not os.access(path, os.X_OK):
         sys.exit(f"{path} is not there: build first, or set SIJIL_BUILD")
     return path
-
-
-held = []  # a socket name in the kernel for each port that this process has reserved
-
-
-def free_port():
-    """A port that no other test gets until this one ends, also while its server is down; outside the kernel's range of automatic ports."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        first = int(file.read().split()[0])
-    ports = range(first - 16000, first) if first > 18000 else range(18000, 34000)  # in some kernels that range has all ports
-    for port in random.SystemRandom().sample(ports, 1000):
-        name = socket.socket(socket.AF_UNIX)
-        try:
-            name.bind(f"\0sijil-test-port-{port}")
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            name.close()
-            continue
-        held.append(name)
-        return port
-    raise AssertionError("no port is free")
 
 
 def sha256(data):
