@@ -71,6 +71,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_budget_table,
     &brought_label_statements,
     &run_queue_table,
+    &run_offer_table,
     &run_draft_table,
     &run_result_table,
     &held_manifest_statements,

@@ -90,6 +90,8 @@ RESULT run_manifests_add(struct session *session, const struct run_address *addr
 void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX]);
 /** Prints a run: as JSON with all that was signed, or in lines with its outputs and what to do next. */
 RESULT run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err);
+/** Of a run that no runner has taken: what one must give, and how many asked that lack what; `runners` is the registry's word, or NULL. */
+void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners);
 /** Appends the command that helps next, or nothing. */
 RESULT run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err);
 /** The outputs in the run's signed result: objects `name`, `repository`, `digest`, `reference`, sorted by name. Empty without a result. */

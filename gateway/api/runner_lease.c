@@ -328,7 +328,9 @@ static struct result try_one(struct request *request, struct pg *pg, const struc
     return SUCCESS;
 }
 
-static struct result search(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
+/* `has_waited`: its offer is noted already. */
+static struct result search(struct request *request, struct pg *pg, const struct asking *asking, bool has_waited,
+                            struct error *err)
 {
     const int64_t left_ms = asking->until_ms - clock_monotonic_ms();
     int64_t again_ms = 0;
@@ -336,6 +338,7 @@ static struct result search(struct request *request, struct pg *pg, const struct
     for (unsigned i = 0; i < CLAIMS_MAX && again_ms == 0 && request->response == NULL; i++)
         TRY(try_one(request, pg, asking, &again_ms, err));
     if (request->response != NULL) return SUCCESS;
+    if (!has_waited && asking->offer.run == NULL) TRY(run_offer_note(pg, &asking->offer, err));
     if (left_ms <= 0 || !request_may_wait(request)) response_empty(request, 204);
     else request_wait_for(request, asking->offer.pool, lesser(left_ms, again_ms == 0 ? AGAIN_MS : again_ms));
     return SUCCESS;
@@ -348,9 +351,10 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     if (asking == NULL) TRY(begin(request, &asking, err));
     else TRY(check_enrolment(request, pg, err));
+    request_listen(request, asking->offer.pool);
     TRY(runner_check_session(request, pg, &asking->session, has_waited, err));
     if (request->response == NULL) TRY(give_again(request, pg, asking, err));
-    return request->response != NULL ? SUCCESS : search(request, pg, asking, err);
+    return request->response != NULL ? SUCCESS : search(request, pg, asking, has_waited, err);
 }
 
 const struct handler handler_runner_lease = {.handle = handle, .release = bundle_release};

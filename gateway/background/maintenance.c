@@ -81,15 +81,16 @@ static bool free_ended(struct maintenance *maintenance)
 /* True: there may be more. */
 static bool drain_runs(struct maintenance *maintenance)
 {
+    struct error err = {0};
     bool has_more = false;
 
     for (size_t i = 0; i < sizeof drains / sizeof drains[0]; i++) {
-        struct error err = {0};
         size_t count = 0;
         if (!drains[i].drain(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
             log_error(drains[i].failed, &err);
         has_more = has_more || count > 0;
     }
+    if (!run_offer_forget(maintenance->pg, &err).ok) log_error("removing old offers of runners failed; it is tried again", &err);
     return free_ended(maintenance) || has_more;
 }
 
