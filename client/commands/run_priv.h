@@ -110,6 +110,13 @@ RESULT run_verdict(struct invocation *invocation, const struct run_address *addr
 /** run_watch(), run_print() and run_verdict(). */
 RESULT run_wait(struct invocation *invocation, struct session *session, const struct run_address *address, struct error *err);
 
+/**
+ * Whether the open file is the log that the signed `result` of node 0 names, by SHA-256: the registry gives the log's manifest, whose digest the runner has
+ * signed. ERROR_CORRUPT: the log, or the manifest, is another one. ERROR_NOT_FOUND: the registry does not have the manifest.
+ */
+RESULT run_saved_check(struct session *session, const struct run_address *address, const struct run_envelope *result, int fd,
+                       struct error *err);
+
 /** Shows the run's log on standard output until the run has ended; until there is an attempt, shows the run's state on standard error. */
 RESULT run_follow_log(struct invocation *invocation, struct session *session, const struct run_address *address,
                       struct error *err);
