@@ -32,6 +32,12 @@ struct keyd_client;
 /** `timeout_ms` is for one call, connect included. Nothing is connected yet: the first call finds a dead keyd. */
 RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out, struct error *err);
 
+/** Whether a failed call has this answer also the next time: sijil-keyd has looked at the request, and refuses it. */
+static inline bool keyd_has_refused(enum error_kind kind)
+{
+    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_CONFLICT;
+}
+
 /** The scopes of tokens, the widest first. keyd counts a token under its widest scope. */
 enum mint_scope { MINT_ADMINISTRATION, MINT_CATALOG, MINT_DELETE, MINT_PUSH, MINT_PULL, MINT_NOTHING };
 #define MINT_SCOPES 6

@@ -3,6 +3,7 @@
 
 #include "training/checkpoint.h"
 #include "training/doubt.h"
+#include "training/run_priv.h"
 
 /** Locks the attempt. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT checkpoint_row_lock(struct pg *pg, const struct run_holder *holder, struct error *err);

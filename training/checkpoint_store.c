@@ -69,20 +69,12 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table run_checkpoint_table = PG_TABLE(statements);
 
-static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
-{
-    pg_add_uuid(arguments, &holder->run);
-    pg_add_int4(arguments, (int32_t)holder->attempt);
-    pg_add_int4(arguments, (int32_t)holder->node);
-    pg_add_text(arguments, holder->key);
-}
-
 struct result checkpoint_row_lock(struct pg *pg, const struct run_holder *holder, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     TRY(pg_run(pg, &checkpoint_lock_sql, &arguments, &rows, err));
     return pg_rows_count(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the lease has ended: no checkpoint is kept for it");
 }
@@ -94,7 +86,7 @@ struct result checkpoint_rows_thin(struct pg *pg, const struct run_holder *holde
     pg_add_uuid(&thin, &holder->run);
     pg_add_int8(&thin, RUN_CHECKPOINTS_KEPT);
     TRY(pg_run(pg, &checkpoint_thin_sql, &thin, NULL, err));
-    add_holder(&recount, holder);
+    run_add_holder(&recount, holder);
     return pg_run(pg, &checkpoint_recount_sql, &recount, NULL, err);
 }
 

@@ -40,6 +40,8 @@ RESULT run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, siz
 
 /** The project in three columns from `at` on: project, organisation, name. */
 void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
+/** Run, attempt, node and key: four arguments, which are views of `holder`. */
+void run_add_holder(struct pg_arguments *arguments, const struct run_holder *holder);
 /** The state in column `at`. ERROR_CORRUPT: a newer gateway has written one that this program does not know, so it must not act on the run. */
 RESULT run_read_state(const struct pg_rows *rows, size_t row, size_t at, enum run_state *state_out, struct error *err);
 

@@ -186,12 +186,6 @@ static struct action_pair pair_of(const struct request *request, const struct ru
     return pair;
 }
 
-/* A word of sijil-keyd that does not change by asking again. */
-static bool is_final(enum error_kind kind)
-{
-    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_CONFLICT;
-}
-
 /* If sijil-keyd refuses this lease, others get the run at once. Without an answer of sijil-keyd the runner asks again, and gets the same lease. */
 static struct result sign_or_take_back(struct request *request, struct pg *pg, const struct run_lease *lease, bool *is_signed_out,
                                        struct error *err)
@@ -200,7 +194,7 @@ static struct result sign_or_take_back(struct request *request, struct pg *pg, c
 
     *is_signed_out = sign(request, pg, lease, &why).ok;
     if (*is_signed_out) return SUCCESS;
-    if (!is_final(why.kind)) return failure(err, why.kind, "%s", why.message);
+    if (!keyd_has_refused(why.kind)) return failure(err, why.kind, "%s", why.message);
     log_error("sijil-keyd signs no lease", &why);
     struct error taken = {0};
     if (!run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok &&
