@@ -132,7 +132,7 @@ static struct result check_signers(const struct request *request, const struct s
 
 /* Makes the same checks as sijil-keyd, so that no document is recorded that sijil-keyd would refuse. */
 static struct result put_in_force(struct request *request, struct pg *pg, const struct signed_body *body, enum action action,
-                                  struct error *err)
+                                  const struct authz_snapshot *compared, struct error *err)
 {
     const bool is_draft = body->count > 1;
     struct action_pair pair = request->pairs[0];
@@ -142,7 +142,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
 
     principal_key(request->principal, recorder);
     const struct document_row row = {action, body->document, body->envelopes, body->count, recorder};
-    trust_rule_change_init(&change, &row, is_draft);
+    trust_rule_change_init(&change, &row, is_draft, compared);
     pair.action = action;
     if (action == request->pairs[0].action) TRY(request_record(request, &change.change, err));
     else TRY(request_record_instead(request, &pair, 1, &change.change, err));
@@ -175,9 +175,8 @@ static struct result check_rule(const struct document *document, struct error *e
 }
 
 /* Of two rules that match a token one counts, or none: so an organisation could take over the jobs of another one, or stop them. */
-static struct result check_alone(const struct request *request, const struct document *document, struct error *err)
+static struct result check_alone(const struct authz_snapshot *snapshot, const struct document *document, struct error *err)
 {
-    OWNED(authz_snapshot) *snapshot = authz_directory_take(request->gateway->directory);
     struct trust_rule rule;
 
     TRY(trust_rule_read(document, &rule, err));
@@ -191,6 +190,7 @@ static struct result check_alone(const struct request *request, const struct doc
 
 static struct result handle_draft(struct request *request, struct pg *pg, struct error *err)
 {
+    OWNED(authz_snapshot) *rules = authz_directory_take(request->gateway->directory);
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct known_rule known;
@@ -202,14 +202,15 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     TRY(check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(check_signers(request, body, &trust, &has_root, err));
-    if (!has_root) TRY(check_alone(request, body->document, err));
+    if (!has_root) TRY(check_alone(rules, body->document, err));
     if (!has_root) return record_draft(request, body, err);
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, err);
+    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, NULL, err);
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
 {
+    OWNED(authz_snapshot) *rules = authz_directory_take(request->gateway->directory);
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct known_rule known;
@@ -222,9 +223,9 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(check_signers(request, body, &trust, &has_root, err));
-    if (!has_root) TRY(check_alone(request, body->document, err));
+    if (!has_root) TRY(check_alone(rules, body->document, err));
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, err);
+    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, has_root ? NULL : rules, err);
 }
 
 /* ---- withdrawing ---- */
@@ -244,7 +245,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check(body->document, &trust, err));
     TRY(document_check_approver(request, body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_REVOKE, err);
+    return put_in_force(request, pg, body, ACTION_RULE_REVOKE, NULL, err);
 }
 
 /* ---- rejecting ---- */
