@@ -16,6 +16,7 @@
 #define BUDGET_MS     1000 /* of looking for events; then the answer says how far it got */
 #define WAIT_INDEX_MS 2000 /* for the index to know the log as it was when the request came */
 #define LOOK_EVERY_MS 2    /* at first */
+#define PURPOSE_MAX   512  /* as gateway/parameters.def says */
 #define DIGITS        "0123456789abcdef"
 
 /* Whether the request has a condition that a list of one key does not have. */
@@ -52,6 +53,16 @@ static struct result write_search(const struct request *request, struct buffer *
     return SUCCESS;
 }
 
+static struct result read_purpose(struct request *request, struct error *err)
+{
+    const char *purpose = request_argument(request, "purpose");
+    const size_t length = purpose == NULL ? 1 : strlen(purpose);
+
+    if (length == 0 || length > PURPOSE_MAX) return failure(err, ERROR_INVALID, "purpose has 1 to %d bytes", PURPOSE_MAX);
+    request->purpose = purpose;
+    return SUCCESS;
+}
+
 /* The conditions may name persons, so they go into the sealed part of the event of this request. */
 struct result target_audit_list(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -59,7 +70,7 @@ struct result target_audit_list(struct request *request, struct lookup *lookup, 
 
     TRY(target_audit_read(request, lookup, err));
     TRY(write_search(request, &text, err));
-    request->purpose = request_argument(request, "purpose");
+    TRY(read_purpose(request, err));
     if (text.length == 0) return SUCCESS;
     request->search = arena_copy_text(request->arena, buffer_bytes(&text));
     return request->search == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a search") : SUCCESS;

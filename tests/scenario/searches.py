@@ -291,7 +291,8 @@ def questions_without_an_answer_are_refused():
     client = Client(server, state["logins"]["auditor"])
     for query in ("actr=x", "actor=a&actor=b", "digest=abc", "outcome=maybe", "action=blob.eat", "run=7", "address=127.0.0.0/8", "network=127.0.0.0/8",
                   "network=127.0.0.1/24", "country=ae", "since=yesterday", "until=2026", "prefix=" + "a/" * 16 + "b", "decision=x", "actor=",
-                  "outcome=denied&after=x", "outcome=denied&order=random", "outcome=denied&limit=0", "rule=" + "R" * 256, "tag=" + "t" * 129, "request=" + "0" * 37, "outcome=denied&facts=no"):
+                  "outcome=denied&after=x", "outcome=denied&order=random", "outcome=denied&limit=0", "rule=" + "R" * 256, "tag=" + "t" * 129, "request=" + "0" * 37, "outcome=denied&facts=no",
+                  "outcome=denied&purpose=" + "p" * 513, "outcome=denied&purpose="):
         answer = client.call("GET", "/api/v1/audit/events?" + query, scope="registry:admin:*")
         assert answer.status == 400, (query, answer.status, answer.body)
 
