@@ -508,7 +508,14 @@ def make_person(server, name, role, scope):
         keys = server.people.fetch(server.people.fetch("/.well-known/openid-configuration")["jwks_uri"])
         server.client(server.admin).api("POST", "/issuers", {"url": server.people.url, "algorithms": ["ES256"], "jwks": keys})
     server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": name, "role": role, "scope": scope})
-    return Person(("oidc", server.people.fetch("/token", login=(name, server.people.add(name)))["id_token"]))
+    server.people.add(name)
+    return login_of(server, name)
+
+
+def login_of(server, name):
+    """A fresh login of a person that was made, for tests of more than ten minutes."""
+    with open(os.path.join(server.people.folder, "people", name), encoding="ascii") as password:
+        return Person(("oidc", server.people.fetch("/token", login=(name, password.read()))["id_token"]))
 
 
 def send_slowly(place, location, size):
