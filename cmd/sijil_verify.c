@@ -22,7 +22,7 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce;
+    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce, *witness_policy;
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -87,17 +87,30 @@ static struct result as_verdict(struct result checked, struct error *err)
     return checked;
 }
 
+/* It is the user's own file: a mistake in it is no verdict. */
+static struct result read_policy(const struct settings *settings, struct witness_policy **policy_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(WITNESS_POLICY_BYTES_MAX);
+
+    if (settings->witness_policy == NULL) return SUCCESS;
+    TRY(read_file(settings->witness_policy, &text, err));
+    return witness_policy_read(buffer_bytes(&text), policy_out, err);
+}
+
 static struct result check(const struct settings *settings, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER entry = BUFFER(MERKLE_ENTRY_MAX);
     struct buffer OWNED_BUFFER proof = BUFFER(TLOG_PROOF_MAX);
+    OWNED(witness_policy) *policy = NULL;
     struct proof_report report;
     struct note_key key;
 
     TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(read_policy(settings, &policy, err));
+    const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(read_file(settings->entry, &entry, err));
     TRY(read_file(settings->file, &proof, err));
-    TRY(as_verdict(proof_check(bytes_of_text(settings->key), buffer_bytes(&entry), buffer_bytes(&proof), &report, err), err));
+    TRY(as_verdict(proof_check_cosigned(&trust, buffer_bytes(&entry), buffer_bytes(&proof), &report, err), err));
     return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
 }
 
@@ -105,13 +118,16 @@ static struct result check_certificate(const struct settings *settings, struct b
 {
     struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
     OWNED(ecdsa_key) *signer = NULL;
+    OWNED(witness_policy) *policy = NULL;
     struct deletion_report report;
     struct note_key key;
 
     TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(read_policy(settings, &policy, err));
+    const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(ecdsa_key_load(settings->signer, &signer, err));
     TRY(read_file(settings->file, &bundle, err));
-    TRY(as_verdict(deletion_check(bytes_of_text(settings->key), signer, buffer_bytes(&bundle), &report, err), err));
+    TRY(as_verdict(deletion_check(&trust, signer, buffer_bytes(&bundle), &report, err), err));
     return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
 }
 
@@ -184,13 +200,16 @@ static int run_proof(const struct settings *settings)
 
 static int run_export(const struct settings *settings)
 {
-    const struct export_request request = {
+    struct export_request request = {
         .key = settings->key, .nonce = settings->nonce, .file = settings->file, .json = settings->json};
     struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    OWNED(witness_policy) *policy = NULL;
     struct error err = {0};
 
     if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
         return misused("--key and the file of an export are needed, and no --entry or --signer");
+    if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
+    request.policy = policy;
     return export_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
@@ -227,6 +246,8 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
         return misused("--root is for runs, as are --admitted, --manifest and --file");
     if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
+    if (settings->witness_policy != NULL && count > 0 && (strcmp(operands[0], "run") == 0 || strcmp(operands[0], "replay") == 0))
+        return misused("--witness-policy is for proofs, exports and certificates");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0 ? misused("a command is missing: proof, export, certificate, replay or run") : unknown_command(operands[0]);
@@ -252,6 +273,7 @@ int main(int argc, char **argv)
         case VERIFY_MANIFEST: settings.manifest = optarg; break;
         case VERIFY_FILE: settings.content = optarg; break;
         case VERIFY_NONCE: settings.nonce = optarg; break;
+        case VERIFY_WITNESS_POLICY: settings.witness_policy = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");

@@ -15,15 +15,18 @@ static const struct option_row rows[] = {
     {VERIFY_FILE, "file", "FILE", "runs, with --manifest: whether this file is in that output"},
     {VERIFY_NONCE, "nonce", "HEX",
      "exports: the nonce that you have chosen, or that 'sijil audit export' has told; an older export has another one"},
+    {VERIFY_WITNESS_POLICY, "witness-policy", "FILE",
+     "proofs, exports and certificates: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
+     "checkpoint it is not verified. Never take the policy from the registry"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
 static const char *const synopses[] = {
-    "proof --key=VKEY --entry=FILE PROOF-FILE [--json]",
-    "export --key=VKEY [--nonce=HEX] FILE [--json]",
-    "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
+    "proof --key=VKEY --entry=FILE [--witness-policy=FILE] PROOF-FILE [--json]",
+    "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] FILE [--json]",
+    "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
     "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
     NULL};

@@ -139,7 +139,7 @@ static struct result start_check(struct export_file *file, struct error *err)
 {
     export_check_free(file->check);
     file->check = NULL;
-    return export_check_new((struct bytes){NULL, 0}, &file->check, err);
+    return export_check_new(&(struct proof_trust){.policy = NULL}, &file->check, err);
 }
 
 /* An unfinished line is cut off, and the check begins again without it: it has taken that line's beginning. */
