@@ -154,6 +154,34 @@ struct result keyd_sign_checkpoint(struct keyd_client *client, const struct chec
     return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
 }
 
+struct result keyd_pin_witnesses(struct keyd_client *client, const struct keyd_witness_policy *policy, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_PIN_WITNESSES};
+    OWNED_CALL call = {0};
+
+    request.as.witness_policy = *policy;
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_cosigned(struct keyd_client *client, const struct keyd_cosigned *cosigned, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_COSIGNED};
+    OWNED_CALL call = {0};
+
+    request.as.cosigned = *cosigned;
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *witnesses_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_WITNESSES};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *witnesses_out = call.reply.as.witnesses;
+    return SUCCESS;
+}
+
 struct result keyd_log_forked(struct keyd_client *client, const char *finding, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_LOG_FORKED};

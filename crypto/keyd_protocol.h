@@ -44,7 +44,10 @@
     X(20, KEYD_RUN_LEASE, run_lease)               \
     X(21, KEYD_RUN_ADMISSION, run_admission)       \
     X(22, KEYD_RUN_END, run_end)                   \
-    X(23, KEYD_RUN_REQUEST, run_request)
+    X(23, KEYD_RUN_REQUEST, run_request)           \
+    X(24, KEYD_PIN_WITNESSES, pin_witnesses)       \
+    X(25, KEYD_COSIGNED, cosigned)                 \
+    X(26, KEYD_WITNESSES, witnesses)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -116,6 +119,8 @@ struct keyd_request {
         struct keyd_run_request run_request;
         uint8_t ended[32]; /* digest of the request of a run that has ended */
         struct document_chain_request chain;
+        struct keyd_witness_policy witness_policy; /* of pin_witnesses */
+        struct keyd_cosigned cosigned;
     } as;
 };
 
@@ -138,6 +143,7 @@ struct keyd_reply {
         } subject_key;
         struct document_pin pin;
         struct keyd_documents documents;
+        struct keyd_witnesses witnesses;
         struct {
             enum error_kind kind;
             struct bytes message;

@@ -325,6 +325,39 @@ static struct result answer_run_end(const struct keyd *keyd, const struct keyd_r
     return run_sign_end(keyd->runs, request->as.ended, clock_wall_ms(), err);
 }
 
+static struct quorum_place place_of(const struct keyd *keyd)
+{
+    return (struct quorum_place){keyd->quorum, keyd->keyring, keyd->ledger};
+}
+
+static struct result answer_pin_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                          struct scratch *scratch, struct error *err)
+{
+    const struct quorum_place place = place_of(keyd);
+
+    (void)reply, (void)scratch;
+    return quorum_pin(&place, &request->as.witness_policy, err);
+}
+
+static struct result answer_cosigned(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                     struct scratch *scratch, struct error *err)
+{
+    const struct quorum_place place = place_of(keyd);
+
+    (void)reply, (void)scratch;
+    return quorum_take(&place, &request->as.cosigned, err);
+}
+
+static struct result answer_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                      struct scratch *scratch, struct error *err)
+{
+    const struct quorum_place place = place_of(keyd);
+
+    (void)request, (void)scratch, (void)err;
+    quorum_read(&place, &reply->as.witnesses);
+    return SUCCESS;
+}
+
 typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                  struct scratch *scratch, struct error *err);
 static const handler handlers[] = {
@@ -341,7 +374,10 @@ struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct 
 
     TRY(keyd_request_read(message, &request, err));
     struct keyd_reply reply = {.type = request.type, .id = request.id};
-    if (!handlers[request.type](keyd, &request, &reply, &scratch, &reason).ok) {
+    const struct quorum_place place = place_of(keyd);
+    struct result answered = quorum_check(&place, &request, &reason);
+    if (answered.ok) answered = handlers[request.type](keyd, &request, &reply, &scratch, &reason);
+    if (!answered.ok) {
         reply = (struct keyd_reply){.type = KEYD_ERROR, .id = request.id};
         reply.as.error.kind = reason.kind;
         reply.as.error.message = bytes_of_text(reason.message);
