@@ -35,6 +35,13 @@ static const struct option_row embedded_rows[] = {
      "folder for admin.json and private keys, in a folder with DIR's id; default: one outside DIR"},
     {SIJILD_BLOB_LEASE, "blob-lease", "SECONDS", "as blob_lease of the configuration; default: 86400"},
     {SIJILD_COLLECT_INTERVAL, "collect-interval", "SECONDS", "as collect_interval of the configuration; default: 86400"},
+    {SIJILD_WITNESS_POLICY, "witness-policy", "FILE",
+     "as witness_policy of the configuration: the witnesses that cosign the log, and their quorum; default: none"},
+    {SIJILD_WITNESS_CA_FILE, "witness-ca-file", "FILE",
+     "as witness_ca_file of the configuration; default: the system's authorities"},
+    {SIJILD_WITNESS_INTERVAL, "witness-interval", "SECONDS", "as witness_interval of the configuration; default: 10"},
+    {SIJILD_WITNESS_LAG, "witness-lag", "SECONDS", "as witness_lag of the configuration; default: 60"},
+    {SIJILD_WITNESS_PATIENCE, "witness-patience", "SECONDS", "as --witness-patience of sijil-keyd; default, and most: 3600"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };

@@ -24,6 +24,7 @@
 #include "gateway/background/region_watch.h"
 #include "gateway/background/run_admission.h"
 #include "gateway/background/run_dispatch.h"
+#include "gateway/background/witness_feed.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
@@ -167,6 +168,18 @@ static struct result open_keyd(struct gateway *gateway, struct keyd_identity *id
     return SUCCESS;
 }
 
+/* Before the log is signed: sijil-keyd may wait for the witnesses. */
+static struct result open_witnesses(struct gateway *gateway, const struct keyd_identity *identity, struct error *err)
+{
+    const struct witness_feed_options options = {gateway->settings, gateway->keyd, identity};
+
+    TRY(witness_feed_new(&options, &gateway->witness_feed, err));
+    if (gateway->witness_feed != NULL) return witness_feed_open_keyd(gateway->witness_feed, err);
+    log_line(LOG_INFO,
+             "no witnesses are configured: nobody elsewhere could tell that this log shows two histories (witness_policy)", NULL);
+    return SUCCESS;
+}
+
 /* Opens the parts that decide and record. */
 static struct result open_rights(struct gateway *gateway, struct error *err)
 {
@@ -175,6 +188,7 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(storage_check_schema(gateway->settings->database, err));
     TRY(storage_check_role(gateway->settings->database, err));
     TRY(open_keyd(gateway, &identity, err));
+    TRY(open_witnesses(gateway, &identity, err));
     TRY(open_sequencer(gateway, err));
     TRY(open_log_verifier(gateway, err));
     TRY(document_view_new(&gateway->documents, err));
@@ -214,6 +228,8 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(audit_index_start(gateway, &gateway->audit_index, err));
     TRY(maintenance_start(gateway, &gateway->maintenance, err));
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
+    if (gateway->witness_feed != NULL)
+        TRY(witness_feed_start(gateway->witness_feed, gateway->sequencer, &gateway->is_without_quorum, err));
     return job_workers_start(gateway, &gateway->job_workers, err);
 }
 
@@ -221,6 +237,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 static void gateway_close(struct gateway *gateway)
 {
     job_workers_free(gateway->job_workers);
+    witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);
     audit_index_free(gateway->audit_index);

@@ -1,5 +1,6 @@
 #include "gateway/tables.h"
 
+#include "audit/cosigned.h"
 #include "audit/published.h"
 #include "audit/query.h"
 #include "audit/search.h"
@@ -61,6 +62,7 @@ const struct pg_table *const gateway_tables[] = {
     &audit_query_table,
     &audit_tree_table,
     &published_table,
+    &cosigned_table,
     &audit_search_table,
     &audit_subject_table,
     &run_table,

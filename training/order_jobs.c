@@ -127,7 +127,7 @@ static struct result find_checkpoint(const struct run_bundle_source *source, con
     if (draft->checkpoint[0] == '\0') {
         TRY(sequencer_await_signed(source->sequencer, draft->event, err));
         TRY(sequencer_checkpoint(source->sequencer, checkpoint_out, err));
-        (void)snprintf(draft->checkpoint, sizeof draft->checkpoint, "%s", checkpoint_out->note);
+        (void)snprintf(draft->checkpoint, sizeof draft->checkpoint, "%.*s", KEYD_NOTE_MAX, checkpoint_out->note);
         return run_row_draft_checkpoint(source->pg, &wish->run, draft, err);
     }
     TRY(keyd_identify(source->keyd, &identity, err));

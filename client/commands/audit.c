@@ -205,7 +205,7 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
     return SUCCESS;
 }
 
-static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what, const char *file,
+static struct result fetch_text(struct invocation *invocation, struct session *session, const char *what, const char *file,
                                 struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
@@ -215,6 +215,7 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     TRY(audit_add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
+    if (strcmp(what, "proof") == 0) TRY(audit_await_witnesses(invocation, session, &request, &response, err));
     return local_output(file_write_output(file, buffer_bytes(&response.body), 0644, err), file, err);
 }
 

@@ -34,3 +34,9 @@ struct audit_searched {
  */
 RESULT audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
                            struct audit_searched *searched_out, struct error *err);
+
+struct http_request;
+struct http_response;
+/** With --witness-policy: fetches a proof again until the quorum has cosigned its checkpoint, for two minutes. ERROR_DENIED: it has not. */
+RESULT audit_await_witnesses(const struct invocation *invocation, struct session *session, const struct http_request *request,
+                             struct http_response *response, struct error *err);

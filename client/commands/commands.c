@@ -97,6 +97,7 @@ static const struct option_row key_options[] = {
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
+    {'p', "witness-policy", "FILE", "wait up to two minutes until the witnesses of your policy have cosigned the proof"},
 };
 static const struct option_row robot_create_options[] = {
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
@@ -173,6 +174,12 @@ static const struct option_row policy_sign_options[] = {
     KEY_OPTIONS,
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
     {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
+};
+static const struct option_row witnesses_sign_options[] = {
+    KEY_OPTIONS,
+    {'i', "origin", "ORIGIN", "the log: the name of its key, such as registry.example/audit"},
+    {'e', "epoch", "NUMBER", "number of the new policy; must be larger than that of the pinned one (the first has 0)"},
+    {'o', "output", "FILE", "where the signed policy goes; - is standard output (default: -)"},
 };
 #define SCOPE_OPTION                                                                              \
     {                                                                                             \

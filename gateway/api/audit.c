@@ -232,7 +232,8 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
     const char *size = request_argument(request, "size");
     struct signed_checkpoint checkpoint;
 
-    TRY(api_published(request, pg, ACTION_AUDIT_READ, size, &checkpoint, err));
+    if (size == NULL) TRY(api_newest(request, sequence + 1, &checkpoint, err));
+    else TRY(api_published(request, pg, ACTION_AUDIT_READ, size, &checkpoint, err));
     if (size != NULL && sequence >= checkpoint.size)
         return failure(err, ERROR_NOT_FOUND, "event %llu is not in the log of %s entries", (unsigned long long)sequence, size);
     return audit_prove(request->permit, pg, sequence, &checkpoint, proof, err);
