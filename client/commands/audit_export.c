@@ -299,7 +299,8 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     } else {
         TRY(ask_or_remove(invocation, session, &file, err));
     }
-    const struct result fetched = fetch_all(invocation, session, &file, err);
+    struct result fetched = audit_await_event(invocation, session, file.number, err);
+    if (fetched.ok) fetched = fetch_all(invocation, session, &file, err);
     if (file.length == 0) (void)unlink(file.part); /* --continue could not go on with it */
     TRY(fetched);
     return tell(invocation, &file, err);

@@ -40,3 +40,5 @@ struct http_response;
 /** With --witness-policy: fetches a proof again until the quorum has cosigned its checkpoint, for two minutes. ERROR_DENIED: it has not. */
 RESULT audit_await_witnesses(const struct invocation *invocation, struct session *session, const struct http_request *request,
                              struct http_response *response, struct error *err);
+/** The same for an event, whose proof nobody wants: then the lines of an export that it closes are under such a checkpoint. */
+RESULT audit_await_event(const struct invocation *invocation, struct session *session, uint64_t number, struct error *err);

@@ -109,7 +109,7 @@ static struct result fetch_again(struct session *session, const struct http_requ
 struct result audit_await_witnesses(const struct invocation *invocation, struct session *session,
                                     const struct http_request *request, struct http_response *response, struct error *err)
 {
-    const char *path = invocation_option(invocation, 'p');
+    const char *path = invocation_option(invocation, 'W');
     struct buffer OWNED_BUFFER text = BUFFER(WITNESS_POLICY_BYTES_MAX);
     const int64_t until_ms = clock_monotonic_ms() + COSIGNED_MS;
     OWNED(witness_policy) *policy = NULL;
@@ -123,4 +123,17 @@ struct result audit_await_witnesses(const struct invocation *invocation, struct 
         if (why.kind != ERROR_DENIED || clock_monotonic_ms() >= until_ms) return failure(err, why.kind, "%s", why.message);
         TRY(fetch_again(session, request, response, err));
     }
+}
+
+struct result audit_await_event(const struct invocation *invocation, struct session *session, uint64_t number, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+
+    if (invocation_option(invocation, 'W') == NULL) return SUCCESS;
+    TRY(buffer_format(&path, err, "/api/v1/audit/events/%llu/proof", (unsigned long long)number));
+    TRY(audit_add_within(invocation, '?', &path, err));
+    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
+    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
+    return audit_await_witnesses(invocation, session, &request, &response, err);
 }

@@ -70,6 +70,10 @@ static const struct option_row search_options[] = {
     {'O', "oldest-first", NULL, "the oldest event first"},
     {'C', "csv", NULL, "as CSV (RFC 4180), with times in UTC"},
 };
+#define WITNESS_POLICY_OPTION                                                                                                    \
+    {                                                                                                                            \
+        'W', "witness-policy", "FILE", "wait, up to two minutes, until the witnesses of your own policy have cosigned the proof" \
+    }
 static const struct option_row export_options[] = {
     WITHIN_OPTION,
     {'k', "key", "KEY", "the key: org:, prj: or res: and a name, act:PSEUDONYM, out:denied or out:failed"},
@@ -81,6 +85,7 @@ static const struct option_row export_options[] = {
     {'O', "open", NULL, "with names, addresses and claims, which are sealed else; needs --purpose"},
     {'p', "purpose", "TEXT", "why: recorded, sealed, with the export"},
     {'n', "nonce", "HEX", "32 to 64 hexadecimal digits of your own (default: drawn)"},
+    WITNESS_POLICY_OPTION,
 };
 static const struct option_row count_options[] = {
     AUDIT_SEARCH_OPTIONS,
@@ -97,7 +102,7 @@ static const struct option_row key_options[] = {
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
-    {'p', "witness-policy", "FILE", "wait up to two minutes until the witnesses of your policy have cosigned the proof"},
+    WITNESS_POLICY_OPTION,
 };
 static const struct option_row robot_create_options[] = {
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},

@@ -243,6 +243,13 @@ def verifiers_demand_the_quorum():
     assert waited.returncode == 0, waited.stderr
     with open(os.path.join(out, "entry.tlog-proof"), encoding="utf-8") as file:
         assert len(cosigners(file.read().split("\n\n", 1)[1])) == 2
+    export = os.path.join(server.root, "denied.ndjson")
+    made = sijil("audit", "export", f"127.0.0.1:{server.port}", "--key", "out:denied", "--output", export, "--witness-policy", places["strict"])
+    assert made.returncode == 0, made.stderr
+    for policy, code, said in (("strict", 0, "2 of 2 witnesses have cosigned"), ("foreign", 1, "the quorum is not met"), (None, 0, "no policy of witnesses was given")):
+        more = ["--witness-policy", places[policy]] if policy else []
+        done = subprocess.run([program("sijil-verify"), "export", "--key", state["vkey"], *more, export], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code and said in done.stdout + done.stderr, (policy, done.stdout, done.stderr)
     whole = fetch("proof").decode()
     line = next(line for line in whole.split("\n") if line.startswith("\u2014 witness.test/w2"))
     with open(places["proof"], "w", encoding="utf-8") as file:
