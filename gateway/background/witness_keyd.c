@@ -106,6 +106,27 @@ static struct result open_keyd_once(struct witness_feed *feed, const struct keyd
     return result;
 }
 
+/* So many witnesses know a larger log that the others are no quorum: waiting is in vain. A single liar can't say so for all. */
+static bool is_set_back(const struct witness_feed *feed, const struct keyd_witnesses *known)
+{
+    uint64_t others[WITNESS_POLICY_WITNESSES_MAX] = {0};
+
+    for (size_t i = 0; i < feed->policy->witness_count; i++) {
+        const struct witness_reply *reply = &feed->lanes[i].reply;
+        others[i] = reply->end == WITNESS_KNOWS_OTHER && reply->size > known->log_size ? 0 : 1;
+    }
+    return !witness_policy_is_met(feed->policy, others, 0);
+}
+
+static struct result refuse_set_back(const struct keyd_witnesses *known, struct error *err)
+{
+    return failure(
+        err, ERROR_FORKED,
+        "the witnesses have cosigned more events than the %llu that sijil-keyd knows: the database and the folder of sijil-keyd "
+        "were set back together. Restore the newest copies of both (docs/backup.md)",
+        (unsigned long long)known->log_size);
+}
+
 /* Who starts a program has blocked these signals, and takes them once it serves. */
 static bool is_told_to_end(void)
 {
@@ -118,11 +139,13 @@ struct result witness_feed_open_keyd(struct witness_feed *feed, struct error *er
 {
     const int64_t until_ms = clock_monotonic_ms() + OPEN_KEYD_MS;
     struct keyd_witnesses known;
+    struct error why = {0};
 
-    for (;;) {
-        struct error why = {0};
-        TRY(keyd_witnesses(feed->keyd, &known, err));
-        if (!known.awaits || open_keyd_once(feed, &known, &why).ok) return SUCCESS;
+    TRY(keyd_witnesses(feed->keyd, &known, err));
+    while (known.awaits && !open_keyd_once(feed, &known, &why).ok) {
+        TRY(keyd_witnesses(feed->keyd, &known, err)); /* another gateway may have been faster */
+        if (!known.awaits) return SUCCESS;
+        if (is_set_back(feed, &known)) return refuse_set_back(&known, err);
         if (why.kind == ERROR_FORKED) return failure(err, why.kind, "%s", why.message);
         if (clock_monotonic_ms() >= until_ms || is_told_to_end()) {
             witness_round_say(feed);
@@ -133,6 +156,7 @@ struct result witness_feed_open_keyd(struct witness_feed *feed, struct error *er
         }
         (void)poll(NULL, 0, TRY_EVERY_MS);
     }
+    return SUCCESS;
 }
 
 /* sijil-keyd may have been started again; and it says when changes have to wait. */

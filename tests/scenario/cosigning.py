@@ -323,6 +323,27 @@ def without_a_quorum_rights_are_taken_and_not_made():
     wait_until(lambda: make(f"robot-{time.monotonic_ns()}").status == 201, 60, "rights are not made with a quorum")
 
 
+def what_was_set_back_together_is_refused():
+    """Database and keyd's folder from one older copy: both agree with each other, and only the witnesses know more."""
+    old, newer = server.folder + ".old", server.folder + ".newer"
+    assert server.stop() == 0
+    subprocess.run(["cp", "-a", server.folder, old], check=True)
+    server.start()
+    before = size_of(published().body.decode())
+    grow()
+    wait_until(lambda: size_of(published().body.decode()) > before, 30, "the cosigned log stands still")
+    assert server.stop() == 0
+    os.rename(server.folder, newer)
+    os.rename(old, server.folder)
+    server.start(wait=False)
+    assert server.process.wait(90) != 0
+    assert "were set back together" in log_text(), log_text()[-3000:]
+    os.rename(server.folder, old)
+    os.rename(newer, server.folder)
+    server.start()
+    grow()
+
+
 def the_root_signs_another_policy():
     """A quorum that is lost for good is replaced: the registry does not start with the old policy, and does with the new one."""
     assert server.stop() == 0
@@ -363,4 +384,5 @@ run(a_registry_without_witnesses_says_so, make_witnesses, other_log_key, a_polic
     proofs_are_under_a_cosigned_checkpoint, a_liar_is_reported_once, a_lost_quorum_is_late_and_nothing_else_is_published,
     a_witness_without_its_state_asks_first, rows_of_strangers_are_no_cosigned_checkpoints, verifiers_demand_the_quorum,
     a_gateway_without_the_pinned_policy_does_not_start, after_a_start_nothing_is_signed_without_the_quorum,
-    a_keyd_that_was_killed_waits_for_the_quorum_too, without_a_quorum_rights_are_taken_and_not_made, the_root_signs_another_policy, it_ends_in_order)
+    a_keyd_that_was_killed_waits_for_the_quorum_too, without_a_quorum_rights_are_taken_and_not_made,
+    what_was_set_back_together_is_refused, the_root_signs_another_policy, it_ends_in_order)
