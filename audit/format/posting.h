@@ -1,5 +1,5 @@
 /*
- * audit/posting_priv.h -- which entries of a block of the log have a term, as the index of searches stores it.
+ * audit/format/posting.h -- which entries of a block of the log have a term, as the index of searches stores it.
  *
  * A stored list has the places in the block, two bytes each (big-endian), ascending. If these would have POSTING_BYTES or more, it has one bit
  * for each place instead. So no list is longer than POSTING_BYTES, and its length tells its form.

@@ -1,4 +1,4 @@
-#include "audit/posting_priv.h"
+#include "audit/format/posting.h"
 
 #include <assert.h>
 

@@ -1,4 +1,4 @@
-#include "audit/search_terms_priv.h"
+#include "audit/format/search_terms.h"
 
 #include <assert.h>
 #include <string.h>
