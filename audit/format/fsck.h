@@ -56,6 +56,7 @@ struct fsck_report {
     uint64_t keys;              /* under which events are counted */
     struct merkle_hash heads;   /* the root over the heads of the keys (docs/formats/audit-dump.md, "Heads of keys") */
     uint64_t payloads, checkpoints, foreign, facts, tags, bindings; /* rows; foreign: checkpoints that the key has not signed */
+    uint64_t erased;                                                /* sealed parts that are gone by an event */
     uint64_t indexed;                                               /* entries that the index of searches has */
     uint64_t unwraps, reads; /* keys that sijil-keyd has unwrapped, by the last event; events that allow reading content */
     int64_t made_ms;         /* when the dump was made */

@@ -110,8 +110,7 @@ static struct result end_block(struct fsck *fsck, struct error *err)
     TRY(fsck_close_entries(fsck, err));
     if (!is_of_pass(fsck)) return SUCCESS;
     fsck_end_tiles(fsck);
-    fsck_end_payloads(fsck);
-    return SUCCESS;
+    return fsck_end_payloads(fsck, err);
 }
 
 struct result fsck_advance(struct fsck *fsck, uint64_t number, struct error *err)

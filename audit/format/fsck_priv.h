@@ -57,7 +57,7 @@ struct fsck_block {
     struct buffer text;
     struct fsck_item items[DUMP_BLOCK];
     struct merkle_hash stored[DUMP_BLOCK], hashes[DUMP_BLOCK]; /* beside the leaves, and those that the tree is made of */
-    bool has_row[DUMP_BLOCK];                                  /* a sealed part is stored */
+    bool has_row[DUMP_BLOCK];                                  /* a sealed part is stored, and its key */
     int64_t payload_next;                                      /* the smallest number that may come */
     struct merkle_frontier before, frontier,
         cursor; /* the tree before the block, and with it; and one that follows checkpoints */
@@ -82,6 +82,8 @@ struct fsck;
 RESULT fsck_rows_event(struct fsck *fsck, const struct leaf *leaf, struct error *err) __attribute__((nonnull));
 void fsck_rows_tag(struct fsck *fsck, const struct dump_tag *tag) __attribute__((nonnull));
 void fsck_rows_binding(struct fsck *fsck, const struct dump_binding *binding) __attribute__((nonnull));
+/** The sealed part of an entry is missing, which only an erasure of its actor explains. */
+RESULT fsck_rows_lack(struct fsck *fsck, uint64_t number, struct bytes actor, struct error *err) __attribute__((nonnull(1, 4)));
 void fsck_rows_end(struct fsck *fsck) __attribute__((nonnull));
 
 /** Digests of the facts that are stored, as keyed hashes. */
@@ -139,7 +141,7 @@ void fsck_begin_tiles(struct fsck *fsck) __attribute__((nonnull));
 RESULT fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile, struct error *err) __attribute__((nonnull));
 void fsck_end_tiles(struct fsck *fsck) __attribute__((nonnull));
 RESULT fsck_take_payload(struct fsck *fsck, const struct dump_payload *payload, struct error *err) __attribute__((nonnull));
-void fsck_end_payloads(struct fsck *fsck) __attribute__((nonnull));
+RESULT fsck_end_payloads(struct fsck *fsck, struct error *err) __attribute__((nonnull));
 RESULT fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *checkpoint, struct error *err)
     __attribute__((nonnull));
 

@@ -51,8 +51,9 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
     TRY(buffer_format(text, err, "  keys        %" PRIu64 "; index of searches: %" PRIu64 " entries\n", report->keys,
                       report->indexed));
     TRY(buffer_format(text, err,
-                      "  rows        %" PRIu64 " sealed parts, %" PRIu64 " facts, %" PRIu64 " tags, %" PRIu64 " bindings\n",
-                      report->payloads, report->facts, report->tags, report->bindings));
+                      "  rows        %" PRIu64 " sealed parts (%" PRIu64 " erased), %" PRIu64 " facts, %" PRIu64 " tags, %" PRIu64
+                      " bindings\n",
+                      report->payloads, report->erased, report->facts, report->tags, report->bindings));
     TRY(buffer_format(text, err,
                       "  unwraps     %" PRIu64 " keys by the last report of sijil-keyd, and %" PRIu64 " reads of content\n",
                       report->unwraps, report->reads));
@@ -114,11 +115,11 @@ struct result fsck_report_json(const struct fsck_report *report, struct buffer *
     TRY(buffer_format(text, err, ",\"keys\":%" PRIu64, report->keys));
     TRY(write_json_hash("heads", &report->heads, text, err));
     TRY(buffer_format(text, err,
-                      ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"facts\":%" PRIu64
-                      ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64 ",\"unwraps\":%" PRIu64
-                      ",\"reads\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"passes\":%u,",
-                      report->checkpoints, report->foreign, report->payloads, report->facts, report->tags, report->bindings,
-                      report->indexed, report->unwraps, report->reads, report->unreadable, report->passes));
+                      ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64
+                      ",\"facts\":%" PRIu64 ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64
+                      ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"passes\":%u,",
+                      report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags,
+                      report->bindings, report->indexed, report->unwraps, report->reads, report->unreadable, report->passes));
     TRY(write_json_kinds(report, text, err));
     TRY(buffer_add_text(text, ",\"first\":[", err));
     for (size_t i = 0; i < report->shown; i++) {

@@ -225,6 +225,18 @@ static struct result make_administrator(struct fsck_rows *rows, const struct hap
     return SUCCESS;
 }
 
+/* The person with this pseudonym was erased: what is sealed for it goes. */
+static struct result erase(struct fsck_rows *rows, const struct happening *event, struct error *err)
+{
+    struct fsck_slot *slot = NULL;
+
+    if (event->detail.count == 0 || strcmp(event->leaf->actor, "system") != 0) return SUCCESS;
+    TRY(get(rows, hash_of_name(rows, 'E', event->detail.words[0]), &slot, err));
+    slot->sequence = event->leaf->sequence + 1;
+    slot->flags |= IS_PERSON;
+    return SUCCESS;
+}
+
 #define DONE  "allowed"   /* recorded with the change */
 #define LATER "completed" /* recorded when it was done, after an event that allowed it */
 
@@ -244,6 +256,7 @@ static const struct event_row {
     {"robot.revoke", DONE, end_robot},
     {"robot.create", DONE, make_administrator},
     {"administrator.replace", DONE, make_administrator},
+    {"subject.erase", DONE, erase},
 };
 #define EVENT_COUNT (sizeof events / sizeof events[0])
 
@@ -304,6 +317,31 @@ struct result fsck_rows_event(struct fsck *fsck, const struct leaf *leaf, struct
         TRY(row->take(fsck->rows, &event, err));
     }
     return SUCCESS;
+}
+
+/* An event of the erasure may come later, so this is judged at the end. */
+struct result fsck_rows_lack(struct fsck *fsck, uint64_t number, struct bytes actor, struct error *err)
+{
+    struct fsck_slot *slot = NULL;
+
+    TRY(get(fsck->rows, hash_of_name(fsck->rows, 'E', actor), &slot, err));
+    if (slot->value++ == 0) slot->holder = number;
+    slot->scopes[0] = number;
+    slot->flags |= IS_PERSON;
+    return SUCCESS;
+}
+
+static void judge_lack(struct fsck *fsck, const struct fsck_slot *slot)
+{
+    if (slot->value == 0) return;
+    if (slot->sequence > slot->scopes[0]) {
+        fsck->report.erased += slot->value;
+        return;
+    }
+    fsck_find(fsck, FSCK_PAYLOAD, slot->holder,
+              "its sealed part, or its key, is missing, and no event has erased it; %" PRIu64 " entries of this actor lack it",
+              slot->value);
+    fsck->report.findings[FSCK_PAYLOAD] += slot->value - 1;
 }
 
 /* ---- rows ---- */
@@ -394,6 +432,7 @@ static void find_dropped(struct fsck *fsck, const struct fsck_slot *slot)
     const struct fsck_rows *rows = fsck->rows;
     const struct fsck_slot *robot = find(rows, slot->holder);
 
+    if ((slot->flags & IS_PERSON) != 0) judge_lack(fsck, slot);
     if ((slot->flags & IS_SEEN) != 0) return;
     if ((slot->flags & IS_TAG) != 0 && state_of_tag(rows, slot) == TAG_IS_THERE)
         fsck_find(fsck, FSCK_TAG, slot->sequence - 1, "a tag that it set is not stored, and no event has removed it");

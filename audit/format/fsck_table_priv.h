@@ -6,15 +6,16 @@
 #include "base/bytes.h"
 #include "crypto/hmac.h"
 
-enum slot_flag { IS_SEEN = 1, IS_GONE = 2, IS_UNSURE = 4, IS_ADMINISTRATOR = 8, IS_TAG = 16, IS_BINDING = 32 };
+enum slot_flag { IS_SEEN = 1, IS_GONE = 2, IS_UNSURE = 4, IS_ADMINISTRATOR = 8, IS_TAG = 16, IS_BINDING = 32, IS_PERSON = 64 };
 
 /* What one name stands for; the name itself is only in the key, as a keyed hash. */
 struct fsck_slot {
-    uint64_t key;       /* 0: free */
-    uint64_t value;     /* hash of the manifest of a tag, or of the grant of a binding */
+    uint64_t key; /* 0: free */
+    uint64_t
+        value; /* hash of the manifest of a tag, or of the grant of a binding; how many sealed parts of a person are missing */
     uint64_t sequence;  /* of the last event about it, plus 1 */
-    uint64_t scopes[3]; /* the places that it is in */
-    uint64_t holder;    /* hash of the robot of a binding */
+    uint64_t scopes[3]; /* the places that it is in; the first: the last entry of a person whose sealed part is missing */
+    uint64_t holder;    /* hash of the robot of a binding; the first entry of a person whose sealed part is missing */
     uint8_t flags;
 };
 

@@ -104,24 +104,30 @@ struct result fsck_take_payload(struct fsck *fsck, const struct dump_payload *pa
     block->payload_next = (int64_t)number + 1;
     if (!fsck_in_window(fsck, number)) return SUCCESS;
     const struct fsck_item *item = &block->items[number % DUMP_BLOCK];
-    block->has_row[number % DUMP_BLOCK] = true;
+    block->has_row[number % DUMP_BLOCK] = payload->has_key;
     fsck->report.payloads++;
     if (item->is_read && !item->has_payload)
         fsck_find(fsck, FSCK_PAYLOAD, number, "a sealed part is stored, and its leaf has none");
-    else if (!payload->has_key) fsck_find(fsck, FSCK_PAYLOAD, number, "the key of its sealed part is missing");
     else if (payload->length < 40) fsck_find(fsck, FSCK_PAYLOAD, number, "its sealed part is cut");
     window->marks[number - window->first] |= FSCK_HAS_PAYLOAD;
     window->subjects[number - window->first] = (uint32_t)table_hash(fsck->secret, payload->subject);
     return SUCCESS;
 }
 
-void fsck_end_payloads(struct fsck *fsck)
+/* An entry does not keep its actor, so the leaf of one without its sealed part is read again. */
+struct result fsck_end_payloads(struct fsck *fsck, struct error *err)
 {
     const struct fsck_block *block = fsck->block;
+    struct leaf leaf;
 
-    for (size_t i = 0; i < block->count; i++)
-        if (block->items[i].has_payload && !block->has_row[i])
-            fsck_find(fsck, FSCK_PAYLOAD, block->number * DUMP_BLOCK + i, "its sealed part is missing");
+    for (size_t i = 0; i < block->count; i++) {
+        const struct fsck_item *item = &block->items[i];
+        if (!item->has_payload || block->has_row[i]) continue;
+        TRY(leaf_read((struct bytes){block->text.data + item->at + item->action_length + item->outcome_length, item->leaf_length},
+                      &leaf, err));
+        TRY(fsck_rows_lack(fsck, block->number * DUMP_BLOCK + i, bytes_of_text(leaf.actor), err));
+    }
+    return SUCCESS;
 }
 
 /* False: the log's key has not signed this note, or not for this size. */

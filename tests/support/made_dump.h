@@ -76,6 +76,7 @@ static inline void made_block(struct made_dump *dump, uint64_t first)
     for (uint64_t number = first; number < end; number++) made_entry(dump, number);
     made_tiles(dump, end);
     for (uint64_t number = first; number < end; number++) {
+        if (dump->count > MADE_ERASURE && number < MADE_ERASURE && number % 1000 == MADE_ERASED) continue;
         made_subject(number, subject);
         const struct dump_record record = {.type = DUMP_PAYLOAD, .payload = {number, {subject, sizeof subject}, true, 200}};
         made_record(dump, &record);
@@ -140,7 +141,7 @@ static inline void made_posts(struct made_dump *dump)
     }
 }
 
-/* One address for each person, in the first block. */
+/* One address for each person, in the first block. The person that is erased is none of them. */
 static inline void made_blind(struct made_dump *dump)
 {
     uint8_t list[2], subject[DUMP_SUBJECT_MAX];

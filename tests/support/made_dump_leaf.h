@@ -21,6 +21,8 @@
 #define MADE_PLACES   100
 #define MADE_TAGS     8
 #define MADE_FACTS    16
+#define MADE_ERASURE  7000 /* the entry with which actor MADE_ERASED is erased */
+#define MADE_ERASED   17u
 #define MADE_GROUP    1000 /* entries that were appended together */
 
 struct made_run {
@@ -133,6 +135,10 @@ static inline void made_happen(struct made_dump *dump, uint64_t number, struct l
         (void)snprintf(target->resource, sizeof target->resource, "acme/models/place-%llu#t%llu", (unsigned long long)place,
                        (unsigned long long)tag);
         dump->tags[place][tag].is_there = false;
+    } else if (number == MADE_ERASURE) {
+        (void)snprintf(target->action, sizeof target->action, "%s", "subject.erase");
+        (void)snprintf(target->resource, sizeof target->resource, "#%064x", MADE_ERASED);
+        (void)snprintf(leaf->actor, sizeof leaf->actor, "system");
     } else if (number % 101 == 100) {
         char head[72];
         made_digest(head, "chain", number);
@@ -151,10 +157,10 @@ static inline void made_leaf(struct made_dump *dump, uint64_t number, struct lea
         (struct leaf){.version = LEAF_VERSION, .sequence = number, .time_ms = MADE_START_MS + (int64_t)number, .target_count = 1};
     leaf->source = (struct leaf_source){.instance = "gw1", .boot = 1, .number = number + 1};
     leaf->class_uid = 600302;
+    (void)snprintf(leaf->actor, sizeof leaf->actor, "%064llx", (unsigned long long)(number % 1000));
     made_happen(dump, number, leaf);
     (void)snprintf(leaf->targets[0].region, sizeof leaf->targets[0].region, "local/main");
     (void)snprintf(leaf->outcome, sizeof leaf->outcome, number % 10 == 9 && number % MADE_PUSHING > 6 ? "denied" : "allowed");
-    (void)snprintf(leaf->actor, sizeof leaf->actor, "%064llx", (unsigned long long)(number % 1000));
     (void)snprintf(leaf->request, sizeof leaf->request, "%032llx", (unsigned long long)number);
     made_digest(leaf->reason.decision, "decision", number);
     made_digest(leaf->reason.policy, "policy", 0);

@@ -9,7 +9,7 @@ static struct merkle_hash scratch_hash;
 struct edit_row {
     const char *name;
     enum dump_type type;
-    uint64_t which; /* the number of an entry, or the place among the records of the type */
+    uint64_t which; /* the number of an entry or a sealed part, or the place among the records of the type */
     bool (*edit)(struct dump_record *record, const struct edit_row *row); /* false: the record is dropped; NULL: likewise */
     const char *from, *to;
     enum fsck_kind kind;
@@ -225,9 +225,10 @@ static const struct edit_row edit_rows[] = {
     {"a row of the index of searches dropped", DUMP_POST, 79, NULL, NULL, NULL, FSCK_SEARCH_INDEX, ANY, "one of its words"},
     {"the person of an address", DUMP_BLIND, 4, edit_subject, NULL, NULL, FSCK_ADDRESS_INDEX, 4, "under a person"},
     {"the person of a sealed part", DUMP_PAYLOAD, 6, edit_subject, NULL, NULL, FSCK_ADDRESS_INDEX, 6, "under a person"},
-    {"the key of a sealed part", DUMP_PAYLOAD, 4100, edit_payload_key, NULL, NULL, FSCK_PAYLOAD, 4100,
-     "the key of its sealed part"},
-    {"a sealed part dropped", DUMP_PAYLOAD, 8998, NULL, NULL, NULL, FSCK_PAYLOAD, 8998, "sealed part is missing"},
+    {"the key of a sealed part", DUMP_PAYLOAD, 4100, edit_payload_key, NULL, NULL, FSCK_PAYLOAD, 4100, "or its key, is missing"},
+    {"a sealed part dropped", DUMP_PAYLOAD, 8998, NULL, NULL, NULL, FSCK_PAYLOAD, 8998, "or its key, is missing"},
+    {"the person of an erasure", DUMP_ENTRY, MADE_ERASURE, edit_leaf_and_hash, "0011\",\"rgn\"", "0012\",\"rgn\"", FSCK_PAYLOAD,
+     17, "7 entries of this actor lack it"},
     {"facts", DUMP_FACTS, 3, edit_facts, NULL, NULL, FSCK_FACTS, ANY, "facts that it commits to"},
     {"facts dropped", DUMP_FACTS, 5, NULL, NULL, NULL, FSCK_FACTS, ANY, "facts that it commits to"},
     {"the digest of a tag", DUMP_TAG, 2, edit_tag_digest, NULL, NULL, FSCK_TAG, ANY, "another manifest"},
@@ -255,7 +256,9 @@ struct copy {
 static bool is_edited(struct copy *copy, const struct dump_record *record)
 {
     if (record->type != copy->row->type) return false;
-    return (record->type == DUMP_ENTRY ? record->entry.sequence : copy->seen++) == copy->row->which;
+    if (record->type == DUMP_ENTRY) return record->entry.sequence == copy->row->which;
+    if (record->type == DUMP_PAYLOAD) return record->payload.sequence == copy->row->which;
+    return copy->seen++ == copy->row->which;
 }
 
 static struct result copy_record(void *context, const struct dump_record *record, struct error *err)
