@@ -316,6 +316,7 @@ struct result dump_reader_feed(struct dump_reader *reader, struct bytes piece, d
 
 struct result dump_reader_end(const struct dump_reader *reader, struct error *err)
 {
+    if (reader->has_ended && reader->held.length > 0) return wrong(reader, err, "there is something behind the last record");
     if (reader->has_ended) return SUCCESS;
     return failure(err, ERROR_INVALID, "the dump was cut: it ends at byte %llu, without its last record",
                    (unsigned long long)(reader->offset + reader->held.length));

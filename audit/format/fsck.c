@@ -1,55 +1,10 @@
-#include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/fsck_priv.h"
 #include "base/memory.h"
-#include "base/terminal_text.h"
 #include "crypto/random.h"
 
 #define ROWS_SHARE 4 /* of the memory, for what tags and bindings follow from; the windows get half */
-
-static const char *const kinds[FSCK_KIND_COUNT] = {
-#define X(kind, name) [FSCK_##kind] = name,
-    FSCK_KINDS(X)
-#undef X
-};
-
-const char *fsck_kind_name(enum fsck_kind kind)
-{
-    assert((unsigned)kind < FSCK_KIND_COUNT);
-    return kinds[kind];
-}
-
-bool fsck_is_first(const struct fsck *fsck)
-{
-    return fsck->report.passes == 0;
-}
-
-bool fsck_in_window(const struct fsck *fsck, uint64_t number)
-{
-    return number >= fsck->window.first && number < fsck->window.end;
-}
-
-/* Keeps those with the smallest numbers, in their order. */
-void fsck_find(struct fsck *fsck, enum fsck_kind kind, uint64_t number, const char *format, ...)
-{
-    struct fsck_report *report = &fsck->report;
-    size_t place = report->shown;
-    va_list arguments;
-
-    report->findings[kind]++;
-    while (place > 0 && report->first[place - 1].number > number) place--;
-    if (place == FSCK_FINDINGS_SHOWN) return;
-    if (report->shown < FSCK_FINDINGS_SHOWN) report->shown++;
-    memmove(&report->first[place + 1], &report->first[place], (report->shown - place - 1) * sizeof report->first[0]);
-    report->first[place] = (struct fsck_finding){.number = number, .kind = kind};
-    va_start(arguments, format);
-    (void)vsnprintf(report->first[place].what, sizeof report->first[place].what, format, arguments);
-    va_end(arguments);
-    terminal_sanitize(report->first[place].what); /* it may quote a name of a row */
-}
 
 static struct result allocate_window(struct fsck *fsck, struct error *err)
 {
@@ -104,26 +59,32 @@ static struct result take_head(struct fsck *fsck, const struct dump_head *head, 
     return SUCCESS;
 }
 
-/* A record behind the entries closes their block; one behind the blocks closes the last one. */
-static struct result close_before(struct fsck *fsck, enum dump_type type, struct error *err)
+/* Goes on to the block of a record that is about entries. Their hashes are in the tree before what follows from them is compared. */
+static struct result reach(struct fsck *fsck, const struct dump_record *record, struct error *err)
 {
-    if (type == DUMP_HEAD || type == DUMP_FACTS || type == DUMP_ENTRY) return SUCCESS;
-    if (type == DUMP_TILE || type == DUMP_PAYLOAD || type == DUMP_CHECKPOINT) return SUCCESS;
-    return fsck_end_blocks(fsck, err);
+    uint64_t block = 0;
+    bool has_block = false;
+
+    TRY(fsck_block_of(fsck, record, &block, &has_block, err));
+    if (has_block) TRY(fsck_advance(fsck, block, err));
+    return record->type == DUMP_ENTRY ? SUCCESS : fsck_close_entries(fsck, err);
 }
 
 static struct result take(void *context, const struct dump_record *record, struct error *err)
 {
     struct fsck *fsck = context;
+    const bool is_of_block = record->type == DUMP_ENTRY || record->type == DUMP_TILE || record->type == DUMP_PAYLOAD ||
+                             record->type == DUMP_CHECKPOINT;
 
-    TRY(close_before(fsck, record->type, err));
+    if (is_of_block) TRY(reach(fsck, record, err));
+    else if (record->type != DUMP_HEAD && record->type != DUMP_FACTS) TRY(fsck_end_blocks(fsck, err));
     switch (record->type) {
     case DUMP_HEAD: return take_head(fsck, &record->head, err);
     case DUMP_FACTS: return fsck_take_facts(fsck, &record->facts, err);
     case DUMP_ENTRY: return fsck_take_entry(fsck, &record->entry, err);
-    case DUMP_TILE: return fsck_take_tile(fsck, &record->tile, err);
+    case DUMP_TILE: fsck_take_tile(fsck, &record->tile); return SUCCESS;
     case DUMP_PAYLOAD: return fsck_take_payload(fsck, &record->payload, err);
-    case DUMP_CHECKPOINT: return fsck_take_checkpoint(fsck, &record->checkpoint, err);
+    case DUMP_CHECKPOINT: fsck_take_checkpoint(fsck, &record->checkpoint); return SUCCESS;
     case DUMP_RUN: return fsck_take_run(fsck, &record->run, err);
     case DUMP_POST: return fsck_take_post(fsck, &record->post, err);
     case DUMP_BLIND: return fsck_take_blind(fsck, &record->post, err);

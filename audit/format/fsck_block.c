@@ -135,7 +135,6 @@ struct result fsck_take_entry(struct fsck *fsck, const struct dump_entry *entry,
 {
     struct fsck_block *block = fsck->block;
 
-    TRY(fsck_advance(fsck, entry->sequence / DUMP_BLOCK, err));
     const size_t place = (size_t)(entry->sequence % DUMP_BLOCK);
     if (block->is_closed || place < block->next || place >= block->count)
         return failure(err, ERROR_INVALID, "entry %llu does not stand in its place", (unsigned long long)entry->sequence);

@@ -117,6 +117,7 @@ struct fsck {
     uint8_t facts_digest[LEAF_FACTS_DIGEST];
 };
 
+/* --- fsck_find.c --- */
 /** Whether this is the first pass. Rows that need no window are checked there alone. */
 bool fsck_is_first(const struct fsck *fsck) __attribute__((nonnull));
 bool fsck_in_window(const struct fsck *fsck, uint64_t number) __attribute__((nonnull));
@@ -138,12 +139,14 @@ RESULT fsck_look_all(struct fsck *fsck, struct error *err) __attribute__((nonnul
 
 /* --- fsck_tree.c: tiles, sealed parts and checkpoints of a block --- */
 void fsck_begin_tiles(struct fsck *fsck) __attribute__((nonnull));
-RESULT fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile, struct error *err) __attribute__((nonnull));
+/** The block that a record of an entry, a tile, a sealed part or a checkpoint belongs to; ERROR_INVALID if the log has no such one. */
+RESULT fsck_block_of(const struct fsck *fsck, const struct dump_record *record, uint64_t *block_out, bool *has_block_out,
+                     struct error *err) __attribute__((nonnull));
+void fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile) __attribute__((nonnull));
 void fsck_end_tiles(struct fsck *fsck) __attribute__((nonnull));
 RESULT fsck_take_payload(struct fsck *fsck, const struct dump_payload *payload, struct error *err) __attribute__((nonnull));
 RESULT fsck_end_payloads(struct fsck *fsck, struct error *err) __attribute__((nonnull));
-RESULT fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *checkpoint, struct error *err)
-    __attribute__((nonnull));
+void fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *checkpoint) __attribute__((nonnull));
 
 /* --- fsck_index.c --- */
 RESULT fsck_take_facts(struct fsck *fsck, const struct dump_facts *facts, struct error *err) __attribute__((nonnull));

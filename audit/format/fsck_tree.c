@@ -67,20 +67,15 @@ static bool block_of_tile(const struct fsck *fsck, const struct dump_tile *tile,
     return true;
 }
 
-struct result fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile, struct error *err)
+void fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile)
 {
     struct fsck_block *block = fsck->block;
-    uint64_t number = 0;
-
-    if (!block_of_tile(fsck, tile, &number)) return failure(err, ERROR_INVALID, "there is a tile that no log of this size has");
-    TRY(fsck_advance(fsck, number, err));
-    TRY(fsck_close_entries(fsck, err));
     size_t at = block->due_at;
+
     while (at < block->due_count && (block->due[at].level != tile->level || block->due[at].index != tile->index)) at++;
-    if (at == block->due_count) return SUCCESS; /* outside the window, or the tree is lost */
+    if (at == block->due_count) return; /* outside the window, or the tree is lost */
     while (block->due_at < at) miss_tile(fsck, &block->due[block->due_at++]);
     compare_tile(fsck, &block->due[block->due_at++], tile);
-    return SUCCESS;
 }
 
 void fsck_end_tiles(struct fsck *fsck)
@@ -96,8 +91,6 @@ struct result fsck_take_payload(struct fsck *fsck, const struct dump_payload *pa
     struct fsck_window *window = &fsck->window;
     const uint64_t number = payload->sequence;
 
-    TRY(fsck_advance(fsck, number / DUMP_BLOCK, err));
-    TRY(fsck_close_entries(fsck, err));
     if ((int64_t)number < block->payload_next)
         return failure(err, ERROR_INVALID, "the sealed part of entry %llu does not stand in its place",
                        (unsigned long long)number);
@@ -165,18 +158,16 @@ static void compare_root(struct fsck *fsck, const struct checkpoint *checkpoint)
               (unsigned long long)block->good);
 }
 
-struct result fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *row, struct error *err)
+void fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *row)
 {
     struct checkpoint checkpoint;
     const bool is_signed = read_note(fsck, row, &checkpoint);
 
-    if (is_signed && row->size > 0 && row->size <= fsck->head.size) TRY(fsck_advance(fsck, (row->size - 1) / DUMP_BLOCK, err));
-    TRY(fsck_close_entries(fsck, err));
-    if (!fsck_in_window(fsck, fsck->block->number * DUMP_BLOCK) && fsck->head.size > 0) return SUCCESS;
+    if (!fsck_in_window(fsck, fsck->block->number * DUMP_BLOCK) && fsck->head.size > 0) return;
     fsck->report.checkpoints++;
     if (!is_signed) {
         fsck->report.foreign++;
-        return SUCCESS;
+        return;
     }
     if (row->size > fsck->report.signed_size) fsck->report.signed_size = row->size;
     if (row->size > fsck->head.size)
@@ -188,5 +179,22 @@ struct result fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoi
                   "the root that is stored beside the checkpoint of %llu entries is not the signed one",
                   (unsigned long long)row->size);
     else compare_root(fsck, &checkpoint);
+}
+
+/* A checkpoint that the key has not signed may state any size: it stands where it stands. */
+struct result fsck_block_of(const struct fsck *fsck, const struct dump_record *record, uint64_t *block_out, bool *has_block_out,
+                            struct error *err)
+{
+    struct checkpoint checkpoint;
+
+    *has_block_out = true;
+    if (record->type == DUMP_ENTRY) *block_out = record->entry.sequence / DUMP_BLOCK;
+    else if (record->type == DUMP_PAYLOAD) *block_out = record->payload.sequence / DUMP_BLOCK;
+    else if (record->type == DUMP_CHECKPOINT) {
+        const struct dump_checkpoint *row = &record->checkpoint;
+        *has_block_out = row->size > 0 && row->size <= fsck->head.size && read_note(fsck, row, &checkpoint);
+        if (*has_block_out) *block_out = (row->size - 1) / DUMP_BLOCK;
+    } else if (!block_of_tile(fsck, &record->tile, block_out))
+        return failure(err, ERROR_INVALID, "there is a tile that no log of this size has");
     return SUCCESS;
 }

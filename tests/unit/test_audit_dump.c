@@ -68,9 +68,13 @@ static void a_cut_dump_is_refused(void **state)
         assert_int_equal(err.kind, ERROR_INVALID);
         assert_non_null(strstr(err.message, "cut"));
     }
-    OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
+    OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT), *longer = new_check(FSCK_MEMORY_DEFAULT);
+    bool again = false;
     must(fsck_feed(fsck, buffer_bytes(&made.bytes), &err), &err);
     assert_false(fsck_feed(fsck, (struct bytes){made.bytes.data + 20, 500}, &err).ok);
+    must(fsck_feed(longer, buffer_bytes(&made.bytes), &err), &err);
+    must(fsck_feed(longer, bytes_of_text("x"), &err), &err); /* less than a record */
+    assert_false(fsck_end_pass(longer, &again, &err).ok);
 }
 
 static void another_log_is_refused(void **state)
