@@ -68,10 +68,17 @@ enum verify_option {
     VERIFY_MANIFEST,
     VERIFY_FILE,
     VERIFY_NONCE,
+    VERIFY_MEMORY,
+    VERIFY_THREADS,
+    VERIFY_DUMP,
+    VERIFY_OUTPUT,
+    VERIFY_EVIDENCE,
     VERIFY_JSON,
     VERIFY_HELP,
     VERIFY_VERSION
 };
+
+enum dump_option { AUDIT_DUMP_DATABASE = 256, AUDIT_DUMP_OUTPUT, AUDIT_DUMP_PROGRESS, AUDIT_DUMP_HELP, AUDIT_DUMP_VERSION };
 
 enum witness_option {
     WITNESS_DIRECTORY = 256,
@@ -149,4 +156,4 @@ enum runner_option {
     RUNNER_VERSION
 };
 
-extern const struct program sijild_program, keyd_program, verify_program, runner_program, witness_program;
+extern const struct program sijild_program, keyd_program, verify_program, runner_program, witness_program, audit_dump_program;

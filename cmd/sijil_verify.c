@@ -14,7 +14,9 @@
 #include "base/terminal_text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
+#include "cmd/sijil_verify_compare.h"
 #include "cmd/sijil_verify_export.h"
+#include "cmd/sijil_verify_fsck.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
 #include "training/format/bundle.h"
@@ -22,7 +24,8 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce;
+    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce, *memory, *threads, *dump, *output, *evidence,
+        *second;
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -194,14 +197,61 @@ static int run_export(const struct settings *settings)
     return export_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
+static int check_dump(const struct settings *settings, bool heads)
+{
+    const struct fsck_request request = {.key = settings->key,
+                                         .file = settings->file,
+                                         .memory = settings->memory,
+                                         .threads = settings->threads,
+                                         .json = settings->json,
+                                         .heads = heads};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+    bool is_sound = false;
+
+    if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
+        return misused("--key and the file of a dump are needed ('-': standard input), and no --entry or --signer");
+    if (!fsck_file(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
+    const int shown = show(buffer_text(&answer));
+    return shown != EXIT_VERIFIED || is_sound ? shown : EXIT_NOT_VERIFIED;
+}
+
+static int run_fsck(const struct settings *settings)
+{
+    return check_dump(settings, false);
+}
+
+static int run_keys(const struct settings *settings)
+{
+    return check_dump(settings, true);
+}
+
+static int run_compare(const struct settings *settings)
+{
+    const struct compare_request request = {.key = settings->key,
+                                            .first = settings->file,
+                                            .second = settings->second,
+                                            .dump = settings->dump,
+                                            .evidence = settings->evidence,
+                                            .output = settings->output};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+    bool is_one_log = false;
+
+    if (settings->key == NULL || (settings->evidence == NULL) != (settings->second != NULL) ||
+        (settings->evidence != NULL && settings->file != NULL))
+        return misused("--key and two checkpoints are needed, or --key and --evidence");
+    if (!compare_checkpoints(&request, &answer, &is_one_log, &err).ok) return refuse(settings, &err);
+    const int shown = show(buffer_text(&answer));
+    return shown != EXIT_VERIFIED || is_one_log ? shown : EXIT_NOT_VERIFIED;
+}
+
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
-} subjects[] = {{"proof", run_proof},
-                {"certificate", run_certificate},
-                {"replay", run_replay},
-                {"run", run_training},
-                {"export", run_export}};
+} subjects[] = {{"proof", run_proof},      {"certificate", run_certificate}, {"replay", run_replay},
+                {"run", run_training},     {"export", run_export},           {"fsck", run_fsck},
+                {"replay-keys", run_keys}, {"compare", run_compare}};
 
 static int unknown_command(const char *given)
 {
@@ -217,19 +267,32 @@ static int unknown_command(const char *given)
     return misused(why);
 }
 
+static bool is_of_dump(const char *command)
+{
+    return strcmp(command, "fsck") == 0 || strcmp(command, "replay-keys") == 0;
+}
+
 static int run(struct settings *settings, char *const *operands, int count)
 {
-    if (count > 2) return misused("more than one file");
-    if (count == 2) settings->file = operands[1];
+    const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
+
+    if (count > (is_comparison ? 3 : 2)) return misused("more files than the command takes");
+    if (count >= 2) settings->file = operands[1];
+    if (count == 3) settings->second = operands[2];
+    if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
+        return misused("--dump, --output and --evidence are for comparisons");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
     const bool is_of_run =
         settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
         return misused("--root is for runs, as are --admitted, --manifest and --file");
     if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
+    if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
+        return misused("--memory and --threads are for dumps: fsck and replay-keys");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return count == 0 ? misused("a command is missing: proof, export, certificate, replay or run") : unknown_command(operands[0]);
+    return count == 0 ? misused("a command is missing: proof, export, certificate, replay, run, fsck, replay-keys or compare")
+                      : unknown_command(operands[0]);
 }
 
 int main(int argc, char **argv)
@@ -252,6 +315,11 @@ int main(int argc, char **argv)
         case VERIFY_MANIFEST: settings.manifest = optarg; break;
         case VERIFY_FILE: settings.content = optarg; break;
         case VERIFY_NONCE: settings.nonce = optarg; break;
+        case VERIFY_MEMORY: settings.memory = optarg; break;
+        case VERIFY_THREADS: settings.threads = optarg; break;
+        case VERIFY_DUMP: settings.dump = optarg; break;
+        case VERIFY_OUTPUT: settings.output = optarg; break;
+        case VERIFY_EVIDENCE: settings.evidence = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");
