@@ -149,6 +149,28 @@ def each_edit_of_a_right_or_a_tag_is_found():
     assert code == 0, said + why
 
 
+def logged(words):
+    with open(os.path.join(server.root, "log"), encoding="utf-8", errors="replace") as file:
+        return words in file.read()
+
+
+def the_running_service_finds_them_too():
+    """Within its first round after a start, which takes seconds with a small log."""
+    free = "SET session_replication_role = replica; "
+    made = state["made"]
+    assert not logged("is not what the audit log says")
+    server.sql(free + "UPDATE tag SET manifest_digest = (SELECT manifest_digest FROM tag WHERE name = 'v1' LIMIT 1) WHERE name = 'latest'")
+    server.stop()
+    server.start()
+    wait_until(lambda: logged("main/models/digits:latest: the last push has another manifest under it"), 120, "nobody notices the edited tag")
+    server.sql(free + "DELETE FROM tag; INSERT INTO tag TABLE old_tag")
+    server.sql(free + f"UPDATE binding SET revoked_at = NULL WHERE binding_id = '{made['short'][1]}'")
+    server.stop()
+    server.start()
+    wait_until(lambda: logged(f"the binding {made['short'][1]}: it was revoked"), 120, "nobody notices the edited binding")
+    server.sql(free + "DELETE FROM binding; INSERT INTO binding TABLE old_binding")
+
+
 def what_is_no_dump_is_refused():
     path = dump()
     with open(path, "rb") as file:
@@ -165,4 +187,4 @@ def what_is_no_dump_is_refused():
 
 prepare()
 sijil_test.run(robots_and_bindings, tags_of_all_kinds, places_are_deleted_and_made_again, a_dump_of_a_registry_is_sound, a_dump_goes_through_a_pipe,
-               each_edit_of_a_right_or_a_tag_is_found, what_is_no_dump_is_refused, server=server)
+               each_edit_of_a_right_or_a_tag_is_found, the_running_service_finds_them_too, what_is_no_dump_is_refused, server=server)
