@@ -118,6 +118,45 @@ def a_dump_goes_through_a_pipe():
     assert done.returncode == 0 and done.stdout.startswith("Sound: "), done
 
 
+ADMIN = "registry:admin:*"
+SEEDS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz/corpus/fork_evidence")
+
+
+def compare(*words):
+    done = subprocess.run([sijil_test.program("sijil-verify"), "compare", *words], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def checkpoints_are_compared():
+    """Two of one log, by the registry's own proof and by a dump; and evidence of a fork, as a third party meets it."""
+    auditor, key = Client(server, state["auditor"]), "--key=" + state["vkey"]
+    old, new = os.path.join(server.root, "old"), os.path.join(server.root, "new")
+    rows = auditor.api("GET", "/audit/checkpoints?limit=30&order=ascending")["checkpoints"]
+    sizes = [row["size"] for row in rows if row["size"] & (row["size"] - 1)]
+    with open(old, "w", encoding="utf-8") as file:
+        file.write(next(row["note"] for row in rows if row["size"] == sizes[0]))
+    answer = auditor.call("GET", f"/api/v1/audit/consistency?old={sizes[0]}&size={sizes[-1]}", scope=ADMIN)
+    assert answer.status == 200, answer.body
+    with open(new, "wb") as file:
+        file.write(answer.body)
+    code, said, why = compare(key, old, new)
+    assert code == 0 and said.startswith("One log: "), said + why
+    code, said, why = compare(key, old, old)
+    assert code == 0 and said.startswith("The same: "), said + why
+    with open(new, "wb") as file:
+        file.write(answer.body.split(b"\n\n", 1)[1])  # the checkpoint alone
+    code, said, why = compare(key, new, old)
+    assert code == 1 and "NOT verified" in why and f"old={sizes[0]}" in why, why
+    code, said, why = compare(key, "--dump=" + dump(), new, old)
+    assert code == 0 and said.startswith("One log: "), said + why
+    with open(os.path.join(os.path.dirname(os.path.dirname(SEEDS)), "fuzz_fork_evidence.c"), encoding="ascii") as file:
+        made = "--key=" + file.read().split('#define VKEY "', 1)[1].split('"', 1)[0]
+    for name, wanted in (("equal_sizes", 0), ("a_longer_log", 0), ("another_prefix", 1), ("no_proof", 1), ("cut", 1)):
+        code, said, why = compare(made, "--evidence=" + os.path.join(SEEDS, name))
+        assert code == wanted and (code == 1 or said.startswith("FORKED: ")), (name, said, why)
+    assert compare(key, "--evidence=" + os.path.join(SEEDS, "equal_sizes"))[0] == 1  # of another log
+
+
 EDITS = (
     ("a tag moved", "UPDATE tag SET manifest_digest = (SELECT manifest_digest FROM tag WHERE name = 'v1' LIMIT 1) WHERE name = 'latest'",
      "tag", "another manifest"),
@@ -187,4 +226,4 @@ def what_is_no_dump_is_refused():
 
 prepare()
 sijil_test.run(robots_and_bindings, tags_of_all_kinds, places_are_deleted_and_made_again, a_dump_of_a_registry_is_sound, a_dump_goes_through_a_pipe,
-               each_edit_of_a_right_or_a_tag_is_found, the_running_service_finds_them_too, what_is_no_dump_is_refused, server=server)
+               checkpoints_are_compared, each_edit_of_a_right_or_a_tag_is_found, the_running_service_finds_them_too, what_is_no_dump_is_refused, server=server)
