@@ -267,6 +267,11 @@ struct result evaluate_repository(const struct decision_context *context, const 
     if (query->region != NULL) (void)snprintf(asked.resource.region, sizeof asked.resource.region, "%s", query->region);
     if (query->label != NULL) pair.label = *query->label;
     pair.is_labelled = pair.is_labelled || query->label != NULL;
-    const struct policy_facts facts = facts_of(&draft, &pair, query->op);
+    struct policy_facts facts = facts_of(&draft, &pair, query->op);
+    if (query->is_there) {
+        facts.target_id = query->region;
+        facts.target = policy_set_region(context->snapshot->set, query->region);
+        if (facts.target == NULL) facts.target = policy_set_unknown(context->snapshot->set);
+    }
     return ask(&draft, &facts, decision_out, err);
 }
