@@ -51,6 +51,22 @@ static void write_hosts(struct settings *settings)
     if (host[0] == '\0' || !hosts_check(settings->allowed_hosts, &ignored).ok) set(settings->allowed_hosts, always);
 }
 
+/* A person may put a certificate there. */
+static struct result write_delivery(const struct paths *paths, struct settings *settings, struct error *err)
+{
+    char certificate[PATH_SIZE], key[PATH_SIZE];
+    bool is_there = false;
+
+    set(settings->delivery_folder, paths->delivery);
+    TRY(path_join(certificate, paths->delivery, "client.pem", err));
+    TRY(path_join(key, paths->delivery, "client.key", err));
+    TRY(file_is_there(certificate, &is_there, err));
+    if (!is_there) return SUCCESS;
+    set(settings->delivery_certificate, certificate);
+    set(settings->delivery_key, key);
+    return SUCCESS;
+}
+
 /* Sets what a configuration file would set. */
 static struct result write_settings(struct embedded *embedded, struct error *err)
 {
@@ -75,7 +91,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     set(settings->regions[0].title, EMBEDDED_REGION);
     set(settings->regions[0].driver, "fs");
     set(settings->regions[0].location, paths->region);
-    return SUCCESS;
+    return write_delivery(paths, settings, err);
 }
 
 /* At the first start, before half a minute of work. Later, a gateway of an earlier start may still finish its requests there. */

@@ -19,6 +19,8 @@
 #include "documents/view.h"
 #include "gateway/api/openapi.h"
 #include "gateway/background/audit_index.h"
+#include "gateway/background/delivery.h"
+#include "gateway/background/detection.h"
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
@@ -212,6 +214,8 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_senders(gateway, err));
     TRY(event_quota_new(&gateway->event_quota, err));
     TRY(audit_index_start(gateway, &gateway->audit_index, err));
+    TRY(delivery_start(gateway, &gateway->delivery, err));
+    TRY(detection_start(gateway, &gateway->detection, err));
     TRY(maintenance_start(gateway, &gateway->maintenance, err));
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
     return job_workers_start(gateway, &gateway->job_workers, err);
@@ -223,6 +227,8 @@ static void gateway_close(struct gateway *gateway)
     job_workers_free(gateway->job_workers);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);
+    detection_free(gateway->detection);
+    delivery_free(gateway->delivery);
     audit_index_free(gateway->audit_index);
     work_pool_free(gateway->senders);
     work_pool_free(gateway->receivers);

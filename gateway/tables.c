@@ -9,6 +9,8 @@
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
 #include "authz/trusted_issuer.h"
+#include "delivery/sink.h"
+#include "detection/detective.h"
 #include "documents/change.h"
 #include "documents/invitation.h"
 #include "policy/set_load.h"
@@ -63,6 +65,8 @@ const struct pg_table *const gateway_tables[] = {
     &published_table,
     &audit_search_table,
     &audit_subject_table,
+    &sink_table,
+    &detection_table,
     &run_table,
     &run_doubt_table,
     &run_lease_table,

@@ -12,6 +12,8 @@
 #include "gateway/settings/settings.h"
 
 struct audit_index;
+struct delivery;
+struct detection;
 struct event_quota;
 struct authenticator;
 struct authz_directory;
@@ -55,6 +57,8 @@ struct gateway {
     struct work_pool *senders;   /* read bodies that go out, so that these never wait behind uploads. No database */
     struct quota *quota;
     struct audit_index *audit_index;            /* writes the index of searches of the log */
+    struct delivery *delivery;                  /* delivers the log to sinks */
+    struct detection *detection;                /* watches the log */
     struct maintenance *maintenance;            /* cleans up ended uploads */
     struct region_watch *region_watch;          /* checks the regions */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
