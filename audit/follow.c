@@ -47,8 +47,8 @@ struct result audit_follow(struct pg *pg, const struct signed_checkpoint *checkp
     return SUCCESS;
 }
 
-struct result audit_time_of(struct pg *pg, const struct signed_checkpoint *checkpoint, uint64_t sequence, int64_t *time_ms_out,
-                            struct error *err)
+struct result audit_follow_time(struct pg *pg, const struct signed_checkpoint *checkpoint, uint64_t sequence,
+                                int64_t *time_ms_out, struct error *err)
 {
     const struct audit_span span = {sequence, sequence + 1};
     OWNED(audit_page) *page = NULL;

@@ -16,6 +16,6 @@ struct audit_span {
  */
 RESULT audit_follow(struct pg *pg, const struct signed_checkpoint *checkpoint, const struct audit_span *span,
                     struct audit_page **page_out, struct error *err) __attribute__((nonnull));
-/** Of one statement without an index: the time of an entry, in milliseconds since 1970. ERROR_FORKED, as above. */
-RESULT audit_time_of(struct pg *pg, const struct signed_checkpoint *checkpoint, uint64_t sequence, int64_t *time_ms_out,
-                     struct error *err) __attribute__((nonnull));
+/** The time of an entry, in milliseconds since 1970. ERROR_FORKED, as above. */
+RESULT audit_follow_time(struct pg *pg, const struct signed_checkpoint *checkpoint, uint64_t sequence, int64_t *time_ms_out,
+                         struct error *err) __attribute__((nonnull));

@@ -141,7 +141,7 @@ static struct result find_time(struct detective *detective, const struct signed_
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
         int64_t time_ms = 0;
-        TRY(audit_time_of(detective->pg, checkpoint, middle, &time_ms, err));
+        TRY(audit_follow_time(detective->pg, checkpoint, middle, &time_ms, err));
         if (time_ms < from_ms) low = middle + 1;
         else high = middle;
     }
@@ -156,7 +156,7 @@ static struct result replay(struct detective *detective, const struct signed_che
     int64_t now_ms = 0;
 
     if (at == 0) return SUCCESS;
-    TRY(audit_time_of(detective->pg, checkpoint, at - 1, &now_ms, err));
+    TRY(audit_follow_time(detective->pg, checkpoint, at - 1, &now_ms, err));
     TRY(find_time(detective, checkpoint, now_ms - engine_window_ms(detective->engine), &from, at, err));
     detective->is_replaying = true;
     struct result replayed = SUCCESS;

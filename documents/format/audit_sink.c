@@ -32,11 +32,6 @@ static const struct {
 #undef X
 };
 
-const char *sink_transport_name(enum sink_transport transport)
-{
-    return transport_names[transport];
-}
-
 bool sink_class_find(uint32_t number, enum sink_class *class_out)
 {
     for (enum sink_class class = 0; class < SINK_CLASS_COUNT; class ++)

@@ -16,7 +16,6 @@
 #define AUDIT_SINK_PURPOSE_MAX 256
 #define AUDIT_SINK_REGION_MAX  63 /* the id of a region in a policy set */
 #define AUDIT_SINK_DAYS_MAX    732
-#define AUDIT_SINK_APPROVERS   2 /* persons that sign it, if the root does not */
 #define AUDIT_SINK_BYTES_MAX   ((size_t)16 * 1024)
 
 #define SINK_TRANSPORTS(X)     \
@@ -29,7 +28,6 @@ enum sink_transport {
 #undef X
         SINK_TRANSPORT_COUNT
 };
-const char *sink_transport_name(enum sink_transport transport);
 
 /** What a class of events may be delivered without. */
 #define SINK_FIELDS(X)                 \
