@@ -6,6 +6,7 @@
 
 #include "audit/audit_store.h"
 #include "audit/job_permit.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "delivery/peer_priv.h"
 #include "delivery/sink_store_priv.h"
@@ -56,12 +57,14 @@ struct result deliverer_new(const struct deliverer_options *options, const struc
 {
     static const struct pg_table *const tables[] = {&sink_table, &audit_query_table, &audit_tree_table, &audit_subject_table,
                                                     NULL};
+    struct buffer OWNED_BUFFER payload = BUFFER(AUDIT_SINK_BYTES_MAX);
     OWNED(deliverer) *deliverer = memory_zeroed(1, sizeof *deliverer);
 
     if (deliverer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a sink");
     deliverer->options = *options;
     deliverer->sequence = pinned->sequence;
-    TRY(document_read_payload(DOCUMENT_AUDIT_SINK, document_payload(pinned->document), &deliverer->document, err));
+    TRY(json_write_canonical(&payload, pinned->document->json, err)); /* a copy of a document has no envelopes */
+    TRY(document_read_payload(DOCUMENT_AUDIT_SINK, buffer_bytes(&payload), &deliverer->document, err));
     TRY(audit_sink_read(deliverer->document, &deliverer->sink, err));
     TRY(delivery_batch_new(&deliverer->batch, err));
     TRY(pg_open_lazily(options->conninfo, tables, &deliverer->pg, err));

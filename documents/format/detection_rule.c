@@ -99,7 +99,7 @@ struct result detection_rule_read(const struct document *document, struct detect
     if (body.window_s == -1) body.window_s = rule.window_s;
     if (body.severity == -1) body.severity = rule.severity;
     TRY(check_numbers(&body, rule.window_s > 0, err));
-    (void)snprintf(rule.name, sizeof rule.name, "%s", document->name);
+    (void)snprintf(rule.name, sizeof rule.name, "%.63s", document->name);
     rule.threshold = body.threshold;
     rule.window_s = body.window_s;
     rule.severity = body.severity;

@@ -136,11 +136,13 @@ static const struct head_row {
 static struct result check_signed(const struct made *made, const struct ecdsa_key *key, const struct document_trust *trust,
                                   struct error *err)
 {
-    struct buffer OWNED_BUFFER envelope = BUFFER(DOCUMENT_ENVELOPE_MAX(AUDIT_SINK_BYTES_MAX));
+    struct buffer OWNED_BUFFER envelope = BUFFER(DOCUMENT_ENVELOPE_MAX(AUDIT_SINK_BYTES_MAX)),
+                               payload = BUFFER(AUDIT_SINK_BYTES_MAX);
     OWNED(document) *unsigned_one = make(made);
     OWNED(document) *document = NULL;
 
-    must(document_sign(DOCUMENT_AUDIT_SINK, document_payload(unsigned_one), key, &envelope, err), err);
+    must(json_write_canonical(&payload, unsigned_one->json, err), err);
+    must(document_sign(DOCUMENT_AUDIT_SINK, buffer_bytes(&payload), key, &envelope, err), err);
     must(document_read(&(struct bytes){envelope.data, envelope.length}, 1, &document, err), err);
     return document_check(document, trust, err);
 }
