@@ -524,16 +524,16 @@ def no_alarm_comes_twice_after_kills():
 
 
 def prepare():
-    server.begin()
     certificate("authority", None)
     certificate("other", None)
     certificate("peer", "authority")
     certificate("client", "authority")
     certificate("stranger", "other")
-    os.makedirs(server.folder + "/delivery", exist_ok=True)
+    server.start()  # the certificate is read at a start
     for name in ("client.pem", "client.key"):
         shutil.copy(f"{folder}/{name}", path_of(name))
         os.chmod(path_of(name), 0o644)
+    server.stop()
     server.start()
     robots["auditor"] = make_robot(server, "auditor", "auditor", "")
     for name in ("reader", "denied", "quiet", "job", "thief", "traveller"):
