@@ -44,6 +44,7 @@ RESULT log_check_tile(struct log_check *check, uint64_t index, struct error *err
 struct payload_findings {
     uint64_t missing, damaged, first;
     uint64_t facts_missing, facts_damaged, first_facts; /* the same for facts */
+    char erased[65];                                    /* the last pseudonym whose erasure the log has recorded */
 };
 struct payload_keys {
     struct keyd_client *keyd;
@@ -51,9 +52,9 @@ struct payload_keys {
 };
 /**
  * Checks each payload that a leaf commits to: it must be stored, and its decrypted text must match the commitment. Counts payloads
- * that fail. A missing payload is no change of the log, because a payload may be erased on purpose. A payload beside a leaf
- * without a commitment counts as damaged. Checks the facts that the leaves commit to as well; nobody erases facts on
- * purpose. The connection needs audit_query_table. Adds to *findings, on success only.
+ * that fail. A missing payload is no change of the log. It is not counted if the log has the event that erased its actor (audit/erasure.h). A
+ * payload beside a leaf without a commitment counts as damaged. Checks the facts that the leaves commit to as well; nobody erases facts on
+ * purpose. The connection needs audit_query_table and audit_erasure_table. Adds to *findings, on success only.
  */
 RESULT log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                           struct payload_findings *findings, struct error *err);

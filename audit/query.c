@@ -97,8 +97,8 @@ static struct result check_page(const struct audit_selection *selection, struct 
     return SUCCESS;
 }
 
-static struct result select_page(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out,
-                                 struct error *err)
+struct result audit_page_select(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out,
+                                struct error *err)
 {
     OWNED(audit_page) *page = memory_zeroed(1, sizeof *page);
 
@@ -120,7 +120,7 @@ struct result audit_list(const struct permit *permit, struct pg *pg, const struc
     selection.until = filter->until;
     add_scope(&selection, permit, ACTION_AUDIT_READ);
     if (filter->key != NULL) leaf_key_id(filter->key, selection.keys[selection.key_count++]);
-    return select_page(pg, &selection, page_out, err);
+    return audit_page_select(pg, &selection, page_out, err);
 }
 
 static struct result find(const struct permit *permit, struct pg *pg, enum action action, uint64_t sequence,
@@ -131,7 +131,7 @@ static struct result find(const struct permit *permit, struct pg *pg, enum actio
 
     if (sequence >= INT64_MAX) return failure(err, ERROR_NOT_FOUND, "there is no such event");
     add_scope(&selection, permit, action);
-    TRY(select_page(pg, &selection, &page, err));
+    TRY(audit_page_select(pg, &selection, &page, err));
     const bool is_hidden =
         audit_page_count(page) > 0 && selection.key_count > 0 && !audit_page_is_readable(page, 0); /* its resource is unknown */
     if (audit_page_count(page) == 0 || is_hidden) return failure(err, ERROR_NOT_FOUND, "there is no such event");
@@ -149,7 +149,7 @@ struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, s
 {
     const struct audit_selection selection = {.ascending = true, .from = from, .until = until, .limit = AUDIT_PAGE_MAX};
 
-    return select_page(pg, &selection, page_out, err);
+    return audit_page_select(pg, &selection, page_out, err);
 }
 
 struct result audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct audit_page **page_out,
@@ -292,6 +292,11 @@ const char *audit_page_missing(const struct audit_page *page, size_t index)
     return row.wrapped_key.length == 0 ? "key" : NULL;
 }
 
+bool audit_page_is_sealed(const struct audit_page *page, size_t index)
+{
+    return page->events[index].has_payload;
+}
+
 size_t audit_page_facts_count(const struct audit_page *page, size_t index)
 {
     return page->events[index].facts_count;
@@ -375,18 +380,46 @@ struct result audit_prove(const struct permit *permit, struct pg *pg, uint64_t s
     return audit_prove_under(pg, checkpoint, sequence, audit_page_leaf(page, 0), proof, err);
 }
 
-struct result audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
-                                   const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
-                                   struct error *err)
+/* An event with one of two actions, for a permit of `action`. */
+struct entry_wanted {
+    enum action action;
+    uint64_t sequence;
+    const struct signed_checkpoint *checkpoint;
+    const enum action *actions;
+};
+
+static struct result prove_one_of(const struct permit *permit, struct pg *pg, const struct entry_wanted *wanted,
+                                  const struct proven_entry *proven, struct error *err)
 {
     OWNED(audit_page) *page = NULL;
     struct leaf leaf;
 
-    TRY(find(permit, pg, ACTION_DELETION_CERTIFY, sequence, &page, err));
+    TRY(find(permit, pg, wanted->action, wanted->sequence, &page, err));
     const struct bytes bytes = audit_page_leaf(page, 0);
     TRY(leaf_read(bytes, &leaf, err));
-    if (strcmp(leaf.targets[0].action, action_name(ACTION_KEY_FORGOTTEN)) != 0)
+    if (strcmp(leaf.targets[0].action, action_name(wanted->actions[0])) != 0 &&
+        strcmp(leaf.targets[0].action, action_name(wanted->actions[1])) != 0)
         return failure(err, ERROR_NOT_FOUND, "there is no such event");
-    TRY(audit_prove_under(pg, checkpoint, sequence, bytes, proven->proof, err));
+    TRY(audit_prove_under(pg, wanted->checkpoint, wanted->sequence, bytes, proven->proof, err));
     return buffer_add(proven->entry, bytes.data, bytes.length, err);
+}
+
+struct result audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                                   const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
+                                   struct error *err)
+{
+    static const enum action actions[2] = {ACTION_KEY_FORGOTTEN, ACTION_KEY_FORGOTTEN};
+    const struct entry_wanted wanted = {ACTION_DELETION_CERTIFY, sequence, checkpoint, actions};
+
+    return prove_one_of(permit, pg, &wanted, proven, err);
+}
+
+struct result audit_prove_erasure(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                                  const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
+                                  struct error *err)
+{
+    static const enum action actions[2] = {ACTION_AUDIT_ERASE, ACTION_SUBJECT_ERASE};
+    const struct entry_wanted wanted = {ACTION_ERASURE_READ, sequence, checkpoint, actions};
+
+    return prove_one_of(permit, pg, &wanted, proven, err);
 }

@@ -14,6 +14,9 @@ struct audit_selection {
 };
 RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err);
 
+/** A page of a selection, each event compared with its leaf and the keys. Without a permit, as the next ones. */
+RESULT audit_page_select(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out, struct error *err);
+
 /** The entries from <= seq < until, at most AUDIT_PAGE_MAX, without a permit: for the server's own checks. */
 RESULT audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err);
 

@@ -172,8 +172,8 @@ static struct result destroy_version(const struct settings *settings, int direct
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     struct ledger_state state;
-    const struct keyring_destruction what = {
-        .passphrase = passphrase, .hsm = hsm, .number = version, .now_s = clock_wall_ms() / 1000};
+    struct keyring_destruction what = {
+        .passphrase = passphrase, .hsm = hsm, .number = version, .by_force = settings->force, .now_s = clock_wall_ms() / 1000};
 
     /* The key ring stays open during the destruction, so that no sijil-keyd can serve: it would still have the version in
      * memory. */
@@ -181,6 +181,7 @@ static struct result destroy_version(const struct settings *settings, int direct
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     ledger_read(ledger, &state);
+    what.unused_below = state.unused_below;
     if (!settings->force) TRY(check_unused(&state, version, err));
     TRY(keyring_destroy_version(directory, &what, err));
     (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n", version);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "audit/format/deletion.h"
+#include "audit/format/erased.h"
 #include "audit/format/note.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
@@ -101,6 +102,16 @@ static struct result check(const struct settings *settings, struct buffer *answe
     return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
 }
 
+static struct result check_erasure(const struct settings *settings, const struct ecdsa_key *signer, struct bytes bundle,
+                                   struct buffer *answer, struct error *err)
+{
+    struct erased_report report;
+
+    TRY(as_verdict(erased_check(bytes_of_text(settings->key), signer, bundle, &report, err), err));
+    return settings->json ? erased_report_json(&report, answer, err) : erased_report_text(&report, answer, err);
+}
+
+/* Of a deletion, or of an erasure. */
 static struct result check_certificate(const struct settings *settings, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
@@ -111,6 +122,7 @@ static struct result check_certificate(const struct settings *settings, struct b
     TRY(note_key_read(bytes_of_text(settings->key), &key, err));
     TRY(ecdsa_key_load(settings->signer, &signer, err));
     TRY(read_file(settings->file, &bundle, err));
+    if (erased_is_bundle(buffer_bytes(&bundle))) return check_erasure(settings, signer, buffer_bytes(&bundle), answer, err);
     TRY(as_verdict(deletion_check(bytes_of_text(settings->key), signer, buffer_bytes(&bundle), &report, err), err));
     return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
 }

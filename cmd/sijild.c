@@ -25,6 +25,7 @@ struct command {
     unsigned given;    /* given options, as a set: 1 << their distance from the first */
     struct sijild_job options;
     struct embedded_options embedded;
+    int64_t erasure_retention; /* which `embedded` points at */
 };
 
 static int usage_error(const char *why)
@@ -104,6 +105,9 @@ static int take_option(int code, struct command *command)
         return -1;
     case SIJILD_BLOB_LEASE:
         return set_number(optarg, SECONDS_MAX, &embedded->blob_lease) ? -1 : usage_error("--blob-lease: seconds");
+    case SIJILD_ERASURE_RETENTION:
+        embedded->erasure_retention = &command->erasure_retention;
+        return set_number(optarg, SECONDS_MAX, &command->erasure_retention) ? -1 : usage_error("--erasure-retention: seconds");
     case SIJILD_COLLECT_INTERVAL:
         return set_number(optarg, SECONDS_MAX, &embedded->collect_interval) ? -1 : usage_error("--collect-interval: seconds");
     case SIJILD_NEW_ADMIN: embedded->new_admin = true; return -1;
@@ -126,7 +130,8 @@ static const struct belonging {
     {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},
     {OPTION(SIJILD_ADDRESS) | OPTION(SIJILD_PORT) | OPTION(SIJILD_URL) | OPTION(SIJILD_GEO) | OPTION(SIJILD_OPERATOR) |
          OPTION(SIJILD_NETWORK) | OPTION(SIJILD_PASSPHRASE_FILE) | OPTION(SIJILD_PASSPHRASE_FD) | OPTION(SIJILD_SECRETS) |
-         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_COLLECT_INTERVAL) | OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER),
+         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_ERASURE_RETENTION) | OPTION(SIJILD_COLLECT_INTERVAL) |
+         OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER),
      JOB(EMBEDDED), "--embedded"},
 };
 static const unsigned jobs_options =

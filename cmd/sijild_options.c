@@ -34,6 +34,7 @@ static const struct option_row embedded_rows[] = {
     {SIJILD_SECRETS, "secrets-dir", "FOLDER",
      "folder for admin.json and private keys, in a folder with DIR's id; default: one outside DIR"},
     {SIJILD_BLOB_LEASE, "blob-lease", "SECONDS", "as blob_lease of the configuration; default: 86400"},
+    {SIJILD_ERASURE_RETENTION, "erasure-retention", "SECONDS", "as erasure_retention of the configuration; default: 15552000"},
     {SIJILD_COLLECT_INTERVAL, "collect-interval", "SECONDS", "as collect_interval of the configuration; default: 86400"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},

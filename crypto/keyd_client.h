@@ -182,6 +182,23 @@ RESULT keyd_subject_key_new(struct keyd_client *client, const uint8_t index[32],
 RESULT keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
                              struct secret **key_out, struct error *err);
 
+/** The same key, wrapped under the newest epoch. */
+RESULT keyd_subject_rewrap(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
+                           struct wrapped_key *wrapped_out, struct error *err);
+
+/** What a certificate of erasure states; keyd adds the stage and the time (audit/format/erased.h). */
+struct erasure_certificate_request {
+    const char *pseudonym;
+    uint64_t asked, done; /* numbers of the events, with the hashes of their leaves */
+    uint8_t asked_hash[32], done_hash[32];
+    uint64_t payloads;
+    int64_t erased_ms;
+    uint32_t key_version;
+};
+/** Appends the signed envelope. ERROR_INVALID for values that can't be. */
+RESULT keyd_certify_erasure(struct keyd_client *client, const struct erasure_certificate_request *wanted, struct buffer *envelope,
+                            struct error *err);
+
 /** Pins the public key that signs policy sets; only once, at the first start. */
 RESULT keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err);
 

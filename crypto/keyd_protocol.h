@@ -44,7 +44,9 @@
     X(20, KEYD_RUN_LEASE, run_lease)               \
     X(21, KEYD_RUN_ADMISSION, run_admission)       \
     X(22, KEYD_RUN_END, run_end)                   \
-    X(23, KEYD_RUN_REQUEST, run_request)
+    X(23, KEYD_RUN_REQUEST, run_request)           \
+    X(24, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
+    X(25, KEYD_CERTIFY_ERASURE, certify_erasure)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -86,6 +88,15 @@ struct keyd_deletion {
     bool is_stored_again;
 };
 
+struct keyd_erasure {
+    struct bytes pseudonym;
+    uint64_t asked, done;
+    uint8_t asked_hash[32], done_hash[32];
+    uint64_t payloads;
+    int64_t erased_ms;
+    uint32_t key_version;
+};
+
 struct keyd_request {
     enum keyd_type type;
     uint64_t id;
@@ -100,6 +111,7 @@ struct keyd_request {
         } unwrap;
         uint32_t unused_below;
         struct keyd_deletion deletion;
+        struct keyd_erasure erasure;
         struct keyd_token token;
         struct checkpoint_request checkpoint;
         struct {

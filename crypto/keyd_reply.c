@@ -277,6 +277,26 @@ static void read_certify_deletion(struct reader *fields, struct keyd_reply *repl
     reply->as.envelope = reader_prefixed(fields, KEYD_ENVELOPE_MAX);
 }
 
+static struct result write_subject_rewrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_wrap(frame, reply, err);
+}
+
+static void read_subject_rewrap(struct reader *fields, struct keyd_reply *reply)
+{
+    read_wrap(fields, reply);
+}
+
+static struct result write_certify_erasure(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_certify_deletion(frame, reply, err);
+}
+
+static void read_certify_erasure(struct reader *fields, struct keyd_reply *reply)
+{
+    read_certify_deletion(fields, reply);
+}
+
 static struct result write_certify_runner(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return buffer_add_prefixed(frame, reply->as.certificate, err);

@@ -190,6 +190,26 @@ static void read_subject_key_open(struct reader *fields, struct keyd_request *re
     keyd_read_wrapped(fields, &request->as.subject_key.wrapped);
 }
 
+static struct result write_subject_rewrap(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return write_subject_key_open(frame, request, err);
+}
+
+static void read_subject_rewrap(struct reader *fields, struct keyd_request *request)
+{
+    read_subject_key_open(fields, request);
+}
+
+static struct result write_certify_erasure(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return keyd_write_erasure(frame, &request->as.erasure, err);
+}
+
+static void read_certify_erasure(struct reader *fields, struct keyd_request *request)
+{
+    keyd_read_erasure(fields, &request->as.erasure);
+}
+
 static struct result write_pin_approver(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     return buffer_add(frame, request->as.approver, sizeof request->as.approver, err);

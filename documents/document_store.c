@@ -82,12 +82,13 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table document_table = PG_TABLE(statements);
 
-/* Whether `action` is about documents of this kind: its name and the name of the kind's own action are equal up to the '.'. */
+/* Whether `action` is about documents of this kind: up to the '.' its name is as the kind's own action, or as the kind. */
 static bool is_about(enum action action, enum document_kind kind)
 {
-    const char *own = document_kind(kind)->action;
+    const char *name = action_name(action), *own = document_kind(kind)->action, *noun = document_kind(kind)->name;
+    const size_t length = strcspn(name, ".");
 
-    return strncmp(action_name(action), own, strcspn(own, ".") + 1) == 0;
+    return strncmp(name, own, length + 1) == 0 || (strlen(noun) == length && strncmp(name, noun, length) == 0);
 }
 
 /* A document's scope must be the resource that was decided on, and the action one of its kind. */

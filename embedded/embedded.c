@@ -62,6 +62,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     if (options->listen_address != NULL) set(settings->listen_address, options->listen_address);
     if (options->listen_port != 0) settings->listen_port = options->listen_port;
     if (options->blob_lease != 0) settings->blob_lease = options->blob_lease;
+    if (options->erasure_retention != NULL) settings->erasure_retention = *options->erasure_retention;
     if (options->collect_interval >= 0) settings->collect_interval = options->collect_interval;
     write_url(options, settings);
     write_hosts(settings);

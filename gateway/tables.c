@@ -1,10 +1,14 @@
 #include "gateway/tables.h"
 
+#include "audit/erasure.h"
 #include "audit/published.h"
 #include "audit/query.h"
+#include "audit/saved_search.h"
 #include "audit/search.h"
 #include "audit/sequencer.h"
+#include "audit/subject_rewrap.h"
 #include "authz/binding.h"
+#include "authz/erased_subject.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
@@ -63,6 +67,10 @@ const struct pg_table *const gateway_tables[] = {
     &published_table,
     &audit_search_table,
     &audit_subject_table,
+    &audit_erasure_table,
+    &audit_rewrap_table,
+    &audit_saved_table,
+    &erased_subject_table,
     &run_table,
     &run_doubt_table,
     &run_lease_table,

@@ -9,6 +9,7 @@
 #include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
+#include "keyd/erasure_certificate.h"
 #include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
@@ -121,6 +122,12 @@ static struct result note_use(const struct keyd *keyd, uint32_t version, struct 
     return version >= state.unused_below ? SUCCESS : ledger_change(keyd->ledger, lower_unused, &version, err);
 }
 
+/* The newest epoch may have a lower number than versions that are unused: earlier programs made no epoch with a version. */
+static struct result note_epoch(const struct keyd *keyd, uint32_t epoch, struct error *err)
+{
+    return epoch == keyring_epoch(keyd->keyring) ? SUCCESS : note_use(keyd, epoch, err);
+}
+
 static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                    struct scratch *scratch, struct error *err)
 {
@@ -174,6 +181,7 @@ static struct result answer_subject_key_open(const struct keyd *keyd, const stru
                                              struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     TRY(unwrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped, scratch->key, err));
+    TRY(note_epoch(keyd, request->as.subject_key.wrapped.version, err));
     reply->as.subject_key.key = (struct bytes){scratch->key, sizeof scratch->key};
     return SUCCESS;
 }
@@ -221,6 +229,15 @@ static struct result answer_rewrap(const struct keyd *keyd, const struct keyd_re
     return note_use(keyd, request->as.unwrap.wrapped.version, err);
 }
 
+static struct result answer_subject_rewrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                           struct scratch *scratch, struct error *err)
+{
+    (void)scratch;
+    TRY(rewrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped, &reply->as.wrapped,
+                           err));
+    return note_epoch(keyd, request->as.subject_key.wrapped.version, err);
+}
+
 static struct result answer_versions_unused(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                             struct scratch *scratch, struct error *err)
 {
@@ -252,6 +269,14 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
                                              struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     TRY(certificate_sign(keyd->keyring, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+static struct result answer_certify_erasure(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                            struct scratch *scratch, struct error *err)
+{
+    TRY(erasure_certificate_sign(keyd->keyring, &request->as.erasure, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }

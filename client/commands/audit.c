@@ -31,10 +31,18 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX])
     }
 }
 
+/* The name of the actor if it was opened, else its pseudonym. */
+static const json_t *actor_of(const json_t *event)
+{
+    const json_t *subject = json_object_get(json_object_get(event, "who"), "subject");
+
+    return subject != NULL ? subject : json_object_get(json_object_get(event, "entry"), "actor");
+}
+
 /* One line for each event: number, time, outcome, action, resource, actor, and the rules of a denial. */
 static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
 {
-    const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
+    const json_t *entry = json_object_get(event, "entry");
     int64_t sequence = 0, time_ms = 0;
     char time_text[CLOCK_TEXT_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
     char rules[CELL_MAX];
@@ -46,7 +54,7 @@ static struct result print_event(const struct invocation *invocation, const json
     cell_text(json_object_get(entry, "out"), outcome);
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
-    cell_text(json_object_get(who, "subject"), subject); /* chosen by an issuer */
+    cell_text(actor_of(event), subject); /* chosen by an issuer */
     audit_rules_text(entry, rules);
     (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s%s%s\n", sequence, time_text, outcome, action, resource, subject,
                  rules[0] == '\0' ? "" : "  ", rules);
@@ -87,12 +95,22 @@ struct result audit_advised(struct invocation *invocation, struct session *sessi
     return result;
 }
 
+static struct result add_purpose(const struct invocation *invocation, char mark, struct buffer *path, struct error *err)
+{
+    const char *purpose = invocation_option(invocation, 'p');
+
+    if (purpose == NULL) return SUCCESS;
+    TRY(buffer_format(path, err, "%cpurpose=", mark));
+    return http_escape(path, purpose, err);
+}
+
 static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path, struct error *err)
 {
     const char *key = invocation_option(invocation, 'k');
 
     TRY(buffer_format(path, err, "/audit/events?%s", query));
     if (invocation_option(invocation, 'F') != NULL) TRY(buffer_add_text(path, "&facts=true", err));
+    TRY(add_purpose(invocation, '&', path, err));
     if (key != NULL) {
         TRY(buffer_add_text(path, "&key=", err));
         TRY(http_escape(path, key, err));
@@ -196,6 +214,7 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
     if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
     TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
+    TRY(add_purpose(invocation, '&', &path, err));
     TRY(audit_add_within(invocation, '&', &path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));

@@ -24,6 +24,12 @@ struct audit_visitor {
     struct result (*visit)(void *context, const json_t *event, struct error *err);
     void *context;
 };
+/** A search: its path with all conditions, and at most how many events are wanted; 0: all. */
+struct audit_query {
+    const char *path; /* "/audit/events?order=ascending&actor=..." */
+    bool is_ascending;
+    uint64_t most;
+};
 struct audit_searched {
     uint64_t events; /* visited */
     bool is_whole;   /* no event was left out */
@@ -34,3 +40,15 @@ struct audit_searched {
  */
 RESULT audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
                            struct audit_searched *searched_out, struct error *err);
+/** The same for a query of the caller, in a session of the caller. */
+RESULT audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                          const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err);
+/** Appends "&name=value". */
+RESULT audit_add_parameter(struct buffer *path, const char *name, const char *value, struct error *err);
+/** One cell of CSV (RFC 4180), which no spreadsheet takes for a formula. */
+void audit_print_cell(const char *text, bool is_first);
+/** Prints the events of a query as `audit search` does: a table, --json or --csv. */
+RESULT audit_show_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                         struct error *err);
+/** The number of events that --lines asks for; --csv and --json exclude each other. ERROR_INVALID. */
+RESULT audit_check_lines(const struct invocation *invocation, uint64_t *most, struct error *err);

@@ -39,12 +39,17 @@ static const struct option_row inspect_options[] = {
     {                                                                                                            \
         'w', "within", "ORGANISATION[/PROJECT]", "as an auditor of this part; without it, of the whole registry" \
     }
+#define PURPOSE_OPTION                                                                                               \
+    {                                                                                                                \
+        'p', "purpose", "TEXT", "why you look: it is recorded, sealed; without it names and addresses are not shown" \
+    }
 static const struct option_row tail_options[] = {
     WITHIN_OPTION,
     {'n', "lines", "COUNT", "number of events, newest last (default 20, at most 1000)"},
     {'f', "follow", NULL, "show new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, prj:acme/models, out:denied, act:PSEUDONYM"},
     {'F', "facts", NULL, "with --json: also the facts of each decision, as 'sijil-verify replay' reads them"},
+    PURPOSE_OPTION,
 };
 #define AUDIT_SEARCH_OPTIONS                                                                                                    \
     WITHIN_OPTION, {'a', "actor", "NAME", "of this actor: a name, a pseudonym, anonymous or system"},                           \
@@ -62,13 +67,14 @@ static const struct option_row tail_options[] = {
         {'s', "since", "TIME", "from this time on: RFC 3339, or 7d, 12h, 30m ago"}, {'u', "until", "TIME", "before this time"}, \
         {'k', "key", "KEY", "under this key, as with audit tail"},                                                              \
     {                                                                                                                           \
-        'p', "purpose", "TEXT", "why you search; it is recorded, sealed, with the search"                                       \
+        'p', "purpose", "TEXT", "why you search; it is recorded, sealed, with the search. Names and addresses need it"          \
     }
 static const struct option_row search_options[] = {
     AUDIT_SEARCH_OPTIONS,
     {'n', "lines", "COUNT", "at most so many events (default 100), or all"},
     {'O', "oldest-first", NULL, "the oldest event first"},
     {'C', "csv", NULL, "as CSV (RFC 4180), with times in UTC"},
+    {'S', "save", "NAME", "also save the search under this name, for audit saved"},
 };
 static const struct option_row export_options[] = {
     WITHIN_OPTION,

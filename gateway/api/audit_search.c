@@ -86,6 +86,12 @@ static struct result check_outcome(const char *value, struct error *err)
     return failure(err, ERROR_INVALID, "outcome is allowed, denied, failed or completed");
 }
 
+static bool is_pseudonym(const char *value)
+{
+    return (strlen(value) == 64 && text_consists_of(bytes_of_text(value), DIGITS)) || strcmp(value, "anonymous") == 0 ||
+           strcmp(value, "system") == 0;
+}
+
 /* A value that no event can have would give an answer that looks complete. */
 static struct result check_value(enum search_field field, const char *value, struct error *err)
 {
@@ -125,13 +131,24 @@ static struct result read_values(const char *text, struct search_condition *cond
     return SUCCESS;
 }
 
+/* A pseudonym is in each leaf, and names nobody. */
+static bool is_personal(enum search_field field, const char *value)
+{
+    if (search_field_is_blind(field)) return true;
+    return field == SEARCH_ACTOR && !is_pseudonym(value);
+}
+
+static struct result check_purpose(const struct request *request, enum search_field field, const char *value, struct error *err)
+{
+    if (request->purpose != NULL || !is_personal(field, value)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "purpose: a search by %s concerns persons, so it needs the purpose, which is recorded",
+                   search_field_name(field));
+}
+
 static struct result read_actor(const struct request *request, const struct search_source *source, const char *value,
                                 struct search_condition *condition, struct error *err)
 {
-    const bool is_pseudonym = strlen(value) == 64 && text_consists_of(bytes_of_text(value), DIGITS);
-
-    if (is_pseudonym || strcmp(value, "anonymous") == 0 || strcmp(value, "system") == 0)
-        return search_condition_add(condition, value, err);
+    if (is_pseudonym(value)) return search_condition_add(condition, value, err);
     return search_add_name(request->permit, source, value, condition, err);
 }
 
@@ -142,6 +159,7 @@ static struct result read_condition(const struct request *request, const struct 
     struct search_condition *condition = &search->conditions[search->condition_count];
 
     if (value == NULL) return SUCCESS;
+    TRY(check_purpose(request, field, value, err));
     search->condition_count++;
     condition->field = field;
     return field == SEARCH_ACTOR ? read_actor(request, source, value, condition, err) : read_values(value, condition, err);

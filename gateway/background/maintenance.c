@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "crypto/keyd_client.h"
+#include "gateway/background/erasures.h"
 #include "gateway/background/mint_watch.h"
 #include "gateway/background/runner_doubts.h"
 #include "gateway/pipeline/gateway.h"
@@ -33,6 +34,7 @@ struct maintenance {
     struct pg *pg;
     struct thread thread;
     struct mint_watch mints;
+    struct erasures erasures;
     bool is_woken;             /* with the thread's mutex */
     uint64_t unwraps_reported; /* keyd's count in the newest keyd.unwraps event of this gateway */
 };
@@ -168,6 +170,7 @@ static void *maintenance_main(void *argument)
             has_more = clean(maintenance) || has_more;
             has_more = drain_runs(maintenance) || has_more;
             has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
+            has_more = erasures_step(&maintenance->erasures, maintenance->gateway, maintenance->pg) || has_more;
         }
         if (!has_more) rest(maintenance);
     }
@@ -190,6 +193,7 @@ void maintenance_free(struct maintenance *maintenance)
 {
     if (maintenance == NULL) return;
     thread_stop(&maintenance->thread);
+    erasures_done(&maintenance->erasures);
     pg_free(maintenance->pg);
     free(maintenance);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/erasure.h"
 #include "audit/log_check_priv.h"
 #include "audit/log_verifier.h"
 #include "audit/query.h"
@@ -77,7 +78,8 @@ static inline struct sequencer *start_with_notice(const struct audit_log *log)
 
 static inline struct pg *checker(const struct audit_log *log)
 {
-    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table,
+                                                    &audit_erasure_table, NULL};
     struct pg *pg = NULL;
     struct error err = {0};
 

@@ -395,6 +395,8 @@ class Client:
 
     def api(self, method, path, document=None, expect=(200, 201, 204)):
         body = None if document is None else json.dumps(document)
+        if method == "GET" and path.startswith("/audit/events") and "purpose=" not in path and not path.partition("?")[0].endswith(("/entry", "/proof")):
+            path += ("&" if "?" in path else "?") + "purpose=a+test"  # else nothing that is sealed is shown
         headers = {"Content-Type": "application/json"} if body else {}
         answer = self.call(method, "/api/v1" + path, body, headers, scope="registry:admin:*")
         assert answer.status in expect, (method, path, answer.status, answer.body)

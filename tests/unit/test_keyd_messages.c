@@ -80,8 +80,7 @@ static struct keyd_request request_of(enum keyd_type type)
     struct keyd_request request = {.type = type, .id = 7};
 
     if (type == KEYD_WRAP) {
-        request.as.wrap.binding = binding();
-        request.as.wrap.data_key = (struct bytes){bytes_32, sizeof bytes_32};
+        request.as.wrap.binding = binding(), request.as.wrap.data_key = (struct bytes){bytes_32, sizeof bytes_32};
     } else if (type == KEYD_UNWRAP || type == KEYD_REWRAP) {
         request.as.unwrap.binding = binding();
         request.as.unwrap.wrapped = wrapped();
@@ -92,13 +91,15 @@ static struct keyd_request request_of(enum keyd_type type)
     } else if (type == KEYD_SUBJECT_INDEX) {
         request.as.subject_index.issuer = bytes_of_text("issuer");
         request.as.subject_index.subject = bytes_of_text("subject");
-    } else if (type == KEYD_SUBJECT_KEY_OPEN) {
+    } else if (type == KEYD_SUBJECT_KEY_OPEN || type == KEYD_SUBJECT_REWRAP) {
         request.as.subject_key.wrapped = wrapped();
     } else if (type == KEYD_CERTIFY_DELETION) {
         request.as.deletion = (struct keyd_deletion){.scope = {.region = "azure/uaenorth"},
                                                      .name = bytes_of_text("acme/models"),
                                                      .digest = bytes_of_text("sha256:00"),
                                                      .is_stored_again = true};
+    } else if (type == KEYD_CERTIFY_ERASURE) {
+        request.as.erasure = (struct keyd_erasure){.pseudonym = bytes_of_text("0f0f"), .asked = 3, .done = 9, .payloads = 7};
     } else if (type == KEYD_LOG_FORKED) {
         (void)snprintf(request.as.finding, sizeof request.as.finding, "entry 5");
     } else if (type == KEYD_PIN_POLICY) {
@@ -139,7 +140,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
                                                    .mints_lost = 7,
                                                    .minter_count = 1,
                                                    .minters = {{{8}, 9}}};
-    } else if (type == KEYD_WRAP || type == KEYD_REWRAP) {
+    } else if (type == KEYD_WRAP || type == KEYD_REWRAP || type == KEYD_SUBJECT_REWRAP) {
         reply.as.wrapped = wrapped();
     } else if (type == KEYD_UNWRAP) {
         reply.as.data_key = (struct bytes){bytes_32, sizeof bytes_32};
