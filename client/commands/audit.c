@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -31,18 +30,18 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX])
     }
 }
 
-/* One line for each event: number, time, outcome, action, resource, actor, and the rules of a denial. */
+/* One line for each event: number, time in the zone of the reader, outcome, action, resource, actor, and the rules of a denial. */
 static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
 {
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
     int64_t sequence = 0, time_ms = 0;
-    char time_text[CLOCK_TEXT_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
+    char time_text[AUDIT_TIME_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
     char rules[CELL_MAX];
 
     if (invocation->json) return api_print(invocation, event, err);
     (void)json_integer_of(event, "seq", &sequence);
     (void)json_integer_of(entry, "ts", &time_ms);
-    clock_format(time_ms, time_text);
+    audit_time_text(time_ms, time_text);
     cell_text(json_object_get(entry, "out"), outcome);
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
@@ -174,35 +173,6 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     TRY(audit_advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
     TRY(print_events(invocation, events, true, &last, err));
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
-}
-
-/* Prints the registry's description of itself, without characters that steer a terminal. */
-static struct result print_facts(const json_t *facts, size_t target, struct error *err)
-{
-    (void)printf("facts of target %zu: ", target + 1);
-    if (!json_is_null(facts)) return api_print_json(facts, err);
-    (void)printf("missing\n");
-    return SUCCESS;
-}
-
-struct result command_audit_show(struct invocation *invocation, struct error *err)
-{
-    OWNED(session) *session = NULL;
-    OWNED_JSON event = NULL;
-    struct buffer OWNED_BUFFER path = BUFFER(1024);
-    const char *sequence = invocation->operands[1];
-    uint64_t number = 0;
-
-    if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
-    TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
-    TRY(audit_add_within(invocation, '&', &path, err));
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
-    TRY(print_event(invocation, event, err));
-    const json_t *facts = json_object_get(event, "facts");
-    for (size_t i = 0; !invocation->json && i < json_array_size(facts); i++) TRY(print_facts(json_array_get(facts, i), i, err));
-    return SUCCESS;
 }
 
 static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what, const char *file,

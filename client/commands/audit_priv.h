@@ -19,6 +19,13 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX]);
 #define AUDIT_TIME_SIZE 40
 void audit_time_text(int64_t wall_ms, char text_out[AUDIT_TIME_SIZE]);
 
+/** One line for each reason of a denial that was sealed beside the event: rule, policy, the sentence that the caller got, and what was unknown. */
+void audit_print_denials(const json_t *event, const char *indent);
+/** One line of CSV (RFC 4180). A text that a spreadsheet would take for a formula gets an apostrophe. */
+void audit_print_csv(const char *const *cells, size_t count);
+/** The same for rows under the columns' titles, in small letters. */
+void audit_print_csv_rows(const json_t *rows, const struct column *columns, size_t column_count);
+
 /** Gets an event; a failure ends the search. */
 struct audit_visitor {
     struct result (*visit)(void *context, const json_t *event, struct error *err);

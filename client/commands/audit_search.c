@@ -186,29 +186,25 @@ static void read_line(const json_t *event, struct line *line_out)
     audit_rules_text(entry, line_out->rules);
 }
 
+struct table {
+    bool has_title, with_reasons;
+};
+
 static struct result print_line(void *context, const json_t *event, struct error *err)
 {
     struct line line;
-    bool *has_title = context;
+    struct table *table = context;
 
     (void)err;
     read_line(event, &line);
-    if (!*has_title)
+    if (!table->has_title)
         (void)printf("%8s  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", "SEQ", "TIME", "OUTCOME", "ACTION", "RESOURCE",
                      "ACTOR", "ADDRESS", "RULES");
-    *has_title = true;
+    table->has_title = true;
     (void)printf("%8" PRId64 "  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", line.sequence, line.time_text, line.outcome,
                  line.action, line.resource, line.actor, line.address, line.rules);
+    if (table->with_reasons) audit_print_denials(event, "          ");
     return SUCCESS;
-}
-
-/* RFC 4180. A spreadsheet takes a text that begins with one of these letters for a formula, and others choose the text. */
-static void print_cell(const char *text, bool is_first)
-{
-    (void)printf("%s\"%s", is_first ? "" : ",",
-                 text[0] != '\0' && strchr("=+-@", text[0]) != NULL && strcmp(text, "-") != 0 ? "'" : "");
-    for (; *text != '\0'; text++) (void)printf("%s%c", *text == '"' ? "\"" : "", *text);
-    (void)putchar('"');
 }
 
 static struct result print_csv(void *context, const json_t *event, struct error *err)
@@ -216,11 +212,11 @@ static struct result print_csv(void *context, const json_t *event, struct error 
     const json_t *entry = json_object_get(event, "entry");
     char utc[CLOCK_TEXT_SIZE], number[24];
     struct line line;
-    bool *has_title = context;
+    struct table *table = context;
 
     (void)err;
-    if (!*has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
-    *has_title = true;
+    if (!table->has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
+    table->has_title = true;
     read_line(event, &line);
     clock_format(number_of(entry, "ts"), utc);
     (void)snprintf(number, sizeof number, "%" PRId64, line.sequence);
@@ -229,8 +225,7 @@ static struct result print_csv(void *context, const json_t *event, struct error 
     cell_text(json_object_get(json_object_get(entry, "why"), "id"), decision);
     const char *const cells[] = {number, utc,        line.outcome, line.action, line.resource,
                                  region, line.actor, line.address, line.rules,  decision};
-    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) print_cell(cells[i], i == 0);
-    (void)printf("\r\n");
+    audit_print_csv(cells, sizeof cells / sizeof cells[0]);
     return SUCCESS;
 }
 
@@ -259,9 +254,9 @@ static struct result lines_of(const struct invocation *invocation, uint64_t *mos
 
 struct result command_audit_search(struct invocation *invocation, struct error *err)
 {
-    bool has_title = false;
+    struct table table = {.with_reasons = invocation_option(invocation, 'y') != NULL};
     const bool is_csv = invocation_option(invocation, 'C') != NULL;
-    const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &has_title};
+    const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &table};
     struct audit_searched searched;
     uint64_t most = MOST_DEFAULT;
 

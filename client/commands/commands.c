@@ -69,6 +69,7 @@ static const struct option_row search_options[] = {
     {'n', "lines", "COUNT", "at most so many events (default 100), or all"},
     {'O', "oldest-first", NULL, "the oldest event first"},
     {'C', "csv", NULL, "as CSV (RFC 4180), with times in UTC"},
+    {'y', "why", NULL, "below each denial its reasons, as the client was told them"},
 };
 static const struct option_row export_options[] = {
     WITHIN_OPTION,
@@ -84,11 +85,13 @@ static const struct option_row export_options[] = {
 };
 static const struct option_row count_options[] = {
     AUDIT_SEARCH_OPTIONS,
+    {'C', "csv", NULL, "as CSV (RFC 4180)"},
 };
 static const struct option_row timeline_options[] = {
     AUDIT_SEARCH_OPTIONS,
     {'O', "oldest-first", NULL, "the oldest time first"},
     {'b', "by", "STEP", "minute, hour (default), day or month"},
+    {'C', "csv", NULL, "as CSV (RFC 4180)"},
 };
 static const struct option_row key_options[] = {
     WITHIN_OPTION,

@@ -324,7 +324,23 @@ def the_command_line_searches():
     times = json.loads(sijil("audit", "timeline", host, "--json", "--by", "day", *words))
     assert sum(row["denied"] for row in times) == len(rows), times
     assert "ACTION" in sijil("audit", "stats", host, "--since", "1h") and "TIME" in sijil("audit", "timeline", host, "--since", "30m")
-    for wrong in (["search", host, "--csv", "--json"], ["search", host, "--lines", "0"], ["timeline", host, "--by", "week"]):
+    why = sijil("audit", "search", host, *words, "--oldest-first", "-n", "1", "--why").splitlines()
+    reason = first["who"]["denials"][0]
+    assert why[:2] == table and f"{reason['rule']} of {reason['policy']}: {reason['message']}" in why[2], why
+    shown = sijil("audit", "show", host, str(first["seq"]))
+    for line in (f"event      {first['seq']}", "outcome    denied", f"address    {first['who']['address']}", f"action     {first['entry']['act']}",
+                 f"pseudonym  {first['entry']['actor']}", f"decision   {first['entry']['why']['id']}", f"request    {first['entry']['req']}"):
+        assert line in shown.splitlines(), (line, shown)
+    assert local.strftime("%Y-%m-%d %H:%M:%S") in shown and "+0400" in shown and why[2].strip() in shown, shown
+    assert "+0400" in sijil("audit", "tail", host, "-n", "1"), "the reader's zone"
+    lines = sijil("audit", "actors", host, *words, "--csv").split("\n")
+    assert lines[0] == "subject,events,denied,failed,first,last,pseudonym" and len(lines) == len(actors) + 2 and '"alice"' in "".join(lines), lines
+    lines = sijil("audit", "timeline", host, *words, "--csv", "--by", "day").split("\n")
+    assert lines[0] == "time,events,allowed,denied,failed,completed" and len(lines) == len(times) + 2, lines
+    lines = sijil("audit", "stats", host, *words, "--csv").split("\n")
+    assert lines[0] == "action,events,allowed,denied,failed,completed" and "rule,denials" in lines, lines
+    for wrong in (["search", host, "--csv", "--json"], ["stats", host, "--csv", "--json"], ["search", host, "--lines", "0"],
+                  ["timeline", host, "--by", "week"]):
         sijil("audit", *wrong, code=2)
     sijil("audit", "search", host, "--network", "10.0.0.0/8", code=1)
 
