@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "audit/archive_priv.h"
 #include "audit/format/leaf.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/signed_checkpoint.h"
@@ -23,6 +24,7 @@ struct log_check {
     uint64_t unreadable; /* signed entries that this program can't read as events */
 
     /* Of the tile that is being checked. */
+    struct archived_leaves *archived; /* leaves that are not in the rows */
     struct merkle_hash hashes[TILE_WIDTH];
     struct leaf leaf;
     int64_t last_time_ms;

@@ -47,6 +47,8 @@ struct page_facts;
 void page_facts_free(struct page_facts *facts);
 DEFINE_OWNED(page_facts);
 struct bytes audit_page_facts_digest(const struct audit_page *page, size_t index, size_t target);
+#define AUDIT_SEQUENCE_COLUMN 0 /* of these rows */
+#define AUDIT_LEAF_COLUMN     1
 /** The page takes `facts` over; the caller takes the former ones. */
 struct page_facts *audit_page_keep_facts(struct audit_page *page, struct page_facts *facts);
 const struct page_facts *audit_page_kept_facts(const struct audit_page *page);

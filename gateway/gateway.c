@@ -35,6 +35,7 @@
 #include "gateway/tables.h"
 #include "policy/decider.h"
 #include "policy/set.h"
+#include "registry/log_archive.h"
 #include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
@@ -144,7 +145,9 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
         .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);
-    return registry_new(&options, &gateway->registry, err);
+    TRY(registry_new(&options, &gateway->registry, err));
+    archive_use(registry_log_archive(gateway->registry));
+    return SUCCESS;
 }
 
 static struct result check_regions(struct gateway *gateway, struct error *err)
@@ -227,6 +230,8 @@ static void gateway_close(struct gateway *gateway)
     work_pool_free(gateway->senders);
     work_pool_free(gateway->receivers);
     work_pool_free(gateway->readers);
+    log_verifier_free(gateway->log_verifier); /* it may read from a region */
+    archive_use(NULL);
     registry_free(gateway->registry);
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
@@ -234,7 +239,6 @@ static void gateway_close(struct gateway *gateway)
     lease_proofs_free(gateway->lease_proofs);
     run_endings_free(gateway->run_endings);
     authz_directory_free(gateway->directory);
-    log_verifier_free(gateway->log_verifier);
     sequencer_free(gateway->sequencer);
     quota_free(gateway->quota);
     event_quota_free(gateway->event_quota);

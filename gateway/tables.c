@@ -1,5 +1,6 @@
 #include "gateway/tables.h"
 
+#include "audit/archive.h"
 #include "audit/published.h"
 #include "audit/query.h"
 #include "audit/search.h"
@@ -63,6 +64,8 @@ const struct pg_table *const gateway_tables[] = {
     &published_table,
     &audit_search_table,
     &audit_subject_table,
+    &audit_archive_table,
+    &audit_check_table,
     &run_table,
     &run_doubt_table,
     &run_lease_table,
