@@ -6,6 +6,8 @@
 #include "audit/audit_store.h"
 #include "base/memory.h"
 
+#define CHECK_LEAF_COLUMN 2 /* of the rows of check_load_entries() */
+
 struct result log_check_new(struct pg *pg, struct log_check **check_out, struct error *err)
 {
     struct log_check *check = memory_zeroed(1, sizeof *check);
@@ -39,7 +41,7 @@ static struct result hash_leaves(struct log_check *check, const struct pg_rows *
     for (size_t i = 0; i < count; i++) {
         struct merkle_hash *hash = &check->hashes[i];
         if (i >= pg_rows_count(rows) || (uint64_t)pg_int8(rows, i, 0) != first + i) return wrong(err, first + i, "it is missing");
-        const struct bytes leaf = pg_bytes(rows, i, 2);
+        const struct bytes leaf = archived_leaf(check->archived, rows, i, CHECK_LEAF_COLUMN);
         if (leaf.length > MERKLE_ENTRY_MAX) return wrong(err, first + i, "it is too long");
         merkle_leaf_hash(leaf, hash);
         if (!bytes_equal(pg_bytes(rows, i, 3), (struct bytes){hash->bytes, sizeof hash->bytes}))
@@ -103,7 +105,7 @@ static struct result check_rows(struct log_check *check, const struct pg_rows *r
     check->last_time_ms = 0;
     for (size_t i = 0; i < count; i++) {
         struct error why;
-        if (!leaf_read(pg_bytes(rows, i, 2), &check->leaf, &why).ok) {
+        if (!leaf_read(archived_leaf(check->archived, rows, i, CHECK_LEAF_COLUMN), &check->leaf, &why).ok) {
             if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
             check->unreadable++;
             continue;
@@ -146,17 +148,28 @@ static struct result check_tiles_above(struct log_check *check, uint64_t index, 
     return SUCCESS;
 }
 
+static struct result check_entries(struct log_check *check, const struct pg_rows *rows, uint64_t index, size_t count,
+                                   struct error *err)
+{
+    TRY(hash_leaves(check, rows, index * TILE_WIDTH, count, err));
+    TRY(prove_tile(check, index, count, err));
+    return check_rows(check, rows, count, err);
+}
+
 struct result log_check_tile(struct log_check *check, uint64_t index, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
+    OWNED(archived_leaves) *archived = NULL;
     const uint64_t first = index * TILE_WIDTH, left = check->size - first;
     const size_t count = left < TILE_WIDTH ? (size_t)left : TILE_WIDTH;
 
     assert(first < check->size);
     TRY(check_load_entries(check->tiles.pg, first, count, &rows, err));
-    TRY(hash_leaves(check, rows, first, count, err));
-    TRY(prove_tile(check, index, count, err));
-    TRY(check_rows(check, rows, count, err));
+    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
+    check->archived = archived;
+    const struct result checked = check_entries(check, rows, index, count, err);
+    check->archived = NULL;
+    TRY(checked);
     return count < TILE_WIDTH ? SUCCESS : check_tiles_above(check, index, err);
 }
 

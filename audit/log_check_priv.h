@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "audit/archive_priv.h"
 #include "audit/format/leaf.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/signed_checkpoint.h"
@@ -23,6 +24,7 @@ struct log_check {
     uint64_t unreadable; /* signed entries that this program can't read as events */
 
     /* Of the tile that is being checked. */
+    struct archived_leaves *archived; /* leaves that are not in the rows */
     struct merkle_hash hashes[TILE_WIDTH];
     struct leaf leaf;
     int64_t last_time_ms;
@@ -44,6 +46,7 @@ RESULT log_check_tile(struct log_check *check, uint64_t index, struct error *err
 struct payload_findings {
     uint64_t missing, damaged, first;
     uint64_t facts_missing, facts_damaged, first_facts; /* the same for facts */
+    char erased[65];                                    /* the last pseudonym whose erasure the log has recorded */
 };
 struct payload_keys {
     struct keyd_client *keyd;
@@ -51,12 +54,21 @@ struct payload_keys {
 };
 /**
  * Checks each payload that a leaf commits to: it must be stored, and its decrypted text must match the commitment. Counts payloads
- * that fail. A missing payload is no change of the log, because a payload may be erased on purpose. A payload beside a leaf
- * without a commitment counts as damaged. Checks the facts that the leaves commit to as well; nobody erases facts on
- * purpose. The connection needs audit_query_table. Adds to *findings, on success only.
+ * that fail. A missing payload is no change of the log. It is not counted if the log has the event that erased its actor (audit/erasure.h). A
+ * payload beside a leaf without a commitment counts as damaged. Checks the facts that the leaves commit to as well; nobody erases facts on
+ * purpose. The connection needs audit_query_table and audit_erasure_table. Adds to *findings, on success only.
  */
 RESULT log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                           struct payload_findings *findings, struct error *err);
+/** Entries that the index of searches does not find by one of their words. */
+struct term_findings {
+    uint64_t missing, first;
+};
+/**
+ * Checks the index of searches for the entries of this tile, as far as the index says that it goes. The index only hints, and its owner may empty it at any
+ * time, so a missing row is no change of the log. Adds to *findings, on success only.
+ */
+RESULT log_check_terms(struct log_check *check, uint64_t index, struct term_findings *findings, struct error *err);
 /** Checks that no entry, payload or tile is stored beyond the present end of the log. */
 RESULT log_check_end(struct pg *pg, struct error *err);
 
@@ -95,6 +107,29 @@ struct note_cursor {
 RESULT log_check_notes(struct log_check *check, const struct note_key *key, struct note_cursor *cursor, size_t *count_out,
                        uint64_t *foreign_out, struct error *err);
 
+/** Rows that events do not lead to. */
+struct row_findings {
+    uint64_t count;
+    char first[400]; /* what it was: a name and a fault */
+};
+struct tag_cursor {
+    struct uuid repository;
+    char tag[129]; /* the longest has 128 bytes */
+};
+struct binding_cursor {
+    bool has_begun;
+    struct uuid id;
+};
+/**
+ * Checks the next tags after `cursor`: each must name the manifest of its last push, and no later event may have deleted it. Events are found by the index of
+ * searches. A row that differs waits for the index for two seconds, and is left to the next round if the index is still behind. Adds to *findings. *count_out is 0 when there are no more.
+ */
+RESULT log_check_tags(struct log_check *check, struct tag_cursor *cursor, size_t *count_out, struct row_findings *findings,
+                      struct error *err);
+/** The same for the bindings that give rights now: an event has granted each, and none has ended it. */
+RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor, size_t *count_out,
+                          struct row_findings *findings, struct error *err);
+
 /* --- log_check_store.c --- */
 RESULT check_load_notes(struct pg *pg, const struct note_cursor *after, struct pg_rows **rows_out, struct error *err);
 RESULT check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err);
@@ -105,3 +140,20 @@ RESULT check_load_tile(struct pg *pg, unsigned level, uint64_t index, struct pg_
 RESULT check_load_runs(struct pg *pg, const struct run_cursor *after, uint64_t size, struct pg_rows **rows_out,
                        struct error *err);
 RESULT check_load_end(struct pg *pg, bool *has_more_out, struct error *err);
+/** The number of entries that the index of searches has. */
+RESULT check_load_indexed(struct pg *pg, uint64_t *indexed_out, struct error *err);
+/** Key and list of those keys that the block has, in the order of keys. */
+RESULT check_load_posts(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
+                        struct error *err);
+RESULT check_load_size(struct pg *pg, uint64_t *size_out, struct error *err);
+/** Id of the repository, tag, name of the repository, digest. */
+RESULT check_load_tags(struct pg *pg, const struct tag_cursor *after, struct pg_rows **rows_out, struct error *err);
+/** The digest of one tag; no row if there is no such tag. */
+RESULT check_load_tag(struct pg *pg, const struct uuid *repository, const char *tag, struct pg_rows **rows_out,
+                      struct error *err);
+/** Id, role, holder, scope of bindings that give rights. */
+RESULT check_load_bindings(struct pg *pg, const struct binding_cursor *after, struct pg_rows **rows_out, struct error *err);
+/** Whether a binding gives rights. */
+RESULT check_load_live(struct pg *pg, const struct uuid *id, bool *is_live_out, struct error *err);
+/** Block and the lists of three keys, of the newest blocks before `before` that have all of them. */
+RESULT check_load_blocks(struct pg *pg, const int64_t keys[3], int64_t before, struct pg_rows **rows_out, struct error *err);

@@ -1,5 +1,5 @@
 #include "audit/log_check_priv.h"
-
+#include "audit/log_end_priv.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -31,17 +31,33 @@ static const struct pg_statement check_notes_sql = {
     "SELECT size, CASE WHEN octet_length(note) <= 2048 THEN note ELSE '' END, id FROM audit_checkpoint WHERE id > $1 ORDER BY id LIMIT 64",
     "int8", "int8 text int8"};
 static const struct pg_statement check_end_sql = {
-    "check_end", /* each part uses an index, so the cost does not grow with the log */
-    "SELECT EXISTS (SELECT FROM audit_entry WHERE seq >= l.size) OR EXISTS (SELECT FROM audit_entry WHERE seq < 0)"
-    " OR EXISTS (SELECT FROM audit_payload WHERE seq >= l.size) OR EXISTS (SELECT FROM audit_payload WHERE seq < 0)"
-    " OR EXISTS (SELECT FROM generate_series(0, 6) AS v (level), LATERAL (SELECT FROM audit_tile t WHERE t.level = v.level"
-    " AND t.idx >= l.size >> (8 * (v.level + 1)) LIMIT 1) AS behind)"
-    " OR EXISTS (SELECT FROM generate_series(0, 6) AS v (level), LATERAL (SELECT FROM audit_tile t WHERE t.level = v.level"
-    " AND t.idx < 0 LIMIT 1) AS before)"
-    " OR EXISTS (SELECT FROM audit_tile WHERE level < 0) OR EXISTS (SELECT FROM audit_tile WHERE level > 6) FROM audit_log l",
-    "", "bool"};
+    "check_end", "SELECT " LOG_HAS_MORE("audit_payload") " FROM audit_log l", "", "bool"};
+static const struct pg_statement check_indexed_sql = {"check_indexed", "SELECT indexed FROM audit_search", "", "int8"};
+static const struct pg_statement check_posts_sql = {
+    "check_posts", "SELECT p.key, p.list FROM unnest($2::int8[]) AS k (key) JOIN audit_post p ON p.key = k.key AND p.block = $1 ORDER BY p.key",
+    "int8 int8[]", "int8 bytea"};
+static const struct pg_statement check_size_sql = {"check_size", "SELECT size FROM audit_log", "", "int8"};
+static const struct pg_statement check_tags_sql = {
+    "check_tags",
+    "SELECT repository_id, name, full_name, manifest_digest FROM audit_dump_tag WHERE (repository_id, name) > ($1, $2)"
+    " ORDER BY repository_id, name LIMIT 16",
+    "uuid text", "uuid text text text"};
+static const struct pg_statement check_tag_sql = {
+    "check_tag", "SELECT manifest_digest FROM audit_dump_tag WHERE repository_id = $1 AND name = $2", "uuid text", "text"};
+static const struct pg_statement check_bindings_sql = {
+    "check_bindings",
+    "SELECT binding_id, role, holder, scope FROM audit_dump_binding WHERE is_live AND ($1 IS NULL OR binding_id > $1) ORDER BY binding_id LIMIT 16",
+    "uuid", "uuid text text text"};
+static const struct pg_statement check_live_sql = {
+    "check_live", "SELECT EXISTS (SELECT FROM audit_dump_binding WHERE binding_id = $1 AND is_live)", "uuid", "bool"};
+static const struct pg_statement check_blocks_sql = {
+    "check_blocks",
+    "SELECT a.block, a.list, b.list, c.list FROM audit_post a JOIN audit_post b ON b.key = $2 AND b.block = a.block"
+    " JOIN audit_post c ON c.key = $3 AND c.block = a.block WHERE a.key = $1 AND a.block < $4 ORDER BY a.block DESC LIMIT 8",
+    "int8 int8 int8 int8", "int8 bytea bytea bytea"};
 static const struct pg_statement *const statements[] = {
-    &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql,
+    &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
+    &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
 };
 /* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
@@ -103,4 +119,80 @@ struct result check_load_end(struct pg *pg, bool *has_more_out, struct error *er
     TRY(pg_run(pg, &check_end_sql, NULL, &rows, err));
     *has_more_out = pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0);
     return SUCCESS;
+}
+
+struct result check_load_indexed(struct pg *pg, uint64_t *indexed_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &check_indexed_sql, NULL, &rows, err));
+    *indexed_out = pg_rows_count(rows) == 1 ? (uint64_t)pg_int8(rows, 0, 0) : 0;
+    return SUCCESS;
+}
+
+struct result check_load_posts(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)block);
+    pg_add_int8_array(&arguments, keys, count);
+    return pg_run(pg, &check_posts_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_size(struct pg *pg, uint64_t *size_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &check_size_sql, NULL, &rows, err));
+    *size_out = pg_rows_count(rows) == 1 ? (uint64_t)pg_int8(rows, 0, 0) : 0;
+    return SUCCESS;
+}
+
+struct result check_load_tags(struct pg *pg, const struct tag_cursor *after, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &after->repository);
+    pg_add_text(&arguments, after->tag);
+    return pg_run(pg, &check_tags_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_tag(struct pg *pg, const struct uuid *repository, const char *tag, struct pg_rows **rows_out,
+                             struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, tag);
+    return pg_run(pg, &check_tag_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_bindings(struct pg *pg, const struct binding_cursor *after, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, after->has_begun ? &after->id : NULL);
+    return pg_run(pg, &check_bindings_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_live(struct pg *pg, const struct uuid *id, bool *is_live_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    TRY(pg_run(pg, &check_live_sql, &arguments, &rows, err));
+    *is_live_out = pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result check_load_blocks(struct pg *pg, const int64_t keys[3], int64_t before, struct pg_rows **rows_out,
+                                struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    for (size_t i = 0; i < 3; i++) pg_add_int8(&arguments, keys[i]);
+    pg_add_int8(&arguments, before);
+    return pg_run(pg, &check_blocks_sql, &arguments, rows_out, err);
 }

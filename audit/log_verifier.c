@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "audit/erasure.h"
 #include "audit/log_check_priv.h"
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
@@ -18,7 +19,7 @@
 #define NOTES_MIN      4096  /* rows of checkpoints in a round, however small the log is */
 #define LATE_FACTOR    10    /* a round that takes this many times its planned time is reported as late */
 
-enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_END };
+enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_TAGS, PHASE_BINDINGS, PHASE_END };
 
 struct log_verifier {
     struct log_verifier_options options;
@@ -44,7 +45,11 @@ struct log_verifier {
     struct payload_findings early; /* of entries of the round that were checked while they were new: the round counts them too */
     uint64_t recent_from;          /* the next new entry */
     int64_t recent_at_ms;
-    bool payloads_are_reported, facts_are_reported;
+    struct term_findings terms; /* of this round */
+    struct tag_cursor tag;
+    struct binding_cursor binding;
+    struct row_findings rows; /* of this round */
+    bool payloads_are_reported, facts_are_reported, terms_are_reported, rows_are_reported;
     int64_t round_ended_ms; /* the end of the last round, or the start of the verifier */
     bool is_late;           /* the round is late, and this was reported */
 };
@@ -61,7 +66,12 @@ static struct result begin_round(struct log_verifier *verifier, struct error *er
     verifier->done = 0;
     verifier->check->unreadable = 0;
     verifier->payloads = verifier->recent = verifier->early = (struct payload_findings){0};
-    verifier->payloads_are_reported = verifier->facts_are_reported = false;
+    verifier->terms = (struct term_findings){0};
+    verifier->payloads_are_reported = verifier->facts_are_reported = verifier->terms_are_reported = false;
+    verifier->rows = (struct row_findings){0};
+    verifier->rows_are_reported = false;
+    verifier->tag = (struct tag_cursor){0};
+    verifier->binding = (struct binding_cursor){0};
     verifier->run = (struct run_cursor){.last = -1};
     verifier->notes = 0;
     metric_set(AUDIT_METRIC(audit_verify_size), (int64_t)checkpoint.size);
@@ -154,12 +164,30 @@ static struct result verify_new_entries(struct log_verifier *verifier, size_t *w
     return SUCCESS;
 }
 
+/* Reports rows that the index of searches lacks, once in a round. Somebody removed them, because the index says that it has these entries. */
+static void report_terms(struct log_verifier *verifier)
+{
+    struct error why;
+
+    raise_to(AUDIT_METRIC(audit_search_missing), verifier->terms.missing);
+    if (verifier->terms_are_reported || verifier->terms.missing == 0) return;
+    verifier->terms_are_reported = true;
+    failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)verifier->terms.first);
+    sequencer_notice(
+        verifier->options.sequencer,
+        "a search does not find some events by their words: rows of audit_post are gone or were edited; have the index "
+        "made again, and find out who did it",
+        &why);
+}
+
 static struct result check_next_tile(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
     const uint64_t index = (verifier->first + verifier->done) % verifier->tiles, first = index * TILE_WIDTH;
 
     TRY(log_check_tile(verifier->check, index, err));
     TRY(check_payloads(verifier, first, smaller(verifier->check->size, first + TILE_WIDTH), &verifier->payloads, err));
+    TRY(log_check_terms(verifier->check, index, &verifier->terms, err));
+    report_terms(verifier);
     verifier->done++;
     *weight_out = TILE_WIDTH;
     metric_add(AUDIT_METRIC(audit_verified), TILE_WIDTH);
@@ -214,7 +242,36 @@ static struct result check_next_notes(struct log_verifier *verifier, size_t *wei
     verifier->notes += *weight_out;
     report_foreign(verifier);
     if (*weight_out == 0) begin_notes(verifier);
-    if (*weight_out == 0 || verifier->notes >= notes_of_a_round(verifier)) verifier->phase = PHASE_END;
+    if (*weight_out == 0 || verifier->notes >= notes_of_a_round(verifier)) verifier->phase = PHASE_TAGS;
+    return SUCCESS;
+}
+
+/* Reports a row that events do not lead to at once, but only once in a round. */
+static void report_rows(struct log_verifier *verifier)
+{
+    struct error why;
+
+    raise_to(AUDIT_METRIC(audit_rows_wrong), verifier->rows.count);
+    if (verifier->rows_are_reported || verifier->rows.count == 0) return;
+    verifier->rows_are_reported = true;
+    failure_write(&why, ERROR_CORRUPT, "%s", verifier->rows.first);
+    sequencer_notice(verifier->options.sequencer,
+                     "a tag or a binding is not what the audit log says: find out who wrote to the database", &why);
+}
+
+static struct result check_next_tags(struct log_verifier *verifier, size_t *weight_out, struct error *err)
+{
+    TRY(log_check_tags(verifier->check, &verifier->tag, weight_out, &verifier->rows, err));
+    report_rows(verifier);
+    if (*weight_out == 0) verifier->phase = PHASE_BINDINGS;
+    return SUCCESS;
+}
+
+static struct result check_next_bindings(struct log_verifier *verifier, size_t *weight_out, struct error *err)
+{
+    TRY(log_check_bindings(verifier->check, &verifier->binding, weight_out, &verifier->rows, err));
+    report_rows(verifier);
+    if (*weight_out == 0) verifier->phase = PHASE_END;
     return SUCCESS;
 }
 
@@ -226,6 +283,8 @@ static struct result end_round(struct log_verifier *verifier, struct error *err)
     metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)(verifier->payloads.damaged + verifier->recent.damaged));
     metric_set(AUDIT_METRIC(audit_facts_missing), (int64_t)(verifier->payloads.facts_missing + verifier->recent.facts_missing));
     metric_set(AUDIT_METRIC(audit_facts_damaged), (int64_t)(verifier->payloads.facts_damaged + verifier->recent.facts_damaged));
+    metric_set(AUDIT_METRIC(audit_search_missing), (int64_t)verifier->terms.missing);
+    metric_set(AUDIT_METRIC(audit_rows_wrong), (int64_t)verifier->rows.count);
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
     metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
     verifier->round_ended_ms = clock_monotonic_ms();
@@ -247,6 +306,8 @@ static struct result work(struct log_verifier *verifier, bool is_recent, size_t 
     case PHASE_TILES: return check_next_tile(verifier, weight_out, err);
     case PHASE_RUNS: return check_next_runs(verifier, weight_out, err);
     case PHASE_NOTES: return check_next_notes(verifier, weight_out, err);
+    case PHASE_TAGS: return check_next_tags(verifier, weight_out, err);
+    case PHASE_BINDINGS: return check_next_bindings(verifier, weight_out, err);
     case PHASE_END: return end_round(verifier, err);
     }
     return SUCCESS;
@@ -331,7 +392,8 @@ static void *run(void *argument)
 
 static struct result start_thread(struct log_verifier *verifier, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_check_table,   &audit_tree_table,    &audit_query_table, &audit_erasure_table,
+                                                    &audit_archive_table, &audit_subject_table, NULL};
 
     TRY(pg_open(verifier->options.conninfo, tables, &verifier->pg, err));
     TRY(log_check_new(verifier->pg, &verifier->check, err));

@@ -61,12 +61,14 @@ static struct result write_payload(const struct record *record, struct buffer *p
     TRY(buffer_add_u8(payload, '{', err));
     TRY(add_optional(payload, "address", context->client_address, 64, err));
     TRY(add_optional(payload, "agent", context->user_agent, AGENT_MAX, err));
+    TRY(add_optional(payload, "certificate", context->certificate, 64, err));
     TRY(add_optional(payload, "claims", context->claims, CLAIMS_MAX, err));
     TRY(add_denials(payload, record->decision, err));
     TRY(add_optional(payload, "issuer", context->issuer, SUBJECT_TEXT_MAX, err));
     TRY(add_optional(payload, "purpose", context->purpose, PURPOSE_MAX, err));
     TRY(add_optional(payload, "search", context->search, SEARCH_MAX, err));
     TRY(add_optional(payload, "subject", context->subject, SUBJECT_TEXT_MAX, err));
+    TRY(add_optional(payload, "token", context->token, 128, err));
     TRY(add_optional(payload, "tried", context->tried, SUBJECT_TEXT_MAX, err));
     return buffer_add_u8(payload, '}', err);
 }

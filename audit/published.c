@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "audit/archive_priv.h"
 #include "audit/format/add_checkpoint.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/published_priv.h"
@@ -88,10 +89,8 @@ struct result published_tile(const struct permit *permit, struct pg *pg, const s
     return SUCCESS;
 }
 
-static struct result add_entry(const struct pg_rows *rows, size_t i, const struct merkle_hash *wanted, struct buffer *bundle,
-                               struct error *err)
+static struct result add_entry(struct bytes leaf, const struct merkle_hash *wanted, struct buffer *bundle, struct error *err)
 {
-    const struct bytes leaf = pg_bytes(rows, i, 0);
     struct merkle_hash hash;
 
     if (leaf.length > MERKLE_ENTRY_MAX) return failure(err, ERROR_FORKED, "an entry of the log is longer than any can be");
@@ -105,6 +104,7 @@ struct result published_entries(const struct permit *permit, struct pg *pg, cons
 {
     const struct tile_name hashed = {.index = name->index, .width = name->width};
     struct merkle_hash hashes[TILE_WIDTH];
+    OWNED(archived_leaves) *archived = NULL;
     OWNED(pg_rows) *rows = NULL;
 
     demand_whole(permit, ACTION_ENTRIES_READ);
@@ -112,7 +112,8 @@ struct result published_entries(const struct permit *permit, struct pg *pg, cons
     if (tile_name_available(name, newest->size) < name->width) return not_there(name, err);
     TRY(load_tile(pg, &hashed, newest, hashes, err));
     TRY(published_select_entries(pg, name->index * TILE_WIDTH, name->width, &rows, err));
-    for (size_t i = 0; i < name->width; i++) TRY(add_entry(rows, i, &hashes[i], bundle, err));
+    TRY(archived_load(pg, rows, (const size_t[2]){1, 0}, &archived, err));
+    for (size_t i = 0; i < name->width; i++) TRY(add_entry(archived_leaf(archived, rows, i, 0), &hashes[i], bundle, err));
     return SUCCESS;
 }
 

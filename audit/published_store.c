@@ -3,7 +3,7 @@
 
 /* clang-format off */
 static const struct pg_statement published_entries_sql = {
-    "published_entries", "SELECT leaf FROM audit_entry WHERE seq >= $1 AND seq < $2 ORDER BY seq", "int8 int8", "bytea"};
+    "published_entries", "SELECT leaf, seq FROM audit_entry WHERE seq >= $1 AND seq < $2 ORDER BY seq", "int8 int8", "bytea int8"};
 static const struct pg_statement published_of_size_sql = {
     "published_of_size", "SELECT id, note FROM audit_checkpoint WHERE size = $1 AND id > $2 ORDER BY id LIMIT 100", "int8 int8",
     "int8 text"};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/archive_priv.h"
 #include "audit/audit_store.h"
 #include "audit/event_priv.h"
 #include "audit/format/proof.h"
@@ -17,6 +18,7 @@
 
 struct audit_page {
     struct pg_rows *rows;
+    struct archived_leaves *archived; /* leaves that are not in the rows */
     struct page_event {
         bool is_readable, has_payload;
         size_t facts_count;
@@ -29,6 +31,12 @@ struct audit_page {
         struct secret *key;
     } keys[PAGE_KEYS_MAX];
 };
+
+static void read_row(const struct audit_page *page, size_t index, struct audit_row *row)
+{
+    audit_read_row(page->rows, index, row);
+    row->leaf = archived_leaf(page->archived, page->rows, index, AUDIT_LEAF_COLUMN);
+}
 
 /* Everything under the permit's resource has one key in common. The system has none: it shows all. */
 static void add_scope(struct audit_selection *selection, const struct permit *permit, enum action action)
@@ -64,14 +72,14 @@ static bool has_its_hash(const struct audit_row *row)
 }
 
 /* An entry that can't be read is no change of the log: a newer gateway may have written it (audit_page_is_readable()). */
-static struct result check_row(const struct audit_selection *selection, const struct pg_rows *rows, size_t i,
-                               struct page_event *event, struct error *err)
+static struct result check_row(const struct audit_selection *selection, struct audit_page *page, size_t i, struct error *err)
 {
+    struct page_event *event = &page->events[i];
     struct audit_row row;
     struct error why;
     struct leaf leaf;
 
-    audit_read_row(rows, i, &row);
+    read_row(page, i, &row);
     bool fits = has_its_hash(&row);
     event->is_readable = leaf_read(row.leaf, &leaf, &why).ok;
     if (!event->is_readable && why.kind == ERROR_NO_MEMORY)
@@ -87,24 +95,26 @@ static struct result check_row(const struct audit_selection *selection, const st
                    (unsigned long long)row.sequence);
 }
 
-static struct result check_page(const struct audit_selection *selection, struct audit_page *page, struct error *err)
+static struct result check_page(const struct audit_selection *selection, struct pg *pg, struct audit_page *page,
+                                struct error *err)
 {
-    const size_t count = pg_rows_count(page->rows);
+    const size_t count = pg_rows_count(page->rows), columns[2] = {AUDIT_SEQUENCE_COLUMN, AUDIT_LEAF_COLUMN};
 
     page->events = memory_zeroed(count + 1, sizeof *page->events);
     if (page->events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
-    for (size_t i = 0; i < count; i++) TRY(check_row(selection, page->rows, i, &page->events[i], err));
+    TRY(archived_load(pg, page->rows, columns, &page->archived, err));
+    for (size_t i = 0; i < count; i++) TRY(check_row(selection, page, i, err));
     return SUCCESS;
 }
 
-static struct result select_page(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out,
-                                 struct error *err)
+struct result audit_page_select(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out,
+                                struct error *err)
 {
     OWNED(audit_page) *page = memory_zeroed(1, sizeof *page);
 
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
     TRY(audit_select(pg, selection, &page->rows, err));
-    TRY(check_page(selection, page, err));
+    TRY(check_page(selection, pg, page, err));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -120,7 +130,7 @@ struct result audit_list(const struct permit *permit, struct pg *pg, const struc
     selection.until = filter->until;
     add_scope(&selection, permit, ACTION_AUDIT_READ);
     if (filter->key != NULL) leaf_key_id(filter->key, selection.keys[selection.key_count++]);
-    return select_page(pg, &selection, page_out, err);
+    return audit_page_select(pg, &selection, page_out, err);
 }
 
 static struct result find(const struct permit *permit, struct pg *pg, enum action action, uint64_t sequence,
@@ -131,7 +141,7 @@ static struct result find(const struct permit *permit, struct pg *pg, enum actio
 
     if (sequence >= INT64_MAX) return failure(err, ERROR_NOT_FOUND, "there is no such event");
     add_scope(&selection, permit, action);
-    TRY(select_page(pg, &selection, &page, err));
+    TRY(audit_page_select(pg, &selection, &page, err));
     const bool is_hidden =
         audit_page_count(page) > 0 && selection.key_count > 0 && !audit_page_is_readable(page, 0); /* its resource is unknown */
     if (audit_page_count(page) == 0 || is_hidden) return failure(err, ERROR_NOT_FOUND, "there is no such event");
@@ -149,7 +159,7 @@ struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, s
 {
     const struct audit_selection selection = {.ascending = true, .from = from, .until = until, .limit = AUDIT_PAGE_MAX};
 
-    return select_page(pg, &selection, page_out, err);
+    return audit_page_select(pg, &selection, page_out, err);
 }
 
 struct result audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct audit_page **page_out,
@@ -160,7 +170,7 @@ struct result audit_page_of_numbers(struct pg *pg, const int64_t *sequences, siz
 
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
     TRY(audit_select_numbers(pg, sequences, count, &page->rows, err));
-    TRY(check_page(&any, page, err));
+    TRY(check_page(&any, pg, page, err));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -169,7 +179,7 @@ struct bytes audit_page_subject(const struct audit_page *page, size_t index)
 {
     struct audit_row row;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     return row.subject;
 }
 
@@ -177,7 +187,7 @@ struct bytes audit_page_salt(const struct audit_page *page, size_t index)
 {
     struct audit_row row;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     return row.salt;
 }
 
@@ -190,7 +200,7 @@ uint64_t audit_page_sequence(const struct audit_page *page, size_t index)
 {
     struct audit_row row;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     return row.sequence;
 }
 
@@ -198,7 +208,7 @@ struct bytes audit_page_leaf(const struct audit_page *page, size_t index)
 {
     struct audit_row row;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     return row.leaf;
 }
 
@@ -258,7 +268,7 @@ struct result audit_page_payload_of(struct audit_page *page, size_t index, const
     OWNED(secret) *key = NULL;
     struct audit_row row;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     TRY(check_beside(page, index, &row, err));
     if (!is_sealed(&row)) return SUCCESS;
     const struct page_key *known = known_key(page, row.subject);
@@ -275,7 +285,7 @@ struct result audit_page_payload(struct audit_page *page, size_t index, struct k
     struct audit_row row;
     struct leaf leaf;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     TRY(check_beside(page, index, &row, err));
     if (!is_sealed(&row)) return SUCCESS;
     TRY(leaf_read(row.leaf, &leaf, err));
@@ -286,10 +296,15 @@ const char *audit_page_missing(const struct audit_page *page, size_t index)
 {
     struct audit_row row;
 
-    audit_read_row(page->rows, index, &row);
+    read_row(page, index, &row);
     if (!page->events[index].has_payload) return NULL;
     if (row.box.length == 0) return "payload";
     return row.wrapped_key.length == 0 ? "key" : NULL;
+}
+
+bool audit_page_is_sealed(const struct audit_page *page, size_t index)
+{
+    return page->events[index].has_payload;
 }
 
 size_t audit_page_facts_count(const struct audit_page *page, size_t index)
@@ -321,6 +336,7 @@ void audit_page_free(struct audit_page *page)
     page_facts_free(page->facts);
     for (size_t i = 0; i < page->key_count; i++) secret_free(page->keys[i].key);
     free(page->events);
+    archived_leaves_free(page->archived);
     pg_rows_free(page->rows);
     free(page);
 }
@@ -375,18 +391,46 @@ struct result audit_prove(const struct permit *permit, struct pg *pg, uint64_t s
     return audit_prove_under(pg, checkpoint, sequence, audit_page_leaf(page, 0), proof, err);
 }
 
-struct result audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
-                                   const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
-                                   struct error *err)
+/* An event with one of two actions, for a permit of `action`. */
+struct entry_wanted {
+    enum action action;
+    uint64_t sequence;
+    const struct signed_checkpoint *checkpoint;
+    const enum action *actions;
+};
+
+static struct result prove_one_of(const struct permit *permit, struct pg *pg, const struct entry_wanted *wanted,
+                                  const struct proven_entry *proven, struct error *err)
 {
     OWNED(audit_page) *page = NULL;
     struct leaf leaf;
 
-    TRY(find(permit, pg, ACTION_DELETION_CERTIFY, sequence, &page, err));
+    TRY(find(permit, pg, wanted->action, wanted->sequence, &page, err));
     const struct bytes bytes = audit_page_leaf(page, 0);
     TRY(leaf_read(bytes, &leaf, err));
-    if (strcmp(leaf.targets[0].action, action_name(ACTION_KEY_FORGOTTEN)) != 0)
+    if (strcmp(leaf.targets[0].action, action_name(wanted->actions[0])) != 0 &&
+        strcmp(leaf.targets[0].action, action_name(wanted->actions[1])) != 0)
         return failure(err, ERROR_NOT_FOUND, "there is no such event");
-    TRY(audit_prove_under(pg, checkpoint, sequence, bytes, proven->proof, err));
+    TRY(audit_prove_under(pg, wanted->checkpoint, wanted->sequence, bytes, proven->proof, err));
     return buffer_add(proven->entry, bytes.data, bytes.length, err);
+}
+
+struct result audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                                   const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
+                                   struct error *err)
+{
+    static const enum action actions[2] = {ACTION_KEY_FORGOTTEN, ACTION_KEY_FORGOTTEN};
+    const struct entry_wanted wanted = {ACTION_DELETION_CERTIFY, sequence, checkpoint, actions};
+
+    return prove_one_of(permit, pg, &wanted, proven, err);
+}
+
+struct result audit_prove_erasure(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                                  const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
+                                  struct error *err)
+{
+    static const enum action actions[2] = {ACTION_AUDIT_ERASE, ACTION_SUBJECT_ERASE};
+    const struct entry_wanted wanted = {ACTION_ERASURE_READ, sequence, checkpoint, actions};
+
+    return prove_one_of(permit, pg, &wanted, proven, err);
 }

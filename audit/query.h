@@ -53,6 +53,8 @@ RESULT audit_page_payload(struct audit_page *page, size_t index, struct keyd_cli
 /** "payload" or "key" (of its subject), if the event committed to a payload and that part is no longer in the database; else
  *  NULL. */
 const char *audit_page_missing(const struct audit_page *page, size_t index);
+/** Whether the event committed to a payload. */
+bool audit_page_is_sealed(const struct audit_page *page, size_t index);
 /** Reads the facts that the events of the page commit to. Before this call facts count as missing. */
 RESULT audit_page_load_facts(struct audit_page *page, struct pg *pg, struct error *err) __attribute__((nonnull));
 /** The number of targets with facts: all, or none. */
@@ -85,6 +87,10 @@ struct proven_entry {
  */
 RESULT audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
                             const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
+    __attribute__((nonnull));
+/** The same for a certificate of erasure: the permit is of an erasure.read, and the event an audit.erase or a subject.erase. */
+RESULT audit_prove_erasure(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                           const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
     __attribute__((nonnull));
 /** An entry for the bundle of a training run. */
 struct run_entry {

@@ -14,6 +14,9 @@ struct audit_selection {
 };
 RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err);
 
+/** A page of a selection, each event compared with its leaf and the keys. Without a permit, as the next ones. */
+RESULT audit_page_select(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out, struct error *err);
+
 /** The entries from <= seq < until, at most AUDIT_PAGE_MAX, without a permit: for the server's own checks. */
 RESULT audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err);
 
@@ -47,6 +50,8 @@ struct page_facts;
 void page_facts_free(struct page_facts *facts);
 DEFINE_OWNED(page_facts);
 struct bytes audit_page_facts_digest(const struct audit_page *page, size_t index, size_t target);
+#define AUDIT_SEQUENCE_COLUMN 0 /* of these rows */
+#define AUDIT_LEAF_COLUMN     1
 /** The page takes `facts` over; the caller takes the former ones. */
 struct page_facts *audit_page_keep_facts(struct audit_page *page, struct page_facts *facts);
 const struct page_facts *audit_page_kept_facts(const struct audit_page *page);

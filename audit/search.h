@@ -8,42 +8,13 @@
  */
 #pragma once
 
+#include "audit/format/search_terms.h"
 #include "audit/query.h"
 
 extern const struct pg_table audit_search_table, audit_subject_table;
 
-/* field, its parameter of the API, whether its index is blind (keyed, and erased with the subject) */
-#define SEARCH_FIELDS(X)           \
-    X(ACTOR, "actor", false)       \
-    X(ACTION, "action", false)     \
-    X(RESOURCE, "resource", false) \
-    X(PREFIX, "prefix", false)     \
-    X(DIGEST, "digest", false)     \
-    X(TAG, "tag", false)           \
-    X(OUTCOME, "outcome", false)   \
-    X(RULE, "rule", false)         \
-    X(REGION, "region", false)     \
-    X(RUN, "run", false)           \
-    X(DECISION, "decision", false) \
-    X(REQUEST, "request", false)   \
-    X(DETAIL, "detail", false)     \
-    X(COUNTRY, "country", true)    \
-    X(ADDRESS, "address", true)    \
-    X(NETWORK, "network", true)
-
-enum search_field {
-#define X(field, name, blind) SEARCH_##field,
-    SEARCH_FIELDS(X)
-#undef X
-        SEARCH_FIELD_COUNT
-};
-/** "actor". */
-const char *search_field_name(enum search_field field);
-bool search_field_is_blind(enum search_field field);
-
 #define SEARCH_VALUE_MAX    255 /* bytes */
 #define SEARCH_VALUES_MAX   32  /* of one condition: the pseudonyms of one name */
-#define SEARCH_SEGMENTS_MAX 16  /* of a prefix */
 #define SEARCH_NETWORK_IPV4 24  /* bits of a network that is found, as in denied.burst events */
 #define SEARCH_NETWORK_IPV6 56
 

@@ -3,9 +3,9 @@
  */
 #pragma once
 
+#include "audit/format/search_terms.h"
 #include "audit/search_blind_priv.h"
 #include "audit/search_store_priv.h"
-#include "audit/search_terms_priv.h"
 
 #define BATCH_TERMS_MAX \
     131072 /* 2 MiB: 32 terms for each entry of a block. A batch that has no room for an entry ends before it */

@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "audit/event_priv.h"
+#include "audit/format/search_terms.h"
 #include "audit/query_priv.h"
 #include "audit/search_blind_priv.h"
 #include "audit/search_find_priv.h"
-#include "audit/search_terms_priv.h"
 #include "audit/subject_priv.h"
 #include "base/network.h"
 #include "base/text.h"

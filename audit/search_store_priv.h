@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "audit/posting_priv.h"
+#include "audit/format/posting.h"
 #include "audit/search.h"
 
 /** A key of the index, in one of its two tables. */

@@ -68,6 +68,8 @@ struct event_context {
     const char *user_agent;       /* may be NULL */
     const char *claims;           /* JSON text of the token's claims; may be NULL */
     const char *tried;            /* the name whose secret was wrong; may be NULL */
+    const char *token;            /* id of the registry's token that was used; may be NULL */
+    const char *certificate;      /* x5t#S256 of the client's certificate; may be NULL */
     const char *purpose, *search; /* of a search in the log: why, and the conditions, which may name persons; may be NULL */
     char request_id[37];
 };
@@ -144,7 +146,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 56 /* of statements; a gateway has 48 */
+#define SEQUENCER_TABLES_MAX 64 /* of statements; a gateway has 60 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */

@@ -129,6 +129,7 @@ static void finish_durable(struct sequencer *sequencer, struct group *group)
         sequencer->tail_size = group->state.size + group->count;
     }
     metric_add(AUDIT_METRIC(audit_events), (int64_t)group->count);
+    if (group->raises_epoch) log_cache_forget(sequencer->cache); /* so that the next group reads the rights */
     note_durable(sequencer, &group->frontier);
     for (size_t i = 0; i < group->count; i++) finish_event(sequencer, &group->events[i]);
     group->count = 0;

@@ -68,12 +68,24 @@ static bool has_changed_since(const struct group *group, const struct uuid *orga
            group->organisation_epochs[index] > epoch; /* an organisation that is not in the list may have changed */
 }
 
+/* A person may have been erased since its key was found, so the record comes back with the key that the person has now. */
+static bool is_forgotten(const struct event *event)
+{
+    const struct record *record = event->record;
+
+    if (record == NULL || record->decision == NULL) return false;
+    return (record->resolved != NULL && record->resolved->is_forgotten) ||
+           (record->concerned != NULL && record->concerned->is_forgotten);
+}
+
 bool group_is_stale(const struct group *group, const struct event *event)
 {
     static const struct uuid registry = {{0}};
     const struct decision_parts *parts = parts_of(event);
 
-    if (parts == NULL || parts->epoch == group->state.authorization_epoch) return false;
+    if (parts == NULL) return false;
+    if (is_forgotten(event)) return true;
+    if (parts->epoch == group->state.authorization_epoch) return false;
     if (!parts->is_partial || parts->epoch > group->state.authorization_epoch) return true;
     if (has_changed_since(group, &registry, parts->epoch)) return true;
     for (size_t i = 0; i < parts->organisation_count; i++)
@@ -106,6 +118,7 @@ bool group_fence(const struct group *group, struct audit_fence *fence_out)
     for (size_t i = 0; i < group->count; i++) {
         const struct decision_parts *parts = parts_of(&group->events[i]);
         if (parts == NULL) continue;
+        if (is_forgotten(&group->events[i])) return false;
         if (!all_are_listed(group, parts) || !narrow(&fence, parts)) return false;
     }
     *fence_out = fence;

@@ -10,10 +10,12 @@
 #include "audit/format/note.h"
 #include "crypto/keyd_client.h"
 
+#define SIGNED_NOTE_MAX 12288 /* bytes: sijil-keyd's note, and the cosignatures of 32 witnesses with the longest names */
+
 struct signed_checkpoint {
     uint64_t size;
     struct merkle_hash root;
-    char note[KEYD_NOTE_MAX + 1]; /* the signed note */
+    char note[SIGNED_NOTE_MAX + 1]; /* the signed note; of a cosigned checkpoint with the cosignatures */
 };
 
 /** ERROR_DENIED unless `note` is a checkpoint of the log that `key` is named after, signed by `key`. */

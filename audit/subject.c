@@ -69,12 +69,28 @@ struct audit_subject *subject_cache_find(struct subject_cache *cache, const char
     return found;
 }
 
+static void wipe_key(const struct subject_cache *cache, const struct audit_subject *entry)
+{
+    secret_wipe(cache->keys->bytes + (size_t)(entry - cache->entries) * SUBJECT_KEY_SIZE, SUBJECT_KEY_SIZE);
+}
+
+void subject_cache_forget(struct subject_cache *cache)
+{
+    (void)pthread_mutex_lock(&cache->mutex);
+    memset(cache->buckets, 0, sizeof cache->buckets);
+    for (size_t i = 0; i < cache->used; i++) {
+        cache->entries[i].is_forgotten = true;
+        if (cache->entries[i].pins == 0) wipe_key(cache, &cache->entries[i]);
+    }
+    (void)pthread_mutex_unlock(&cache->mutex);
+}
+
 void subject_cache_release(struct subject_cache *cache, struct audit_subject *subject)
 {
     if (subject == NULL) return;
     (void)pthread_mutex_lock(&cache->mutex);
     assert(subject->pins > 0);
-    subject->pins--;
+    if (--subject->pins == 0 && subject->is_forgotten) wipe_key(cache, subject);
     (void)pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -99,7 +115,7 @@ static struct audit_subject *free_entry(struct subject_cache *cache)
         struct audit_subject *entry = &cache->entries[i];
         if (entry->pins == 0 && (oldest == NULL || entry->last_used < oldest->last_used)) oldest = entry;
     }
-    if (oldest != NULL) unlink_entry(cache, oldest);
+    if (oldest != NULL && !oldest->is_forgotten) unlink_entry(cache, oldest);
     return oldest;
 }
 

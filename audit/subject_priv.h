@@ -19,7 +19,8 @@ struct audit_subject {
     uint8_t index[32];  /* HMAC under keyd's index key: the key of the row in audit_subject */
     char pseudonym[65]; /* HMAC-SHA256(key, u32 length, issuer, u32 length, subject), hex */
     const uint8_t *key; /* SUBJECT_KEY_SIZE bytes of the locked block */
-    unsigned pins;      /* guarded, with the next two, by the cache's lock */
+    unsigned pins;      /* guarded, with the next three, by the cache's lock */
+    bool is_forgotten;  /* found by nobody any more; its key is wiped when nothing uses it */
     uint64_t last_used;
     struct audit_subject *next;
 };
@@ -38,6 +39,8 @@ RESULT subject_cache_resolve(struct subject_cache *cache, struct keyd_client *ke
                              const char *const issuer_and_subject[2], struct audit_subject **subject_out, struct error *err);
 /** NULL is legal. */
 void subject_cache_release(struct subject_cache *cache, struct audit_subject *subject);
+/** A subject may have been erased: each is resolved again, from the database. Records that have one go on with it. */
+void subject_cache_forget(struct subject_cache *cache) __attribute__((nonnull));
 void subject_cache_free(struct subject_cache *cache);
 DEFINE_OWNED(subject_cache);
 

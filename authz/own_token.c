@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "authz/run_token.h"
+#include "base/text.h"
 
 static struct result fill_robot(const struct own_token *token, struct principal *principal, struct error *err)
 {
@@ -63,6 +64,8 @@ struct result own_token_principal(const struct own_token *token, struct principa
     const char *subject = token->claims->subject;
 
     TRY(claims_read_rights(token->payload, principal, err));
+    if (token->claims->id == NULL || !text_copy(principal->token, sizeof principal->token, token->claims->id))
+        principal->token[0] = '\0'; /* an id of another form names no event */
     if (strncmp(subject, "robot:", 6) == 0) return fill_robot(token, principal, err);
     if (strncmp(subject, "run:", 4) == 0) return run_token_read(token->claims, principal, err);
     if (strncmp(subject, "ext:", 4) == 0) return fill_external(token, subject + 4, principal, err);

@@ -25,16 +25,18 @@ struct principal_access {
     bool pull, push, remove;
 };
 #define PRINCIPAL_ACCESS_MAX 16
+#define PRINCIPAL_TOKEN_SIZE 64 /* an id of a request (36), a dot, and 22 characters: keyd/token.c */
 
 struct principal {
     enum principal_kind kind;
-    struct uuid id;           /* of the robot, the runner or the run */
-    struct uuid organisation; /* of the same; nil: it belongs to the registry, or the principal is another one */
-    char issuer[256];         /* "" for robots of this registry */
-    char subject[256];        /* "robot$acme+ci", or the issuer's sub */
-    char source[80];          /* id of the credential behind the token; when that is revoked, upload sessions end too */
-    char confirmation[44];    /* x5t#S256 that the token is bound to, or "" */
-    int64_t expires_ms;       /* of the credential; wall clock */
+    struct uuid id;                   /* of the robot, the runner or the run */
+    struct uuid organisation;         /* of the same; nil: it belongs to the registry, or the principal is another one */
+    char issuer[256];                 /* "" for robots of this registry */
+    char subject[256];                /* "robot$acme+ci", or the issuer's sub */
+    char source[80];                  /* id of the credential behind the token; when that is revoked, upload sessions end too */
+    char token[PRINCIPAL_TOKEN_SIZE]; /* id of the token of ours that it came with; "" without one */
+    char confirmation[44];            /* x5t#S256 that the token is bound to, or "" */
+    int64_t expires_ms;               /* of the credential; wall clock */
     int64_t replaced_ms; /* of a robot: when its secret was last replaced, as known at authentication; -1: it used the replaced
                                  secret */
     bool is_limited;     /* a token of ours: its rights are limited to `access`, `catalog` and `administration` below */

@@ -12,12 +12,19 @@ extern const struct pg_table trust_rule_table;
 /**
  * Records a rule or its withdrawal, as document_change_init(), and raises the authorization epoch: each gateway reads the rules again before it
  * makes its next decision. Contains pointers into itself: don't copy it.
+ *
+ * `compared`: the rules that the caller has compared this one with (trust_rule_meets_another()); NULL: none. If another rule, or a withdrawal, was recorded since
+ * those were read, at whichever gateway, the change fails with ERROR_CONFLICT. It holds the lock of the epoch, so of two that come at the same time the second
+ * sees the first.
  */
 struct trust_rule_change {
     struct change change;
     struct document_change recording;
+    bool is_compared;
+    uint64_t read_until; /* of the rules it was compared with */
 };
-void trust_rule_change_init(struct trust_rule_change *change, const struct document_row *row, bool ends_draft);
+void trust_rule_change_init(struct trust_rule_change *change, const struct document_row *row, bool ends_draft,
+                            const struct authz_snapshot *compared);
 
 #define TRUST_MINT_DETAIL_SIZE (RESOURCE_DETAIL_MAX + 8 + TRUST_KEY_SIZE + DIGEST_TEXT_SIZE)
 /**

@@ -26,12 +26,16 @@ static struct result run_change(const struct permit *permit, struct change *chan
     struct trust_rule_change *self = (struct trust_rule_change *)change; /* its first member */
     struct change *recording = &self->recording.change;
 
+    if (self->is_compared) TRY(document_check_latest(permit, pg, &self->recording.row, self->read_until, err));
     TRY(recording->run(permit, recording, pg, err));
     return pg_run(pg, &trust_rule_raise_epoch_sql, NULL, NULL, err);
 }
 
-void trust_rule_change_init(struct trust_rule_change *change, const struct document_row *row, bool ends_draft)
+void trust_rule_change_init(struct trust_rule_change *change, const struct document_row *row, bool ends_draft,
+                            const struct authz_snapshot *compared)
 {
+    change->is_compared = compared != NULL;
+    change->read_until = compared == NULL ? 0 : trust_rules_read_until(authz_snapshot_rules(compared));
     change->change = (struct change){.run = run_change, .raises_epoch = true};
     document_change_init(&change->recording, row, ends_draft);
     change->change.detail = change->recording.change.detail;

@@ -15,7 +15,8 @@ struct trust_rules {
     struct trust_rules *self; /* lets a holder of a const pointer add an owner */
     struct document_pin pin;
     bool is_sound;
-    struct trust_entry *entries; /* by issuer, then the highest priority first */
+    atomic_uint_least64_t read_until; /* rises while the rules stay the same */
+    struct trust_entry *entries;      /* by issuer, then the highest priority first */
     size_t count, capacity;
     struct index_table by_key;
 };
@@ -160,13 +161,17 @@ struct result trust_rules_load(struct document_view *view, const struct document
 
     const bool is_sound = document_view_update(view, DOCUMENT_TRUST_RULE, source, &pin, &found).ok;
     if (!is_sound && found.kind != ERROR_CORRUPT) return failure(err, found.kind, "%s", found.message);
+    const uint64_t read_until =
+        document_view_read_until(view, DOCUMENT_TRUST_RULE); /* before the rules are read: they may be newer */
     if (is_same(before, &pin, is_sound)) {
+        atomic_store(&before->self->read_until, read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }
     TRY(begin(&rules, err));
     rules->pin = pin;
     rules->is_sound = is_sound;
+    atomic_init(&rules->read_until, read_until);
     if (is_sound) TRY(read_view(view, rules, err));
     else TRY(finish(rules, err));
     *rules_out = GIVE(rules);
@@ -174,6 +179,11 @@ struct result trust_rules_load(struct document_view *view, const struct document
 }
 
 /* ---- looking ---- */
+
+uint64_t trust_rules_read_until(const struct trust_rules *rules)
+{
+    return rules == NULL ? 0 : atomic_load(&rules->self->read_until);
+}
 
 size_t trust_rules_count(const struct trust_rules *rules)
 {

@@ -32,6 +32,8 @@ const struct trust_entry *trust_rules_find(const struct trust_rules *rules, cons
 /** The next rule after *at that matches the claims and is in force at `now_ms`, the highest priority first; begin with *at = 0. NULL: no
  *  further one. */
 const struct trust_entry *trust_rules_match(const struct trust_rules *rules, const json_t *claims, int64_t now_ms, size_t *at);
+/** The number of the event up to which recorded rules were read; 0: none were. */
+uint64_t trust_rules_read_until(const struct trust_rules *rules);
 size_t trust_rules_count(const struct trust_rules *rules);
 const struct trust_entry *trust_rules_at(const struct trust_rules *rules, size_t number);
 /** The next rule after *at of another organisation than that of `scope` that one token can match as well as `rule`, and that has not expired; begin

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -85,4 +86,13 @@ struct result process_use_read(struct process_use *use_out, struct error *err)
     if (limit.rlim_cur != RLIM_INFINITY) use.open_files_max = (int64_t)limit.rlim_cur;
     *use_out = use;
     return SUCCESS;
+}
+
+void process_end_by(void (*handler)(int number))
+{
+    const struct sigaction action = {.sa_handler = handler};
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
 }

@@ -44,6 +44,6 @@ RESULT sandbox_enter_program(struct error *err);
 enum sandbox_code {
     SANDBOX_CODE,
     SANDBOX_UNPACKS, /* it unpacks an archive, so it may also set owners, which the kernel allows it for its own user alone */
-    SANDBOX_NODE, /* it talks to other nodes: it may also ask which network devices its own namespace has (AF_NETLINK, NETLINK_ROUTE) */
+    SANDBOX_TASKS, /* it talks to other tasks: it may also ask which network devices its own namespace has (AF_NETLINK, NETLINK_ROUTE) */
 };
 RESULT sandbox_write_filter(int fd, enum sandbox_code code, struct error *err);

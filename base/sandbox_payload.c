@@ -333,7 +333,10 @@ static int add_sockets(scmp_filter_ctx filter)
     return problem;
 }
 
-/* getifaddrs(3), with which libraries find the network between nodes. Whoever has no rights in the namespace can change nothing by it. */
+/*
+ * getifaddrs(3), with which libraries (Gloo) find the device of an address before they use it, also if that is 127.0.0.1. Whoever has no rights in the namespace can
+ * change nothing by it.
+ */
 static int add_routes(scmp_filter_ctx filter)
 {
     return seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
@@ -394,7 +397,7 @@ static int fill(scmp_filter_ctx filter, enum sandbox_code code)
     if (problem == 0) problem = add_all(filter, unpacks ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM), owners, COUNT(owners));
     if (problem == 0) problem = add_all(filter, SCMP_ACT_KILL_PROCESS, killed, COUNT(killed));
     if (problem == 0) problem = add_sockets(filter);
-    if (problem == 0 && code == SANDBOX_NODE) problem = add_routes(filter);
+    if (problem == 0 && code == SANDBOX_TASKS) problem = add_routes(filter);
     if (problem == 0) problem = add_clone(filter);
     if (problem == 0) problem = add_fcntl(filter);
     return problem == 0 ? add_ioctl(filter) : problem;

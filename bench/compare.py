@@ -7,7 +7,8 @@ of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is 
 
 `growth` measures something else: what requests cost with 10^3 to 10^6 blobs in the database. `compare OLD NEW` measures two commits of
 Sijil in alternation, and fails when a row got slower by more than 5 % and by more than the old one differs from itself. `runs` measures
-signed training runs beside bubblewrap, a plain `python3 train.py` and `sbatch`; a mark that is missed is a failure.
+signed training runs beside bubblewrap, a plain `python3 train.py` and `sbatch`; a mark that is missed is a failure. `search` asks 20 questions of
+logs of growing sizes. `log` measures how many events a second become durable.
 
 Figures are written as they come, one line each, to a file beside the output; a run that breaks off keeps them."""
 import argparse
@@ -24,6 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../tests/scenario"))
 import builds
 import growth
+import log_load
+import log_searches
 import parts
 import rows
 import signed_runs
@@ -116,12 +119,13 @@ def way(text):
 
 def parse():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs"), default="peers")
+    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log"), default="peers")
     parser.add_argument("builds", nargs="*", metavar="COMMIT", help="of compare: the old one and the new one")
     parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
     parser.add_argument("--beside", action="append", type=way, default=[], metavar="NAME=COMMAND",
                         help="of runs: another way to train, such as one of kubectl that waits for its job's end; may be repeated")
     parser.add_argument("--waiting", action="store_true", help="of runs: only what waiting runners cost")
+    parser.add_argument("--events", type=int, action="append", help="of search: a size of the log; may be repeated (default: 10^5, 10^6, 5 x 10^6)")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()
@@ -141,6 +145,10 @@ def run(options, folder, record):
         return builds.compare(options.builds, options.rounds, options.quick, record, tell)
     elif options.what == "runs":
         return signed_runs.measure(options, record, tell)
+    elif options.what == "log":
+        log_load.measure(folder, options.quick, record, tell)
+    elif options.what == "search":
+        log_searches.measure(sorted(options.events or ([5000, 20000] if options.quick else log_searches.SIZES)), record, tell)
     else:
         peers(options, folder, record)
     return True

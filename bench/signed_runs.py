@@ -273,10 +273,10 @@ class Cluster:
     @staticmethod
     def machine(place, *options):
         made = RealRunner(place.fleet, Runner(place.world, pool="slurm", region=REGION))
-        usual = made.words()
+        usual = made.command()
         if any(option.startswith("--slurm=") for option in options):
             usual = usual[:3]  # it has no folder of runs
-        made.words = lambda: [*usual, *options]
+        made.command = lambda: [*usual, *options]
         return made.start()
 
     def batch(self, training):

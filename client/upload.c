@@ -11,8 +11,9 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 
-#define WHOLE_MAX    ((uint64_t)4 << 20) /* this many bytes are quickly sent again after a broken connection */
-#define ATTEMPTS_MAX 8                   /* with waits of 1, 2, 4 ... 64 s: over two minutes without progress */
+#define WHOLE_MAX     ((uint64_t)4 << 20) /* this many bytes are quickly sent again after a broken connection */
+#define ATTEMPTS_MAX  8                   /* with waits of 1, 2, 4 ... 64 s: over two minutes without progress */
+#define QUESTIONS_MAX 4                   /* with waits of 1, 2 and 4 s */
 
 /* The state of one upload. */
 struct transfer {
@@ -63,14 +64,34 @@ static bool offset_of_range(const char *range, uint64_t *offset_out)
     return true;
 }
 
+/* A broken connection is retried from the registry's offset; a refusal is not. After a break the registry may still work on earlier bytes for
+ * a few seconds: then it answers with a conflict, or has more bytes than it said. */
+static bool may_pass(const struct error *err)
+{
+    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
+}
+
+/* After a question about a session that was not answered: whether to ask again. */
+static bool asks_again(const struct transfer *transfer, unsigned attempt, const struct error *err)
+{
+    struct session *session = transfer->upload->session;
+
+    if (!may_pass(err) || attempt >= QUESTIONS_MAX - 1 || session_gives_up(session)) return false;
+    session_pause(session, 1u << attempt, err); /* 1, 2, 4 s */
+    return true;
+}
+
 /* Ends a session that will not be resumed. If that fails, it expires. */
 static void end_session(struct transfer *transfer)
 {
-    OWNED_RESPONSE response = RESPONSE;
-    struct error ignored = {0};
     const struct http_request request = {.method = "DELETE", .path = transfer->location, .is_session = true, .wanted = 204};
 
-    (void)session_call(transfer->upload->session, transfer->upload->scope, &request, &response, &ignored).ok;
+    for (unsigned attempt = 0;; attempt++) {
+        OWNED_RESPONSE response = RESPONSE;
+        struct error why = {0};
+        if (session_call(transfer->upload->session, transfer->upload->scope, &request, &response, &why).ok) return;
+        if (!asks_again(transfer, attempt, &why)) return;
+    }
 }
 
 /* Asks for the session's offset. ERROR_NOT_FOUND if the session is gone or empty. */
@@ -139,16 +160,29 @@ static struct result post_whole(struct transfer *transfer, bool *done_out, struc
     return SUCCESS;
 }
 
+/* *resumes_out false: the session is gone, or has nothing to continue from. A registry that can't answer just now has it still: its bytes are not sent
+ * anew, and no second session is begun beside it. */
+static struct result resume(struct transfer *transfer, bool *resumes_out, struct error *err)
+{
+    for (unsigned attempt = 0;; attempt++) {
+        const struct result asked = ask_offset(transfer, err);
+        *resumes_out = asked.ok;
+        if (asked.ok || !may_pass(err)) return SUCCESS;
+        if (!asks_again(transfer, attempt, err)) return asked;
+    }
+}
+
 static struct result begin_or_resume(struct transfer *transfer, struct error *err)
 {
     struct buffer OWNED_BUFFER noted = BUFFER(sizeof transfer->location - 1);
     struct error ignored = {0};
+    bool resumes = false;
 
     if (transfer->note_path[0] != '\0' && file_read(transfer->note_path, &noted, &ignored).ok) {
         (void)snprintf(transfer->location, sizeof transfer->location, "%s", buffer_text(&noted));
-        if (ask_offset(transfer, &ignored).ok) return SUCCESS;
+        TRY(resume(transfer, &resumes, err));
     }
-    return begin_session(transfer, err);
+    return resumes ? SUCCESS : begin_session(transfer, err);
 }
 
 static bool may_go_whole(const struct transfer *transfer)
@@ -157,13 +191,6 @@ static bool may_go_whole(const struct transfer *transfer)
 
     return upload->size > 0 && upload->size <= WHOLE_MAX && !atomic_load(upload->wants_sessions) &&
            (transfer->note_path[0] == '\0' || access(transfer->note_path, F_OK) != 0);
-}
-
-/* A broken connection is retried from the registry's offset; a refusal is not. After a break the registry may still work on earlier bytes for
- * a few seconds: then it answers with a conflict, or has more bytes than it said. */
-static bool may_pass(const struct error *err)
-{
-    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
 }
 
 /* A refusal that a session would get too is final. */

@@ -90,7 +90,7 @@ function(sijil_fuzzer name)
     add_test(NAME fuzz_${name} COMMAND fuzz_${name} -runs=20000
       "${CMAKE_CURRENT_BINARY_DIR}/grown/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
   else()
-    target_sources(fuzz_${name} PRIVATE replay.c)
+    target_sources(fuzz_${name} PRIVATE $<TARGET_OBJECTS:sijil_replay>)
     file(GLOB seeds CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}/*")
     add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${seeds})
   endif()

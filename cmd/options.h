@@ -30,7 +30,13 @@ enum sijild_option {
     SIJILD_PASSPHRASE_FD,
     SIJILD_SECRETS,
     SIJILD_BLOB_LEASE,
+    SIJILD_ERASURE_RETENTION,
     SIJILD_COLLECT_INTERVAL,
+    SIJILD_WITNESS_POLICY,
+    SIJILD_WITNESS_CA_FILE,
+    SIJILD_WITNESS_INTERVAL,
+    SIJILD_WITNESS_LAG,
+    SIJILD_WITNESS_PATIENCE,
     SIJILD_NEW_ADMIN,
     SIJILD_NO_RUNNER,
     SIJILD_HELP,
@@ -49,6 +55,7 @@ enum keyd_option {
     KEYD_ADD_VERSION,
     KEYD_DESTROY_VERSION,
     KEYD_FORCE,
+    KEYD_WITNESS_PATIENCE,
     KEYD_LOG_RESTORED,
     KEYD_TOKEN_MODULE,
     KEYD_TOKEN_LABEL,
@@ -68,10 +75,18 @@ enum verify_option {
     VERIFY_MANIFEST,
     VERIFY_FILE,
     VERIFY_NONCE,
+    VERIFY_MEMORY,
+    VERIFY_THREADS,
+    VERIFY_DUMP,
+    VERIFY_OUTPUT,
+    VERIFY_EVIDENCE,
+    VERIFY_WITNESS_POLICY,
     VERIFY_JSON,
     VERIFY_HELP,
     VERIFY_VERSION
 };
+
+enum dump_option { AUDIT_DUMP_DATABASE = 256, AUDIT_DUMP_OUTPUT, AUDIT_DUMP_PROGRESS, AUDIT_DUMP_HELP, AUDIT_DUMP_VERSION };
 
 enum witness_option {
     WITNESS_DIRECTORY = 256,
@@ -149,4 +164,4 @@ enum runner_option {
     RUNNER_VERSION
 };
 
-extern const struct program sijild_program, keyd_program, verify_program, runner_program, witness_program;
+extern const struct program sijild_program, keyd_program, verify_program, runner_program, witness_program, audit_dump_program;

@@ -24,7 +24,8 @@ struct settings {
     const char *directory, *socket, *origin;
     struct passphrase_source passphrase;
     uint64_t group;
-    uint64_t destroyed; /* the version, 0 for none */
+    uint64_t destroyed;        /* the version, 0 for none */
+    unsigned witness_patience; /* seconds, 0: the default */
     bool has_group, init, add_version, force, log_restored;
     bool *has_keys; /* set when the key ring and its token are open */
     struct server_options server;
@@ -90,6 +91,11 @@ static void take_option(struct settings *settings, int code)
     case KEYD_DESTROY_VERSION:
         settings->destroyed = number(optarg, "--destroy-version needs a number");
         if (settings->destroyed == 0) misused("--destroy-version needs a number from 1");
+        break;
+    case KEYD_WITNESS_PATIENCE:
+        settings->witness_patience = (unsigned)number(optarg, "--witness-patience needs a number");
+        if (settings->witness_patience < 5 || settings->witness_patience > QUORUM_PATIENCE_S)
+            misused("--witness-patience is 5 to 3600 seconds");
         break;
     case KEYD_FORCE: settings->force = true; break;
     case KEYD_LOG_RESTORED: settings->log_restored = true; break;
@@ -172,8 +178,8 @@ static struct result destroy_version(const struct settings *settings, int direct
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     struct ledger_state state;
-    const struct keyring_destruction what = {
-        .passphrase = passphrase, .hsm = hsm, .number = version, .now_s = clock_wall_ms() / 1000};
+    struct keyring_destruction what = {
+        .passphrase = passphrase, .hsm = hsm, .number = version, .by_force = settings->force, .now_s = clock_wall_ms() / 1000};
 
     /* The key ring stays open during the destruction, so that no sijil-keyd can serve: it would still have the version in
      * memory. */
@@ -181,6 +187,7 @@ static struct result destroy_version(const struct settings *settings, int direct
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     ledger_read(ledger, &state);
+    what.unused_below = state.unused_below;
     if (!settings->force) TRY(check_unused(&state, version, err));
     TRY(keyring_destroy_version(directory, &what, err));
     (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n", version);
@@ -299,6 +306,7 @@ static struct result load_and_serve(const struct settings *settings, int directo
     OWNED(mint_limits) *mints = NULL;
     OWNED(run_ledger) *runs = NULL;
     OWNED(key_register) *keys = NULL;
+    OWNED(quorum) *quorum = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
@@ -308,7 +316,9 @@ static struct result load_and_serve(const struct settings *settings, int directo
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys};
+    TRY(quorum_new(settings->witness_patience == 0 ? QUORUM_PATIENCE_S : settings->witness_patience, &quorum, err));
+    const struct keyd keyd = {
+        .keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys, .quorum = quorum};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

@@ -18,6 +18,8 @@ static const struct option_row main_rows[] = {
     {KEYD_LOG_RESTORED, "log-restored", NULL,
      "forget that a gateway found the audit log changed, so that it is signed again, and end; use it only when the log is restored and "
      "you know why it was changed"},
+    {KEYD_WITNESS_PATIENCE, "witness-patience", "SECONDS",
+     "how long documents and orders may go on while no quorum of the pinned witnesses cosigns the log; default, and most: 3600"},
     {KEYD_HELP, "help", NULL, "show this text and end"},
     {KEYD_VERSION, "version", NULL, "show the version and end"},
 };

@@ -11,6 +11,7 @@
 
 #include "base/environment.h"
 #include "base/notify.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
@@ -273,16 +274,6 @@ static int run_attempt(const struct settings *settings)
     return EXIT_NOT_KEPT;
 }
 
-/* Ctrl-C at a terminal stops the run in order; a second Ctrl-C changes nothing. */
-static void take_signals(void)
-{
-    const struct sigaction action = {.sa_handler = cancel};
-
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGHUP, &action, NULL);
-}
-
 static int run_enroll(struct settings *settings, char **operands, int count)
 {
     if (count > 2 || settings->has_try_option || settings->has_serve_option || settings->slurm.url != NULL)
@@ -369,7 +360,7 @@ static int run(struct settings *settings, char **operands, int count)
     notify_find();
     find_gpus(settings);
     environment_keep(kept);
-    take_signals();
+    process_end_by(cancel); /* Ctrl-C at a terminal stops the run in order; a second Ctrl-C changes nothing */
     settings->attempt.cancelled = &cancelled;
     if (has_pods_option(settings) && strcmp(operands[0], "check") != 0 && strcmp(operands[0], "serve") != 0)
         return misused("--kubernetes is for check and serve");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "audit/format/deletion.h"
+#include "audit/format/erased.h"
 #include "audit/format/note.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
@@ -14,7 +15,9 @@
 #include "base/terminal_text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
+#include "cmd/sijil_verify_compare.h"
 #include "cmd/sijil_verify_export.h"
+#include "cmd/sijil_verify_fsck.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
 #include "training/format/bundle.h"
@@ -22,7 +25,8 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce;
+    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce, *memory, *threads, *dump, *output, *evidence,
+        *second, *witness_policy;
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -87,31 +91,58 @@ static struct result as_verdict(struct result checked, struct error *err)
     return checked;
 }
 
+/* It is the user's own file: a mistake in it is no verdict. */
+static struct result read_policy(const struct settings *settings, struct witness_policy **policy_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(WITNESS_POLICY_BYTES_MAX);
+
+    if (settings->witness_policy == NULL) return SUCCESS;
+    TRY(read_file(settings->witness_policy, &text, err));
+    return witness_policy_read(buffer_bytes(&text), policy_out, err);
+}
+
 static struct result check(const struct settings *settings, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER entry = BUFFER(MERKLE_ENTRY_MAX);
     struct buffer OWNED_BUFFER proof = BUFFER(TLOG_PROOF_MAX);
+    OWNED(witness_policy) *policy = NULL;
     struct proof_report report;
     struct note_key key;
 
     TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(read_policy(settings, &policy, err));
+    const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(read_file(settings->entry, &entry, err));
     TRY(read_file(settings->file, &proof, err));
-    TRY(as_verdict(proof_check(bytes_of_text(settings->key), buffer_bytes(&entry), buffer_bytes(&proof), &report, err), err));
+    TRY(as_verdict(proof_check_cosigned(&trust, buffer_bytes(&entry), buffer_bytes(&proof), &report, err), err));
     return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
 }
 
+static struct result check_erasure(const struct proof_trust *trust, bool is_json, const struct ecdsa_key *signer,
+                                   struct bytes bundle, struct buffer *answer, struct error *err)
+{
+    struct erased_report report;
+
+    TRY(as_verdict(erased_check(trust, signer, bundle, &report, err), err));
+    return is_json ? erased_report_json(&report, answer, err) : erased_report_text(&report, answer, err);
+}
+
+/* Of a deletion, or of an erasure. */
 static struct result check_certificate(const struct settings *settings, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
     OWNED(ecdsa_key) *signer = NULL;
+    OWNED(witness_policy) *policy = NULL;
     struct deletion_report report;
     struct note_key key;
 
     TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(read_policy(settings, &policy, err));
+    const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(ecdsa_key_load(settings->signer, &signer, err));
     TRY(read_file(settings->file, &bundle, err));
-    TRY(as_verdict(deletion_check(bytes_of_text(settings->key), signer, buffer_bytes(&bundle), &report, err), err));
+    if (erased_is_bundle(buffer_bytes(&bundle))) return check_erasure(&trust, settings->json, signer, buffer_bytes(&bundle), answer, err);
+    TRY(as_verdict(deletion_check(&trust, signer, buffer_bytes(&bundle), &report, err), err));
     return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
 }
 
@@ -184,24 +215,74 @@ static int run_proof(const struct settings *settings)
 
 static int run_export(const struct settings *settings)
 {
-    const struct export_request request = {
+    struct export_request request = {
         .key = settings->key, .nonce = settings->nonce, .file = settings->file, .json = settings->json};
     struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    OWNED(witness_policy) *policy = NULL;
     struct error err = {0};
 
     if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
         return misused("--key and the file of an export are needed, and no --entry or --signer");
+    if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
+    request.policy = policy;
     return export_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
+static int check_dump(const struct settings *settings, bool heads)
+{
+    const struct fsck_request request = {.key = settings->key,
+                                         .file = settings->file,
+                                         .memory = settings->memory,
+                                         .threads = settings->threads,
+                                         .json = settings->json,
+                                         .heads = heads};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+    bool is_sound = false;
+
+    if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
+        return misused("--key and the file of a dump are needed ('-': standard input), and no --entry or --signer");
+    if (!fsck_file(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
+    const int shown = show(buffer_text(&answer));
+    return shown != EXIT_VERIFIED || is_sound ? shown : EXIT_NOT_VERIFIED;
+}
+
+static int run_fsck(const struct settings *settings)
+{
+    return check_dump(settings, false);
+}
+
+static int run_keys(const struct settings *settings)
+{
+    return check_dump(settings, true);
+}
+
+static int run_compare(const struct settings *settings)
+{
+    const struct compare_request request = {.key = settings->key,
+                                            .first = settings->file,
+                                            .second = settings->second,
+                                            .dump = settings->dump,
+                                            .evidence = settings->evidence,
+                                            .output = settings->output};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+    bool is_one_log = false;
+
+    if (settings->key == NULL || (settings->evidence == NULL) != (settings->second != NULL) ||
+        (settings->evidence != NULL && settings->file != NULL))
+        return misused("--key and two checkpoints are needed, or --key and --evidence");
+    if (!compare_checkpoints(&request, &answer, &is_one_log, &err).ok) return refuse(settings, &err);
+    const int shown = show(buffer_text(&answer));
+    return shown != EXIT_VERIFIED || is_one_log ? shown : EXIT_NOT_VERIFIED;
 }
 
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
-} subjects[] = {{"proof", run_proof},
-                {"certificate", run_certificate},
-                {"replay", run_replay},
-                {"run", run_training},
-                {"export", run_export}};
+} subjects[] = {{"proof", run_proof},      {"certificate", run_certificate}, {"replay", run_replay},
+                {"run", run_training},     {"export", run_export},           {"fsck", run_fsck},
+                {"replay-keys", run_keys}, {"compare", run_compare}};
 
 static int unknown_command(const char *given)
 {
@@ -217,19 +298,34 @@ static int unknown_command(const char *given)
     return misused(why);
 }
 
+static bool is_of_dump(const char *command)
+{
+    return strcmp(command, "fsck") == 0 || strcmp(command, "replay-keys") == 0;
+}
+
 static int run(struct settings *settings, char *const *operands, int count)
 {
-    if (count > 2) return misused("more than one file");
-    if (count == 2) settings->file = operands[1];
+    const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
+
+    if (count > (is_comparison ? 3 : 2)) return misused("more files than the command takes");
+    if (count >= 2) settings->file = operands[1];
+    if (count == 3) settings->second = operands[2];
+    if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
+        return misused("--dump, --output and --evidence are for comparisons");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
     const bool is_of_run =
         settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
         return misused("--root is for runs, as are --admitted, --manifest and --file");
     if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
+    if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
+        return misused("--memory and --threads are for dumps: fsck and replay-keys");
+    if (settings->witness_policy != NULL && count > 0 && (strcmp(operands[0], "run") == 0 || strcmp(operands[0], "replay") == 0))
+        return misused("--witness-policy is for proofs, exports and certificates");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return count == 0 ? misused("a command is missing: proof, export, certificate, replay or run") : unknown_command(operands[0]);
+    return count == 0 ? misused("a command is missing: proof, export, certificate, replay, run, fsck, replay-keys or compare")
+                      : unknown_command(operands[0]);
 }
 
 int main(int argc, char **argv)
@@ -252,6 +348,12 @@ int main(int argc, char **argv)
         case VERIFY_MANIFEST: settings.manifest = optarg; break;
         case VERIFY_FILE: settings.content = optarg; break;
         case VERIFY_NONCE: settings.nonce = optarg; break;
+        case VERIFY_MEMORY: settings.memory = optarg; break;
+        case VERIFY_THREADS: settings.threads = optarg; break;
+        case VERIFY_DUMP: settings.dump = optarg; break;
+        case VERIFY_OUTPUT: settings.output = optarg; break;
+        case VERIFY_EVIDENCE: settings.evidence = optarg; break;
+        case VERIFY_WITNESS_POLICY: settings.witness_policy = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");

@@ -44,7 +44,9 @@ struct result export_verify_file(const struct export_request *request, struct bu
     OWNED(export_check) *check = NULL;
     struct export_report report;
 
-    TRY(export_check_new(bytes_of_text(request->key), &check, err));
+    const struct proof_trust trust = {.vkey = bytes_of_text(request->key), .policy = request->policy};
+
+    TRY(export_check_new(&trust, &check, err));
     TRY(check_file(request->file, check, err));
     TRY(export_check_end(check, &report, err));
     if (request->nonce != NULL && strcmp(request->nonce, report.terms.nonce) != 0)

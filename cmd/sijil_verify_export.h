@@ -3,12 +3,14 @@
  */
 #pragma once
 
+#include "audit/format/witness_policy.h"
 #include "base/bytes.h"
 
 struct export_request {
-    const char *key;   /* of the log */
-    const char *nonce; /* that the export must have; NULL: any */
-    const char *file;  /* "-" is standard input */
+    const char *key;                     /* of the log */
+    const char *nonce;                   /* that the export must have; NULL: any */
+    const char *file;                    /* "-" is standard input */
+    const struct witness_policy *policy; /* NULL: none was given */
     bool json;
 };
 /** Appends the results. ERROR_DENIED: the file is no complete export. Reads the file once, with constant memory. */

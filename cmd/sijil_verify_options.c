@@ -15,19 +15,31 @@ static const struct option_row rows[] = {
     {VERIFY_FILE, "file", "FILE", "runs, with --manifest: whether this file is in that output"},
     {VERIFY_NONCE, "nonce", "HEX",
      "exports: the nonce that you have chosen, or that 'sijil audit export' has told; an older export has another one"},
+    {VERIFY_MEMORY, "memory", "SIZE", "dumps: the most memory, such as 1G; default: 256M. A longer log is read several times"},
+    {VERIFY_THREADS, "threads", "N", "dumps: default: one for each processor"},
+    {VERIFY_DUMP, "dump", "FILE", "comparisons: a dump of the longer log, if there is no proof"},
+    {VERIFY_OUTPUT, "output", "FILE", "comparisons: write the evidence of a fork there"},
+    {VERIFY_EVIDENCE, "evidence", "FILE", "comparisons: check such evidence, in place of two checkpoints"},
+    {VERIFY_WITNESS_POLICY, "witness-policy", "FILE",
+     "proofs, exports and certificates: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
+     "checkpoint it is not verified. Never take the policy from the registry"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
 static const char *const synopses[] = {
-    "proof --key=VKEY --entry=FILE PROOF-FILE [--json]",
-    "export --key=VKEY [--nonce=HEX] FILE [--json]",
-    "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
+    "proof --key=VKEY --entry=FILE [--witness-policy=FILE] PROOF-FILE [--json]",
+    "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] FILE [--json]",
+    "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
     "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    "fsck --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE [--json]",
+    "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
+    "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",
+    "compare --key=VKEY --evidence=FILE",
     NULL};
-static const char *const see_also[] = {"sijil(1)", NULL};
+static const char *const see_also[] = {"sijil(1)", "sijil-audit-dump(8)", NULL};
 
 const struct program verify_program = {
     .name = "sijil-verify",
@@ -35,7 +47,7 @@ const struct program verify_program = {
     .summary = "checks proofs and decisions of a registry's audit log, offline",
     .synopses = synopses,
     .about =
-        "Check that an entry is in a registry's audit log, that an export of it is complete, make recorded decisions again, or check a whole training run, "
+        "Check that an entry is in a registry's audit log, that an export of it is complete, make recorded decisions again, check a whole training run, or a whole log, "
         "without asking the registry.",
     .groups = groups,
     .group_count = COUNT(groups),
@@ -43,10 +55,12 @@ const struct program verify_program = {
                "The FILE of an export is that of 'sijil audit export', in any of its formats.\n"
                "EXPORT-FILE has the answers of 'sijil audit show --json', one a line. Events of version 1 are not replayable.\n"
                "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
+               "DUMP-FILE is a dump of 'sijil-audit-dump'. 'replay-keys' prints the statement about the heads of all keys.\n"
+               "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
                "Without --signer the signatures of policy sets are not checked.\n"
                "A FILE other than a policy set may be '-' for standard input.",
     .exit_status =
-        "0 verified, 1 not verified (also: a decision differs, its policy set was not given, an export is empty, a file is not what it should be), "
+        "0 verified, 1 not verified (also: a decision differs, its policy set was not given, an export is empty, a file is not what it should be, a dump has a finding, two checkpoints are of two logs), "
         "2 the command line is wrong or a file can't be read.",
     .see_also = see_also,
 };

@@ -25,6 +25,7 @@ struct command {
     unsigned given;    /* given options, as a set: 1 << their distance from the first */
     struct sijild_job options;
     struct embedded_options embedded;
+    int64_t erasure_retention; /* which `embedded` points at */
 };
 
 static int usage_error(const char *why)
@@ -80,6 +81,21 @@ static int job_option(int code, struct command *command)
     }
 }
 
+static int witness_seconds(int code, struct embedded_options *embedded)
+{
+    switch (code) {
+    case SIJILD_WITNESS_INTERVAL:
+        if (set_number(optarg, 3600, &embedded->witness_interval) && embedded->witness_interval > 0) return -1;
+        return usage_error("--witness-interval: 1 to 3600 seconds");
+    case SIJILD_WITNESS_LAG:
+        if (set_number(optarg, 86400, &embedded->witness_lag) && embedded->witness_lag >= 5) return -1;
+        return usage_error("--witness-lag: 5 to 86400 seconds");
+    default:
+        if (set_number(optarg, 3600, &embedded->witness_patience) && embedded->witness_patience >= 5) return -1;
+        return usage_error("--witness-patience: 5 to 3600 seconds");
+    }
+}
+
 static int take_option(int code, struct command *command)
 {
     struct embedded_options *embedded = &command->embedded;
@@ -104,8 +120,16 @@ static int take_option(int code, struct command *command)
         return -1;
     case SIJILD_BLOB_LEASE:
         return set_number(optarg, SECONDS_MAX, &embedded->blob_lease) ? -1 : usage_error("--blob-lease: seconds");
+    case SIJILD_ERASURE_RETENTION:
+        embedded->erasure_retention = &command->erasure_retention;
+        return set_number(optarg, SECONDS_MAX, &command->erasure_retention) ? -1 : usage_error("--erasure-retention: seconds");
     case SIJILD_COLLECT_INTERVAL:
         return set_number(optarg, SECONDS_MAX, &embedded->collect_interval) ? -1 : usage_error("--collect-interval: seconds");
+    case SIJILD_WITNESS_POLICY: embedded->witness_policy = optarg; return -1;
+    case SIJILD_WITNESS_CA_FILE: embedded->witness_ca_file = optarg; return -1;
+    case SIJILD_WITNESS_INTERVAL:
+    case SIJILD_WITNESS_LAG:
+    case SIJILD_WITNESS_PATIENCE: return witness_seconds(code, embedded);
     case SIJILD_NEW_ADMIN: embedded->new_admin = true; return -1;
     case SIJILD_NO_RUNNER: embedded->no_runner = true; return -1;
     default: return job_option(code, command);
@@ -126,7 +150,9 @@ static const struct belonging {
     {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},
     {OPTION(SIJILD_ADDRESS) | OPTION(SIJILD_PORT) | OPTION(SIJILD_URL) | OPTION(SIJILD_GEO) | OPTION(SIJILD_OPERATOR) |
          OPTION(SIJILD_NETWORK) | OPTION(SIJILD_PASSPHRASE_FILE) | OPTION(SIJILD_PASSPHRASE_FD) | OPTION(SIJILD_SECRETS) |
-         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_COLLECT_INTERVAL) | OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER),
+         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_ERASURE_RETENTION) | OPTION(SIJILD_COLLECT_INTERVAL) | OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER) |
+         OPTION(SIJILD_WITNESS_POLICY) | OPTION(SIJILD_WITNESS_CA_FILE) | OPTION(SIJILD_WITNESS_INTERVAL) |
+         OPTION(SIJILD_WITNESS_LAG) | OPTION(SIJILD_WITNESS_PATIENCE),
      JOB(EMBEDDED), "--embedded"},
 };
 static const unsigned jobs_options =

@@ -65,6 +65,9 @@ RESULT ecdsa_sign_der(const struct ecdsa_key *key, struct bytes message, struct 
 bool ecdsa_verify_jose(const struct ecdsa_key *key, struct bytes message, struct bytes signature);
 bool ecdsa_verify_der(const struct ecdsa_key *key, struct bytes message, struct bytes signature);
 
+#define ECDSA_POINT_TEXT_SIZE 88 /* base64url of a point, and '\0' */
+/** base64url of a point. */
+RESULT ecdsa_point_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char text_out[ECDSA_POINT_TEXT_SIZE], struct error *err);
 /** The thumbprint of RFC 7638. */
 void ecdsa_thumbprint(const uint8_t point[ECDSA_PUBLIC_SIZE], char thumbprint_out[ECDSA_THUMBPRINT_SIZE]);
 /** Appends a public JWK (RFC 7517): {"alg":"ES256","crv":"P-256","kid":thumbprint,"kty":"EC","use":"sig","x":..,"y":..}. */

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/ecdsa.h"
 
@@ -18,6 +19,15 @@ static void encode(const uint8_t bytes[COORDINATE_SIZE], char text_out[COORDINAT
         for (size_t j = 0; j < (is_whole ? 4 : 3); j++) text_out[length++] = letters[group >> (18 - 6 * j) & 63];
     }
     text_out[length] = '\0';
+}
+
+struct result ecdsa_point_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char text_out[ECDSA_POINT_TEXT_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ECDSA_POINT_TEXT_SIZE - 1);
+
+    TRY(text_base64(&text, BASE64_URL, (struct bytes){point, ECDSA_PUBLIC_SIZE}, err));
+    (void)snprintf(text_out, ECDSA_POINT_TEXT_SIZE, "%s", buffer_text(&text));
+    return SUCCESS;
 }
 
 void ecdsa_thumbprint(const uint8_t point[ECDSA_PUBLIC_SIZE], char thumbprint_out[ECDSA_THUMBPRINT_SIZE])

@@ -154,6 +154,34 @@ struct result keyd_sign_checkpoint(struct keyd_client *client, const struct chec
     return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
 }
 
+struct result keyd_pin_witnesses(struct keyd_client *client, const struct keyd_witness_policy *policy, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_PIN_WITNESSES};
+    OWNED_CALL call = {0};
+
+    request.as.witness_policy = *policy;
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_cosigned(struct keyd_client *client, const struct keyd_cosigned *cosigned, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_COSIGNED};
+    OWNED_CALL call = {0};
+
+    request.as.cosigned = *cosigned;
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *witnesses_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_WITNESSES};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *witnesses_out = call.reply.as.witnesses;
+    return SUCCESS;
+}
+
 struct result keyd_log_forked(struct keyd_client *client, const char *finding, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_LOG_FORKED};
@@ -199,6 +227,38 @@ struct result keyd_subject_key_open(struct keyd_client *client, const uint8_t in
     request.as.subject_key.wrapped = *wrapped;
     TRY(keyd_call(client, &request, &call, err));
     return secret_copy(call.reply.as.subject_key.key, key_out, err);
+}
+
+struct result keyd_subject_rewrap(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
+                                  struct wrapped_key *wrapped_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_SUBJECT_REWRAP};
+    OWNED_CALL call = {0};
+
+    memcpy(request.as.subject_key.index, index, sizeof request.as.subject_key.index);
+    request.as.subject_key.wrapped = *wrapped;
+    TRY(keyd_call(client, &request, &call, err));
+    *wrapped_out = call.reply.as.wrapped;
+    return SUCCESS;
+}
+
+struct result keyd_certify_erasure(struct keyd_client *client, const struct erasure_certificate_request *wanted,
+                                   struct buffer *envelope, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_CERTIFY_ERASURE};
+    struct keyd_erasure *erasure = &request.as.erasure;
+    OWNED_CALL call = {0};
+
+    erasure->pseudonym = bytes_of_text(wanted->pseudonym);
+    erasure->asked = wanted->asked;
+    erasure->done = wanted->done;
+    memcpy(erasure->asked_hash, wanted->asked_hash, sizeof erasure->asked_hash);
+    memcpy(erasure->done_hash, wanted->done_hash, sizeof erasure->done_hash);
+    erasure->payloads = wanted->payloads;
+    erasure->erased_ms = wanted->erased_ms;
+    erasure->key_version = wanted->key_version;
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(envelope, call.reply.as.envelope.data, call.reply.as.envelope.length, err);
 }
 
 struct result keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err)

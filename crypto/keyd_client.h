@@ -20,17 +20,26 @@ struct keyd_client;
 /* The start of a message that names the socket of sijil-keyd: it is for the log, not for clients. */
 #define KEYD_NOT_REACHED "sijil-keyd can't be reached at "
 
-#define DATA_KEY_SIZE     32
-#define WRAPPED_KEY_MAX   256
-#define KEYD_TOKEN_MAX    12288
-#define KEYD_NOTE_MAX     2048
-#define KEYD_VERSIONS_MAX 64   /* of key-encryption keys: a rotation every month for five years */
-#define KEYD_PROOF_MAX    63   /* hashes of a consistency or an inclusion proof (RFC 6962) */
-#define KEYD_LEAF_MAX     4096 /* bytes of an entry of the log */
-#define KEYD_FINDING_MAX  128  /* bytes of the description of a log that was changed */
+#define DATA_KEY_SIZE             32
+#define WRAPPED_KEY_MAX           256
+#define KEYD_TOKEN_MAX            12288
+#define KEYD_NOTE_MAX             2048
+#define KEYD_VERSIONS_MAX         64   /* of key-encryption keys: a rotation every month for five years */
+#define KEYD_PROOF_MAX            63   /* hashes of a consistency or an inclusion proof (RFC 6962) */
+#define KEYD_LEAF_MAX             4096 /* bytes of an entry of the log */
+#define KEYD_WITNESS_POLICY_MAX   16384
+#define KEYD_WITNESS_ENVELOPE_MAX 32768
+#define KEYD_COSIGNED_MAX         12288 /* bytes of a checkpoint with its cosignatures */
+#define KEYD_FINDING_MAX          128   /* bytes of the description of a log that was changed */
 
 /** `timeout_ms` is for one call, connect included. Nothing is connected yet: the first call finds a dead keyd. */
 RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out, struct error *err);
+
+/** Whether a failed call has this answer also the next time: sijil-keyd has looked at the request, and refuses it. */
+static inline bool keyd_has_refused(enum error_kind kind)
+{
+    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_CONFLICT;
+}
 
 /** The scopes of tokens, the widest first. keyd counts a token under its widest scope. */
 enum mint_scope { MINT_ADMINISTRATION, MINT_CATALOG, MINT_DELETE, MINT_PUSH, MINT_PULL, MINT_NOTHING };
@@ -167,6 +176,36 @@ RESULT keyd_sign_checkpoint(struct keyd_client *client, const struct checkpoint_
                             struct error *err);
 
 /**
+ * Pins which witnesses must cosign the log (keyd/quorum.h). The first policy is taken as it is; another one needs the envelope of the root of
+ * approvers. ERROR_DENIED: another one is pinned; ERROR_INVALID: it is no policy, or about another log.
+ */
+struct keyd_witness_policy {
+    struct bytes policy;   /* C2SP tlog-policy, at most KEYD_WITNESS_POLICY_MAX */
+    struct bytes envelope; /* empty: none */
+};
+RESULT keyd_pin_witnesses(struct keyd_client *client, const struct keyd_witness_policy *policy, struct error *err);
+/**
+ * Shows keyd a checkpoint with the cosignatures of the pinned quorum. ERROR_DENIED: there is no quorum, or, after a start of keyd, none that
+ * has cosigned the last checkpoint since. ERROR_FORKED: keyd's ledger knows another log.
+ */
+struct keyd_cosigned {
+    struct bytes policy, note; /* the pinned policy; at most KEYD_COSIGNED_MAX */
+};
+RESULT keyd_cosigned(struct keyd_client *client, const struct keyd_cosigned *cosigned, struct error *err);
+struct keyd_witnesses {
+    bool is_pinned;
+    bool awaits;     /* since its start keyd has seen no quorum on the last checkpoint: it signs nothing */
+    bool is_without; /* for too long: no document comes into force, and no run is ordered */
+    uint64_t epoch;  /* of the pinned policy; 0: of the first configuration */
+    uint8_t digest[32];
+    uint64_t log_size; /* the last that was signed */
+    uint8_t log_root[32];
+    uint64_t since_s; /* of the newest quorum since keyd's start; 0: none */
+    uint32_t patience_s;
+};
+RESULT keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *witnesses_out, struct error *err);
+
+/**
  * Reports that the log differs from the signed one. `finding` names the difference; it is truncated to KEYD_FINDING_MAX bytes.
  * keyd keeps the first finding in its ledger and signs no further checkpoint (ERROR_FORKED), until an operator says that
  * the log is restored (sijil-keyd --log-restored).
@@ -181,6 +220,23 @@ RESULT keyd_subject_key_new(struct keyd_client *client, const uint8_t index[32],
                             struct wrapped_key *wrapped_out, struct error *err);
 RESULT keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
                              struct secret **key_out, struct error *err);
+
+/** The same key, wrapped under the newest epoch. */
+RESULT keyd_subject_rewrap(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
+                           struct wrapped_key *wrapped_out, struct error *err);
+
+/** What a certificate of erasure states; keyd adds the stage and the time (audit/format/erased.h). */
+struct erasure_certificate_request {
+    const char *pseudonym;
+    uint64_t asked, done; /* numbers of the events, with the hashes of their leaves */
+    uint8_t asked_hash[32], done_hash[32];
+    uint64_t payloads;
+    int64_t erased_ms;
+    uint32_t key_version;
+};
+/** Appends the signed envelope. ERROR_INVALID for values that can't be. */
+RESULT keyd_certify_erasure(struct keyd_client *client, const struct erasure_certificate_request *wanted, struct buffer *envelope,
+                            struct error *err);
 
 /** Pins the public key that signs policy sets; only once, at the first start. */
 RESULT keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err);

@@ -44,7 +44,12 @@
     X(20, KEYD_RUN_LEASE, run_lease)               \
     X(21, KEYD_RUN_ADMISSION, run_admission)       \
     X(22, KEYD_RUN_END, run_end)                   \
-    X(23, KEYD_RUN_REQUEST, run_request)
+    X(23, KEYD_RUN_REQUEST, run_request)           \
+    X(24, KEYD_PIN_WITNESSES, pin_witnesses)       \
+    X(25, KEYD_COSIGNED, cosigned)                 \
+    X(26, KEYD_WITNESSES, witnesses)               \
+    X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
+    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -86,6 +91,15 @@ struct keyd_deletion {
     bool is_stored_again;
 };
 
+struct keyd_erasure {
+    struct bytes pseudonym;
+    uint64_t asked, done;
+    uint8_t asked_hash[32], done_hash[32];
+    uint64_t payloads;
+    int64_t erased_ms;
+    uint32_t key_version;
+};
+
 struct keyd_request {
     enum keyd_type type;
     uint64_t id;
@@ -100,6 +114,7 @@ struct keyd_request {
         } unwrap;
         uint32_t unused_below;
         struct keyd_deletion deletion;
+        struct keyd_erasure erasure;
         struct keyd_token token;
         struct checkpoint_request checkpoint;
         struct {
@@ -116,6 +131,8 @@ struct keyd_request {
         struct keyd_run_request run_request;
         uint8_t ended[32]; /* digest of the request of a run that has ended */
         struct document_chain_request chain;
+        struct keyd_witness_policy witness_policy; /* of pin_witnesses */
+        struct keyd_cosigned cosigned;
     } as;
 };
 
@@ -138,6 +155,7 @@ struct keyd_reply {
         } subject_key;
         struct document_pin pin;
         struct keyd_documents documents;
+        struct keyd_witnesses witnesses;
         struct {
             enum error_kind kind;
             struct bytes message;

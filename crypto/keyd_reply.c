@@ -247,6 +247,56 @@ static void read_versions_unused(struct reader *fields, struct keyd_reply *reply
     read_pin_approver(fields, reply);
 }
 
+static struct result write_pin_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_pin_witnesses(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
+}
+
+static struct result write_cosigned(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_cosigned(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
+}
+
+static struct result write_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_witnesses *witnesses = &reply->as.witnesses;
+
+    TRY(buffer_add_u8(frame, witnesses->is_pinned, err));
+    TRY(buffer_add_u8(frame, witnesses->awaits, err));
+    TRY(buffer_add_u8(frame, witnesses->is_without, err));
+    TRY(buffer_add_u64(frame, witnesses->epoch, err));
+    TRY(buffer_add(frame, witnesses->digest, sizeof witnesses->digest, err));
+    TRY(buffer_add_u64(frame, witnesses->log_size, err));
+    TRY(buffer_add(frame, witnesses->log_root, sizeof witnesses->log_root, err));
+    TRY(buffer_add_u64(frame, witnesses->since_s, err));
+    return buffer_add_u32(frame, witnesses->patience_s, err);
+}
+
+static void read_witnesses(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_witnesses *witnesses = &reply->as.witnesses;
+
+    witnesses->is_pinned = keyd_read_flag(fields);
+    witnesses->awaits = keyd_read_flag(fields);
+    witnesses->is_without = keyd_read_flag(fields);
+    witnesses->epoch = reader_u64(fields);
+    keyd_read_fixed(fields, witnesses->digest, sizeof witnesses->digest);
+    witnesses->log_size = reader_u64(fields);
+    keyd_read_fixed(fields, witnesses->log_root, sizeof witnesses->log_root);
+    witnesses->since_s = reader_u64(fields);
+    witnesses->patience_s = reader_u32(fields);
+}
+
 static struct result write_log_forked(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return write_pin_approver(frame, reply, err);
@@ -275,6 +325,26 @@ static struct result write_certify_deletion(struct buffer *frame, const struct k
 static void read_certify_deletion(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_ENVELOPE_MAX);
+}
+
+static struct result write_subject_rewrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_wrap(frame, reply, err);
+}
+
+static void read_subject_rewrap(struct reader *fields, struct keyd_reply *reply)
+{
+    read_wrap(fields, reply);
+}
+
+static struct result write_certify_erasure(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_certify_deletion(frame, reply, err);
+}
+
+static void read_certify_erasure(struct reader *fields, struct keyd_reply *reply)
+{
+    read_certify_deletion(fields, reply);
 }
 
 static struct result write_certify_runner(struct buffer *frame, const struct keyd_reply *reply, struct error *err)

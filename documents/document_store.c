@@ -21,6 +21,11 @@ static const struct pg_statement document_events_sql = {
     " coalesce(d.envelopes[4], '') FROM document_events($1, $2, $3) e LEFT JOIN document d ON d.kind = $1 AND d.detail = e.detail"
     " ORDER BY e.seq",
     "int4 int8 int8", "int8 bytea bytea bytea bytea bytea"};
+/* An event without a row is one of an action that failed afterwards. */
+static const struct pg_statement document_since_sql = {
+    "document_since",
+    "SELECT e.seq FROM document_events($1, $2, 1000000) e JOIN document d ON d.kind = $1 AND d.detail = e.detail ORDER BY e.seq LIMIT 1", "int4 int8",
+    "int8"};
 static const struct pg_statement document_count_sql = {
     "document_count", "SELECT count(*) FROM (SELECT 1 FROM document WHERE kind = $1 LIMIT $2) counted", "int4 int8", "int8"};
 /*
@@ -75,19 +80,20 @@ static const struct pg_statement document_drafts_sql = {
     " AND expires_at > now() ORDER BY drafted_at LIMIT $4",
     "int4 text text int8", "bytea bytea bytea bytea text"};
 static const struct pg_statement *const statements[] = {
-    &document_insert_sql, &document_events_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
+    &document_insert_sql, &document_events_sql, &document_since_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
     &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_sign_sql, &document_draft_take_sql,
     &document_draft_remove_sql, &document_drafts_sql,
 };
 /* clang-format on */
 const struct pg_table document_table = PG_TABLE(statements);
 
-/* Whether `action` is about documents of this kind: its name and the name of the kind's own action are equal up to the '.'. */
+/* Whether `action` is about documents of this kind: up to the '.' its name is as the kind's own action, or as the kind. */
 static bool is_about(enum action action, enum document_kind kind)
 {
-    const char *own = document_kind(kind)->action;
+    const char *name = action_name(action), *own = document_kind(kind)->action, *noun = document_kind(kind)->name;
+    const size_t length = strcspn(name, ".");
 
-    return strncmp(action_name(action), own, strcspn(own, ".") + 1) == 0;
+    return strncmp(name, own, length + 1) == 0 || (strlen(noun) == length && strncmp(name, noun, length) == 0);
 }
 
 /* A document's scope must be the resource that was decided on, and the action one of its kind. */
@@ -134,6 +140,22 @@ struct result document_events(struct pg *pg, enum document_kind kind, uint64_t f
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, DOCUMENT_EVENTS_READ);
     return pg_run(pg, &document_events_sql, &arguments, rows_out, err);
+}
+
+struct result document_check_latest(const struct permit *permit, struct pg *pg, const struct document_row *row,
+                                    uint64_t read_until, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    require(permit, row->action, row->document->kind, row->document->scope);
+    pg_add_int4(&arguments, number_of(row->document->kind));
+    pg_add_int8(&arguments, (int64_t)read_until);
+    TRY(pg_run(pg, &document_since_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "event %lld has recorded another document of this kind meanwhile: compare again, and send it again",
+                   (long long)pg_int8(rows, 0, 0));
 }
 
 struct result document_count(struct pg *pg, enum document_kind kind, uint64_t most, uint64_t *count_out, struct error *err)

@@ -24,6 +24,13 @@ struct document_row {
 RESULT document_insert(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
     __attribute__((nonnull));
 
+/**
+ * For a change that records a document after a comparison with all others of its kind: ERROR_CONFLICT if another one was recorded since event `read_until`,
+ * also at another gateway. The change must raise the authorization epoch: then no two such changes run at the same time.
+ */
+RESULT document_check_latest(const struct permit *permit, struct pg *pg, const struct document_row *row, uint64_t read_until,
+                             struct error *err) __attribute__((nonnull));
+
 #define DOCUMENT_EVENTS_READ 16 /* at a time: the envelopes of one event have up to 64 KiB */
 /**
  * The organisation or project that has a name now. A name may be used again after its owner was deleted. The documents of the old

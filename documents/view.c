@@ -103,6 +103,14 @@ struct result document_view_is_sound(struct document_view *view, struct error *e
     return problem.kind == ERROR_NONE ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
 }
 
+uint64_t document_view_read_until(struct document_view *view, enum document_kind kind)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const uint64_t read_until = view->kinds[kind].read_until;
+    (void)pthread_mutex_unlock(&view->lock);
+    return read_until;
+}
+
 uint64_t document_view_unlogged(struct document_view *view)
 {
     uint64_t count = 0;

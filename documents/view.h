@@ -43,6 +43,9 @@ RESULT document_view_follow(struct document_view *view, enum document_kind kind,
 RESULT document_view_update(struct document_view *view, enum document_kind kind, const struct document_source *source,
                             struct document_pin *pin_out, struct error *err);
 
+/** The number of the event from which the next update of this kind goes on: all documents that earlier events have recorded are pinned, or refused for good. */
+uint64_t document_view_read_until(struct document_view *view, enum document_kind kind);
+
 /** For /readyz: success unless the last update found that the database differs from keyd's pin. ERROR_CORRUPT names the
  *  difference. */
 RESULT document_view_is_sound(struct document_view *view, struct error *err);

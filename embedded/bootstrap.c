@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "crypto/keyd_client.h"
 #include "documents/document_store.h"
+#include "gateway/background/witness_feed.h"
 #include "gateway/regions.h"
 #include "gateway/tables.h"
 #include "policy/set_install.h"
@@ -338,8 +339,10 @@ static struct result open_all(struct bootstrap *bootstrap, struct error *err)
 
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &bootstrap->keyd, err));
     TRY(keyd_identify(bootstrap->keyd, &bootstrap->identity, err));
+    const struct witness_feed_options witnesses = {settings, bootstrap->keyd, &bootstrap->identity};
     TRY(pg_open(settings->database, bootstrap_tables, &bootstrap->pg, err));
     TRY(pg_open_lazily(settings->database, gateway_tables, &bootstrap->changes, err));
+    TRY(witness_feed_ask_once(&witnesses, err));
     TRY(open_sequencer(bootstrap, err));
     return open_registry(bootstrap, err);
 }

@@ -51,6 +51,30 @@ static void write_hosts(struct settings *settings)
     if (host[0] == '\0' || !hosts_check(settings->allowed_hosts, &ignored).ok) set(settings->allowed_hosts, always);
 }
 
+static void write_witnesses(const struct embedded_options *options, struct settings *settings)
+{
+    if (options->witness_policy != NULL) set(settings->witness_policy, options->witness_policy);
+    if (options->witness_ca_file != NULL) set(settings->witness_ca_file, options->witness_ca_file);
+    if (options->witness_interval != 0) settings->witness_interval = options->witness_interval;
+    if (options->witness_lag != 0) settings->witness_lag = options->witness_lag;
+}
+
+/* A person may put a certificate there. */
+static struct result write_delivery(const struct paths *paths, struct settings *settings, struct error *err)
+{
+    char certificate[PATH_SIZE], key[PATH_SIZE];
+    bool is_there = false;
+
+    set(settings->delivery_folder, paths->delivery);
+    TRY(path_join(certificate, paths->delivery, "client.pem", err));
+    TRY(path_join(key, paths->delivery, "client.key", err));
+    TRY(file_is_there(certificate, &is_there, err));
+    if (!is_there) return SUCCESS;
+    set(settings->delivery_certificate, certificate);
+    set(settings->delivery_key, key);
+    return SUCCESS;
+}
+
 /* Sets what a configuration file would set. */
 static struct result write_settings(struct embedded *embedded, struct error *err)
 {
@@ -62,7 +86,9 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     if (options->listen_address != NULL) set(settings->listen_address, options->listen_address);
     if (options->listen_port != 0) settings->listen_port = options->listen_port;
     if (options->blob_lease != 0) settings->blob_lease = options->blob_lease;
+    if (options->erasure_retention != NULL) settings->erasure_retention = *options->erasure_retention;
     if (options->collect_interval >= 0) settings->collect_interval = options->collect_interval;
+    write_witnesses(options, settings);
     write_url(options, settings);
     write_hosts(settings);
     (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", paths->id);
@@ -75,7 +101,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     set(settings->regions[0].title, EMBEDDED_REGION);
     set(settings->regions[0].driver, "fs");
     set(settings->regions[0].location, paths->region);
-    return SUCCESS;
+    return write_delivery(paths, settings, err);
 }
 
 /* At the first start, before half a minute of work. Later, a gateway of an earlier start may still finish its requests there. */
@@ -153,6 +179,13 @@ static struct result check_folder(const char *option, const char *path, struct e
     return is_there ? SUCCESS : check_above(option, path, err);
 }
 
+/* The gateway may run in another folder than the person who started it. */
+static struct result check_file_path(const char *option, const char *path, struct error *err)
+{
+    if (path == NULL || (path[0] == '/' && strlen(path) < CONFIG_TEXT_SIZE)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%s needs a full path of less than %d letters", option, CONFIG_TEXT_SIZE);
+}
+
 static struct result check_places(const struct embedded_options *options, struct error *err)
 {
     const char *passphrase = options->passphrase_file, *secrets = options->secrets_folder;
@@ -164,6 +197,8 @@ static struct result check_places(const struct embedded_options *options, struct
         return failure(err, ERROR_INVALID, "--passphrase-file %.150s: a folder, not a file", passphrase);
     if (secrets != NULL && (secrets[0] != '/' || strlen(secrets) >= PATH_SIZE))
         return failure(err, ERROR_INVALID, "--secrets-dir needs a full path");
+    TRY(check_file_path("--witness-policy", options->witness_policy, err));
+    TRY(check_file_path("--witness-ca-file", options->witness_ca_file, err));
     TRY(check_folder("--secrets-dir", secrets, err));
     return check_folder("--embedded", options->directory, err);
 }

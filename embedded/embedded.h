@@ -35,7 +35,13 @@ struct embedded_options {
     const char *passphrase_file; /* made if it is not there; NULL: a file of sijil-keyd's user, outside the directory */
     const char *secrets_folder;  /* for the administrator's secret and private keys; NULL: one outside the directory */
     int64_t blob_lease;          /* seconds; 0: 86400 */
+    const int64_t *erasure_retention; /* seconds; NULL: the default */
     int64_t collect_interval;    /* seconds; -1: 86400 */
+    const char *witness_policy;  /* file; NULL: no witnesses cosign the log */
+    const char *witness_ca_file; /* NULL: the system's authorities vouch for them */
+    int64_t witness_interval;    /* seconds; 0: 10 */
+    int64_t witness_patience;    /* seconds, of sijil-keyd; 0: 3600 */
+    int64_t witness_lag;         /* seconds; 0: 60 */
     bool new_admin;              /* make one more administrator robot, and write it to admin.json */
     bool no_runner;              /* without the runner of this machine, and without the first trainer */
 };

@@ -33,6 +33,7 @@ struct paths {
     char data[PATH_SIZE];            /* of PostgreSQL */
     char keyd[PATH_SIZE];            /* the key ring */
     char region[PATH_SIZE];          /* objects of local/main */
+    char delivery[PATH_SIZE]; /* sinks that are files; and client.pem and client.key, with which syslog knows this registry */
     char tls[PATH_SIZE], officer[PATH_SIZE];
     char run[PATH_SIZE]; /* sockets; short, because a socket's path has at most 107 bytes */
     char postgres_run[PATH_SIZE], keyd_run[PATH_SIZE], keyd_socket[PATH_SIZE];

@@ -149,6 +149,9 @@ struct result keyd_prepare(struct embedded *embedded, struct error *err)
     TRY(make_ring(embedded, process, err));
     TRY(add_common(embedded, &count, err));
     TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--socket=%s", embedded->paths.keyd_socket));
+    if (embedded->options.witness_patience != 0)
+        TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--witness-patience=%u",
+                                  (unsigned)embedded->options.witness_patience));
     TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--allow-uid=%u", (unsigned)embedded->users.gateway.uid));
     return embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--socket-group=%u", (unsigned)embedded->users.gateway.gid);
 }

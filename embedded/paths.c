@@ -247,6 +247,7 @@ static struct result make_folders(const struct users *users, struct paths *paths
     TRY(path_join(paths->keyd, paths->directory, "keyd", err));
     TRY(path_join(regions, paths->directory, "regions", err));
     TRY(path_join(paths->region, regions, "main", err));
+    TRY(path_join(paths->delivery, paths->directory, "delivery", err));
     TRY(path_join(paths->tls, paths->directory, "tls", err));
     TRY(path_join(paths->officer, paths->directory, "officer", err));
     TRY(path_join(paths->authority, paths->directory, "ca.pem", err));
@@ -255,6 +256,7 @@ static struct result make_folders(const struct users *users, struct paths *paths
     TRY(directory_make(paths->keyd, &users->keyd, users->keyd.gid, 0700, err));
     TRY(directory_make(regions, &users->gateway, users->gateway.gid, 0700, err));
     TRY(directory_make(paths->region, &users->gateway, users->gateway.gid, 0700, err));
+    TRY(directory_make(paths->delivery, &users->gateway, users->gateway.gid, 0750, err));
     TRY(directory_make(paths->tls, &users->self, users->self.gid, passable, err));
     return directory_make(paths->officer, &users->self, users->self.gid, passable, err);
 }

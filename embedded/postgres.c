@@ -24,7 +24,7 @@
 static const char *const settings[] = {
     "listen_addresses=",
     "port=5432", /* part of the names of the socket and its lock */
-    "max_connections=50",
+    "max_connections=80",
     "shared_buffers=128MB",
     "max_wal_size=1GB",
     "fsync=on",

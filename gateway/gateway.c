@@ -19,11 +19,14 @@
 #include "documents/view.h"
 #include "gateway/api/openapi.h"
 #include "gateway/background/audit_index.h"
+#include "gateway/background/delivery.h"
+#include "gateway/background/detection.h"
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
 #include "gateway/background/run_admission.h"
 #include "gateway/background/run_dispatch.h"
+#include "gateway/background/witness_feed.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
@@ -35,6 +38,7 @@
 #include "gateway/tables.h"
 #include "policy/decider.h"
 #include "policy/set.h"
+#include "registry/log_archive.h"
 #include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
@@ -144,7 +148,9 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
         .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);
-    return registry_new(&options, &gateway->registry, err);
+    TRY(registry_new(&options, &gateway->registry, err));
+    archive_use(registry_log_archive(gateway->registry));
+    return SUCCESS;
 }
 
 static struct result check_regions(struct gateway *gateway, struct error *err)
@@ -167,6 +173,18 @@ static struct result open_keyd(struct gateway *gateway, struct keyd_identity *id
     return SUCCESS;
 }
 
+/* Before the log is signed: sijil-keyd may wait for the witnesses. */
+static struct result open_witnesses(struct gateway *gateway, const struct keyd_identity *identity, struct error *err)
+{
+    const struct witness_feed_options options = {gateway->settings, gateway->keyd, identity};
+
+    TRY(witness_feed_new(&options, &gateway->witness_feed, err));
+    if (gateway->witness_feed != NULL) return witness_feed_open_keyd(gateway->witness_feed, err);
+    log_line(LOG_INFO,
+             "no witnesses are configured: nobody elsewhere could tell that this log shows two histories (witness_policy)", NULL);
+    return SUCCESS;
+}
+
 /* Opens the parts that decide and record. */
 static struct result open_rights(struct gateway *gateway, struct error *err)
 {
@@ -175,6 +193,7 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(storage_check_schema(gateway->settings->database, err));
     TRY(storage_check_role(gateway->settings->database, err));
     TRY(open_keyd(gateway, &identity, err));
+    TRY(open_witnesses(gateway, &identity, err));
     TRY(open_sequencer(gateway, err));
     TRY(open_log_verifier(gateway, err));
     TRY(document_view_new(&gateway->documents, err));
@@ -212,8 +231,12 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_senders(gateway, err));
     TRY(event_quota_new(&gateway->event_quota, err));
     TRY(audit_index_start(gateway, &gateway->audit_index, err));
+    TRY(delivery_start(gateway, &gateway->delivery, err));
+    TRY(detection_start(gateway, &gateway->detection, err));
     TRY(maintenance_start(gateway, &gateway->maintenance, err));
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
+    if (gateway->witness_feed != NULL)
+        TRY(witness_feed_start(gateway->witness_feed, gateway->sequencer, &gateway->is_without_quorum, err));
     return job_workers_start(gateway, &gateway->job_workers, err);
 }
 
@@ -221,12 +244,17 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 static void gateway_close(struct gateway *gateway)
 {
     job_workers_free(gateway->job_workers);
+    witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);
+    detection_free(gateway->detection);
+    delivery_free(gateway->delivery);
     audit_index_free(gateway->audit_index);
     work_pool_free(gateway->senders);
     work_pool_free(gateway->receivers);
     work_pool_free(gateway->readers);
+    log_verifier_free(gateway->log_verifier); /* it may read from a region */
+    archive_use(NULL);
     registry_free(gateway->registry);
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
@@ -234,7 +262,6 @@ static void gateway_close(struct gateway *gateway)
     lease_proofs_free(gateway->lease_proofs);
     run_endings_free(gateway->run_endings);
     authz_directory_free(gateway->directory);
-    log_verifier_free(gateway->log_verifier);
     sequencer_free(gateway->sequencer);
     quota_free(gateway->quota);
     event_quota_free(gateway->event_quota);

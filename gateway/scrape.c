@@ -4,6 +4,8 @@
 #include "audit/metrics.h"
 #include "base/process.h"
 #include "crypto/metrics.h"
+#include "delivery/metrics.h"
+#include "detection/metrics.h"
 #include "documents/view.h"
 #include "gateway/http/metrics.h"
 #include "gateway/pipeline/gateway.h"
@@ -99,9 +101,9 @@ static bool is_local(const struct request *request)
 
 static struct result metrics(struct request *request, struct pg *pg, struct error *err)
 {
-    static const struct metric_table *const tables[] = {&metric_table_http, &metric_table_gateway, &metric_table_duration,
-                                                        &keyd_call_metrics, &keyd_failure_metrics, &audit_metrics,
-                                                        &policy_metrics,    &registry_metrics};
+    static const struct metric_table *const tables[] = {
+        &metric_table_http, &metric_table_gateway, &metric_table_duration, &keyd_call_metrics, &keyd_failure_metrics,
+        &audit_metrics,     &delivery_metrics,     &detection_metrics,     &policy_metrics,    &registry_metrics};
     struct buffer OWNED_BUFFER text = BUFFER(METRICS_SIZE);
 
     if (!request->gateway->settings->metrics_public && !is_local(request)) {

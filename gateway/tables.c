@@ -1,14 +1,22 @@
 #include "gateway/tables.h"
 
+#include "audit/cosigned.h"
+#include "audit/erasure.h"
+#include "audit/archive.h"
 #include "audit/published.h"
 #include "audit/query.h"
+#include "audit/saved_search.h"
 #include "audit/search.h"
 #include "audit/sequencer.h"
+#include "audit/subject_rewrap.h"
 #include "authz/binding.h"
+#include "authz/erased_subject.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
 #include "authz/trusted_issuer.h"
+#include "delivery/sink.h"
+#include "detection/detective.h"
 #include "documents/change.h"
 #include "documents/invitation.h"
 #include "policy/set_load.h"
@@ -61,8 +69,17 @@ const struct pg_table *const gateway_tables[] = {
     &audit_query_table,
     &audit_tree_table,
     &published_table,
+    &cosigned_table,
     &audit_search_table,
     &audit_subject_table,
+    &sink_table,
+    &detection_table,
+    &audit_erasure_table,
+    &audit_rewrap_table,
+    &audit_saved_table,
+    &erased_subject_table,
+    &audit_archive_table,
+    &audit_check_table,
     &run_table,
     &run_doubt_table,
     &run_lease_table,
@@ -71,6 +88,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_budget_table,
     &brought_label_statements,
     &run_queue_table,
+    &run_offer_table,
     &run_draft_table,
     &run_result_table,
     &held_manifest_statements,

@@ -9,6 +9,7 @@
 #include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
+#include "keyd/erasure_certificate.h"
 #include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
@@ -121,6 +122,12 @@ static struct result note_use(const struct keyd *keyd, uint32_t version, struct 
     return version >= state.unused_below ? SUCCESS : ledger_change(keyd->ledger, lower_unused, &version, err);
 }
 
+/* The newest epoch may have a lower number than versions that are unused: earlier programs made no epoch with a version. */
+static struct result note_epoch(const struct keyd *keyd, uint32_t epoch, struct error *err)
+{
+    return epoch == keyring_epoch(keyd->keyring) ? SUCCESS : note_use(keyd, epoch, err);
+}
+
 static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                    struct scratch *scratch, struct error *err)
 {
@@ -174,6 +181,7 @@ static struct result answer_subject_key_open(const struct keyd *keyd, const stru
                                              struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     TRY(unwrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped, scratch->key, err));
+    TRY(note_epoch(keyd, request->as.subject_key.wrapped.version, err));
     reply->as.subject_key.key = (struct bytes){scratch->key, sizeof scratch->key};
     return SUCCESS;
 }
@@ -221,6 +229,15 @@ static struct result answer_rewrap(const struct keyd *keyd, const struct keyd_re
     return note_use(keyd, request->as.unwrap.wrapped.version, err);
 }
 
+static struct result answer_subject_rewrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                           struct scratch *scratch, struct error *err)
+{
+    (void)scratch;
+    TRY(rewrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped, &reply->as.wrapped,
+                           err));
+    return note_epoch(keyd, request->as.subject_key.wrapped.version, err);
+}
+
 static struct result answer_versions_unused(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                             struct scratch *scratch, struct error *err)
 {
@@ -252,6 +269,14 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
                                              struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     TRY(certificate_sign(keyd->keyring, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+static struct result answer_certify_erasure(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                            struct scratch *scratch, struct error *err)
+{
+    TRY(erasure_certificate_sign(keyd->keyring, &request->as.erasure, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -325,6 +350,39 @@ static struct result answer_run_end(const struct keyd *keyd, const struct keyd_r
     return run_sign_end(keyd->runs, request->as.ended, clock_wall_ms(), err);
 }
 
+static struct quorum_place place_of(const struct keyd *keyd)
+{
+    return (struct quorum_place){keyd->quorum, keyd->keyring, keyd->ledger};
+}
+
+static struct result answer_pin_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                          struct scratch *scratch, struct error *err)
+{
+    const struct quorum_place place = place_of(keyd);
+
+    (void)reply, (void)scratch;
+    return quorum_pin(&place, &request->as.witness_policy, err);
+}
+
+static struct result answer_cosigned(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                     struct scratch *scratch, struct error *err)
+{
+    const struct quorum_place place = place_of(keyd);
+
+    (void)reply, (void)scratch;
+    return quorum_take(&place, &request->as.cosigned, err);
+}
+
+static struct result answer_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                      struct scratch *scratch, struct error *err)
+{
+    const struct quorum_place place = place_of(keyd);
+
+    (void)request, (void)scratch, (void)err;
+    quorum_read(&place, &reply->as.witnesses);
+    return SUCCESS;
+}
+
 typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                  struct scratch *scratch, struct error *err);
 static const handler handlers[] = {
@@ -341,7 +399,10 @@ struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct 
 
     TRY(keyd_request_read(message, &request, err));
     struct keyd_reply reply = {.type = request.type, .id = request.id};
-    if (!handlers[request.type](keyd, &request, &reply, &scratch, &reason).ok) {
+    const struct quorum_place place = place_of(keyd);
+    struct result answered = quorum_check(&place, &request, &reason);
+    if (answered.ok) answered = handlers[request.type](keyd, &request, &reply, &scratch, &reason);
+    if (!answered.ok) {
         reply = (struct keyd_reply){.type = KEYD_ERROR, .id = request.id};
         reply.as.error.kind = reason.kind;
         reply.as.error.message = bytes_of_text(reason.message);

@@ -8,6 +8,7 @@
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
 #include "keyd/mint_limits.h"
+#include "keyd/quorum.h"
 #include "keyd/rate.h"
 #include "keyd/run_ledger.h"
 
@@ -19,6 +20,7 @@ struct keyd {
     struct mint_limits *mints;
     struct run_ledger *runs;
     struct key_register *keys;
+    struct quorum *quorum;
 };
 
 /**

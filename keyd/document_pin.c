@@ -101,8 +101,11 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
 {
     const struct pinning *pinning = context;
     struct document_pin *pin = pin_of(state, pinning->document->kind);
-    struct key_register_note note = {
-        .document = pinning->document, .sequence = pinning->sequence, .is_approved = pinning->is_approved, .before = *pin};
+    struct key_register_note note = {.document = pinning->document,
+                                     .sequence = pinning->sequence,
+                                     .now_ms = pinning->now_ms,
+                                     .is_approved = pinning->is_approved,
+                                     .before = *pin};
 
     TRY(check_not_asked(state, pinning, err));
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));

@@ -2,8 +2,8 @@
  * keyd/key_register.h -- each enrolment of a key of a person or a runner, and each version of a trust rule, that keyd has pinned: its owner
  * and its event, and whether the key or the rule was withdrawn.
  *
- * These hold for keys, in all scopes: a thumbprint belongs for ever to the owner whose document was pinned first, and a withdrawn key
- * stays withdrawn. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
+ * These hold for keys, in all scopes: a thumbprint belongs to the owner whose document was pinned first, as long as one of its documents has not ended, and
+ * KEY_REGISTER_KEPT_DAYS longer; and a withdrawn key stays withdrawn for ever. When a share is full, entries that have ended go. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
  * refused is never taken for one that it has pinned, even if both are of one key.
  *
  * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
@@ -20,8 +20,9 @@
 #include "keyd/ledger.h"
 
 #define KEY_REGISTER_FILE "keys"
-#define KEY_REGISTER_MAX \
-    16384 /* enrolments, also of withdrawn keys, and versions of rules, for ever: 1.3 MiB in memory, and three times that with copies */
+#define KEY_REGISTER_MAX  16384 /* enrolments and versions of rules: 1.6 MiB in memory, twice, and twice 1.3 MiB on disk */
+#define KEY_REGISTER_KEPT_DAYS \
+    32 /* after the end of its document: what it asked for may live for 30 days, and be admitted a day later */
 
 struct key_register;
 
@@ -40,13 +41,14 @@ bool key_register_has_kind(enum document_kind kind);
 struct key_register_note {
     const struct document *document;
     uint64_t sequence;               /* of its event */
+    int64_t now_ms;                  /* by keyd's clock */
     bool is_approved;                /* the root or an approver has signed it: only then it may withdraw a key without an entry */
     struct document_pin before, pin; /* of its kind */
 };
 /**
  * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn;
  * or the document withdraws a key that has no entry, and is_approved is false. Otherwise anybody could fill the register with
- * keys that nobody enrolled. ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
+ * keys that nobody enrolled. ERROR_LIMIT: the share of its organisation is taken, or the register is full. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err);
 /** ERROR_DENIED: keyd has not pinned this document as the event `sequence`. The key or the rule may have been withdrawn since. */

@@ -129,6 +129,11 @@ uint32_t keyring_epoch(const struct keyring *keyring)
     return epochs->each[epochs->count - 1].number;
 }
 
+uint32_t keyring_oldest_epoch(const struct keyring *keyring)
+{
+    return body_of(keyring)->epochs.each[0].number;
+}
+
 const struct keyring_roots *keyring_versions(const struct keyring *keyring)
 {
     return &body_of(keyring)->versions;

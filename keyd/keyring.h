@@ -32,12 +32,13 @@ RESULT keyring_create(int directory, const struct keyring_options *options,
                       RESULT (*prepare)(int directory, const uint8_t ledger_key[32], struct error *err), struct error *err);
 /** ERROR_DENIED for a wrong passphrase (or a changed file), ERROR_NOT_FOUND, ERROR_CORRUPT. */
 RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out, struct error *err);
-/** Adds a version of the key-encryption keys, in the token if `hsm` is not NULL. The new version is used from the next start
- *  on; older versions still unwrap. */
+/** Adds a version of the key-encryption keys, in the token if `hsm` is not NULL, and an epoch of subjects' keys with the same number. Both are used from
+ *  the next start on; older ones still unwrap. */
 RESULT keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out, struct error *err);
 
 /**
- * Destroys a version, and records the time. A key that is still wrapped under this version can never be opened again.
+ * Destroys a version, and records the time. Epochs of subjects' keys up to this number go with it, if `unused_below` says that nothing is wrapped under them, or
+ * by force; the newest one stays. A key that is still wrapped under this version can never be opened again.
  * ERROR_CONFLICT for the newest version and for a destroyed one; ERROR_NOT_FOUND. Other copies of the key ring keep the
  * version.
  */
@@ -45,6 +46,8 @@ struct keyring_destruction {
     struct bytes passphrase;
     struct hsm *hsm; /* the token, if one holds this version. The key there is destroyed first. Missing: ERROR_INVALID */
     uint32_t number;
+    uint32_t unused_below; /* no key is under a version or an epoch below this one */
+    bool by_force;
     int64_t now_s;
 };
 RESULT keyring_destroy_version(int directory, const struct keyring_destruction *what, struct error *err);
@@ -76,6 +79,7 @@ const uint8_t *keyring_ledger_key(const struct keyring *keyring);
 /** The version that new keys are wrapped under. */
 uint32_t keyring_version(const struct keyring *keyring);
 uint32_t keyring_epoch(const struct keyring *keyring);
+uint32_t keyring_oldest_epoch(const struct keyring *keyring);
 /** All versions that ever existed, the newest last. */
 const struct keyring_roots *keyring_versions(const struct keyring *keyring);
 /**

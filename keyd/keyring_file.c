@@ -160,6 +160,31 @@ static struct result open_to_change(int directory, struct bytes passphrase, stru
     return unseal(buffer_bytes(&old), passphrase, header, body_out, err);
 }
 
+/* An epoch has the number of the version that came with it, so one re-wrap and one statement of a gateway serve both. */
+static struct result add_epoch(struct keyring_roots *epochs, uint32_t number, struct error *err)
+{
+    if (epochs->count == KEYRING_ROOTS_MAX)
+        return failure(err, ERROR_LIMIT, "the key ring holds %d epochs of subjects' keys already", KEYRING_ROOTS_MAX);
+    TRY(make_version(&epochs->each[epochs->count], number, NULL, err));
+    epochs->count++;
+    return SUCCESS;
+}
+
+/* An epoch is unused if the next one is not newer than the version below which nothing is in use. The newest one stays. */
+static void destroy_epochs(struct keyring_roots *epochs, const struct keyring_destruction *what)
+{
+    uint32_t gone = 0;
+
+    while (gone + 1 < epochs->count && epochs->each[gone].number <= what->number &&
+           (what->by_force || epochs->each[gone + 1].number <= what->unused_below))
+        gone++;
+    if (gone == 0) return;
+    secret_wipe(epochs->each, gone * sizeof epochs->each[0]);
+    memmove(epochs->each, epochs->each + gone, (epochs->count - gone) * sizeof epochs->each[0]);
+    secret_wipe(epochs->each + epochs->count - gone, gone * sizeof epochs->each[0]);
+    epochs->count -= gone;
+}
+
 struct result keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out,
                                   struct error *err)
 {
@@ -173,6 +198,7 @@ struct result keyring_add_version(int directory, struct bytes passphrase, struct
     struct keyring_root *added = &versions->each[versions->count];
     TRY(make_version(added, versions->each[versions->count - 1].number + 1, hsm, err));
     versions->count++;
+    TRY(add_epoch(&body_in(body)->epochs, added->number, err));
     TRY(replace(directory, body_in(body), passphrase, header.cost, err));
     *number_out = added->number;
     return SUCCESS;
@@ -218,5 +244,6 @@ struct result keyring_destroy_version(int directory, const struct keyring_destru
     memset(root->bytes, 0, sizeof root->bytes);
     root->kind = KEYRING_DESTROYED;
     store_u64(root->bytes, (uint64_t)what->now_s);
+    destroy_epochs(&body_in(body)->epochs, what);
     return replace(directory, body_in(body), what->passphrase, header.cost, err);
 }

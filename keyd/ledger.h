@@ -33,6 +33,8 @@ struct ledger_state {
     struct document_pin pins[DOCUMENT_KINDS_MAX]; /* of the kind with the number i + 1; the first kind is the policy set */
     uint64_t asked[DOCUMENT_KINDS_MAX]; /* the highest event that keyd pinned or refused, of each kind but the policy set */
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX];
+    uint64_t witness_epoch;                       /* of the pinned policy of witnesses; 0: it is of the first configuration */
+    uint8_t witness_digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of its text; all zero: none is pinned */
     uint32_t unused_below; /* lower versions of key-encryption keys are reported unused, and not asked for since; 0: none */
 };
 

@@ -161,3 +161,14 @@ struct result unwrap_subject_key(const struct keyring *keyring, const uint8_t in
     secret_wipe(wrapping, sizeof wrapping);
     return result.ok ? SUCCESS : failure(err, ERROR_CORRUPT, "a wrapped subject key does not belong to this subject");
 }
+
+struct result rewrap_subject_key(const struct keyring *keyring, const uint8_t index[32], const struct wrapped_key *wrapped,
+                                 struct wrapped_key *wrapped_out, struct error *err)
+{
+    uint8_t key[SUBJECT_KEY_SIZE];
+
+    TRY(unwrap_subject_key(keyring, index, wrapped, key, err));
+    const struct result result = wrap_subject_key(keyring, index, key, wrapped_out, err);
+    secret_wipe(key, sizeof key);
+    return result;
+}

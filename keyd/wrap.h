@@ -28,3 +28,6 @@ RESULT wrap_subject_key(const struct keyring *keyring, const uint8_t index[32], 
                         struct wrapped_key *wrapped_out, struct error *err);
 RESULT unwrap_subject_key(const struct keyring *keyring, const uint8_t index[32], const struct wrapped_key *wrapped,
                           uint8_t key_out[SUBJECT_KEY_SIZE], struct error *err);
+/** The same key wrapped under the newest epoch. */
+RESULT rewrap_subject_key(const struct keyring *keyring, const uint8_t index[32], const struct wrapped_key *wrapped,
+                          struct wrapped_key *wrapped_out, struct error *err);

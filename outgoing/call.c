@@ -16,9 +16,22 @@ static void start_curl(void)
     started = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+static struct result take_authorities(struct outgoing *outgoing, const char *text, struct error *err)
+{
+    const size_t length = text == NULL ? 0 : strlen(text);
+
+    if (length == 0) return SUCCESS;
+    if (length > OUTGOING_CA_MAX) return failure(err, ERROR_INVALID, "certificates of more than %d bytes", OUTGOING_CA_MAX);
+    outgoing->ca_text = memory_zeroed(1, length + 1);
+    if (outgoing->ca_text == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for certificates");
+    memcpy(outgoing->ca_text, text, length);
+    return SUCCESS;
+}
+
 static struct result take_options(struct outgoing *outgoing, const struct outgoing_options *options, struct error *err)
 {
     TRY(text_copy_setting(outgoing->ca_file, sizeof outgoing->ca_file, "the path of the CA file", options->ca_file, err));
+    TRY(take_authorities(outgoing, options->ca_text, err));
     TRY(text_copy_setting(outgoing->certificate_file, sizeof outgoing->certificate_file, "the path of the certificate",
                           options->certificate_file, err));
     TRY(text_copy_setting(outgoing->key_file, sizeof outgoing->key_file, "the path of the certificate's key", options->key_file,
@@ -73,6 +86,7 @@ void outgoing_free(struct outgoing *outgoing)
     while (outgoing->kept_count > 0) curl_easy_cleanup(outgoing->kept[--outgoing->kept_count]);
     (void)pthread_mutex_destroy(&outgoing->lock);
     explicit_bzero(outgoing->proxy, sizeof outgoing->proxy); /* it may contain a secret */
+    free(outgoing->ca_text);
     free(outgoing);
 }
 
@@ -122,7 +136,7 @@ static struct outgoing_outcome conclude(const struct exchange *exchange, CURLcod
     return outcome;
 }
 
-static struct outgoing_outcome perform(struct exchange *exchange)
+struct outgoing_outcome outgoing_perform(struct exchange *exchange)
 {
     char text[CURL_ERROR_SIZE] = "";
 
@@ -144,7 +158,7 @@ struct result outgoing_call(struct outgoing *outgoing, const struct outgoing_req
     if (exchange.curl == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection");
     exchange.result = outgoing_prepare(&exchange);
     if (exchange.result.ok) {
-        const struct outgoing_outcome outcome = perform(&exchange);
+        const struct outgoing_outcome outcome = outgoing_perform(&exchange);
         if (exchange.result.ok) *outcome_out = outcome;
     }
     outgoing_free_lines(exchange.lines);

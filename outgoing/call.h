@@ -17,7 +17,8 @@
 #include "base/owned.h"
 #include "outgoing/reach.h"
 
-#define OUTGOING_PATH_SIZE 512 /* of a file of certificates */
+#define OUTGOING_PATH_SIZE 512   /* of a file of certificates */
+#define OUTGOING_CA_MAX    65536 /* bytes of ca_text */
 
 struct outgoing; /* the rules for a set of calls, and the idle connections that are kept for them */
 
@@ -25,6 +26,7 @@ struct outgoing_options {
     enum outgoing_reach reach;
     struct networks networks;     /* for OUTGOING_LISTED */
     const char *ca_file;          /* PEM, instead of the system's authorities; NULL or "": the system's */
+    const char *ca_text;          /* PEM, instead of a file and of the system's authorities; NULL or "": none */
     const char *certificate_file; /* PEM, for client authentication, and its key; NULL or "": none */
     const char *key_file;
     const char *

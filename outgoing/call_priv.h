@@ -19,6 +19,7 @@ struct outgoing {
     enum outgoing_reach reach;
     struct networks networks;
     char ca_file[OUTGOING_PATH_SIZE], certificate_file[OUTGOING_PATH_SIZE], key_file[OUTGOING_PATH_SIZE];
+    char *ca_text; /* NULL: none */
     char proxy[OUTGOING_PROXY_SIZE];
     char socket[OUTGOING_SOCKET_SIZE];
     bool takes_tls12;
@@ -46,6 +47,9 @@ struct exchange {
 /** NULL when out of memory. */
 CURL *outgoing_take_handle(struct outgoing *outgoing);
 void outgoing_give_handle(struct outgoing *outgoing, CURL *curl);
+
+/** Makes the exchange on its prepared handle. */
+struct outgoing_outcome outgoing_perform(struct exchange *exchange);
 
 /** Sets all options on the exchange's handle, which was reset, and makes `lines`. */
 RESULT outgoing_prepare(struct exchange *exchange);

@@ -27,6 +27,19 @@ static void set_rules(CURL *curl, const struct outgoing *outgoing)
     (void)curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 }
 
+/* The system's authorities would be trusted beside it. */
+static void set_authorities(CURL *curl, const struct outgoing *outgoing)
+{
+    struct curl_blob text = {.data = outgoing->ca_text, .flags = CURL_BLOB_NOCOPY};
+
+    if (outgoing->ca_file[0] == '\0' && outgoing->ca_text == NULL) return;
+    (void)curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
+    (void)curl_easy_setopt(curl, CURLOPT_CAINFO, outgoing->ca_text != NULL ? NULL : outgoing->ca_file);
+    if (outgoing->ca_text == NULL) return;
+    text.len = strlen(outgoing->ca_text);
+    (void)curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &text);
+}
+
 static void set_trust(CURL *curl, const struct outgoing *outgoing)
 {
     const long oldest = outgoing->takes_tls12 ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3;
@@ -34,11 +47,7 @@ static void set_trust(CURL *curl, const struct outgoing *outgoing)
     (void)curl_easy_setopt(curl, CURLOPT_SSLVERSION, oldest);
     (void)curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
     (void)curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (outgoing->ca_file[0] != '\0') {
-        (void)curl_easy_setopt(curl, CURLOPT_CAINFO, outgoing->ca_file);
-        (void)curl_easy_setopt(curl, CURLOPT_CAPATH,
-                               NULL); /* otherwise the system's authorities would be trusted beside the file */
-    }
+    set_authorities(curl, outgoing);
     if (outgoing->certificate_file[0] == '\0') return;
     (void)curl_easy_setopt(curl, CURLOPT_SSLCERT, outgoing->certificate_file);
     (void)curl_easy_setopt(curl, CURLOPT_SSLKEY, outgoing->key_file);

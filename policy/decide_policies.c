@@ -6,6 +6,7 @@
 
 static const char *region_of(const struct decision_draft *draft, const struct pair *pair, unsigned op)
 {
+    if (pair->pair->action == ACTION_AUDIT_ARCHIVE) return pair->pair->resource.region;
     const char *home = pair->project == NULL ? pair->pair->resource.region : pair->project->home_region;
 
     if ((op & (OP_METADATA | OP_LOG)) != 0)
@@ -199,6 +200,54 @@ static bool is_labelling(enum action action)
     return action == ACTION_PROJECT_LABEL || action == ACTION_REPOSITORY_LABEL;
 }
 
+static struct result refuses(const struct decision_draft *draft, const struct pair *pair, unsigned operations, bool *refuses_out,
+                             struct error *err)
+{
+    for (unsigned i = 0; i < OP_COUNT; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        if ((operations >> i & 1) == 0) continue;
+        const struct policy_facts facts = facts_of(draft, pair, 1U << i);
+        TRY(ask(draft, &facts, &decision, err));
+        *refuses_out = !policy_decision_allows(decision);
+        if (*refuses_out) return SUCCESS;
+    }
+    return SUCCESS;
+}
+
+/* `scope` is a project, or a repository with a label of its own. */
+static struct result find_refusal(struct decision_draft *draft, const struct pair *pair, const char *scope,
+                                  struct pair *refused_out, bool *is_refused_out, struct error *err)
+{
+    struct pair below = *pair;
+
+    below.scope = scope;
+    below.project = tenancy_project(&draft->context->snapshot->tenancy, scope);
+    TRY(label_pair(draft, &below, NULL, err));
+    TRY(refuses(draft, &below, action_operations(pair->pair->action), is_refused_out, err));
+    if (*is_refused_out) *refused_out = below;
+    return SUCCESS;
+}
+
+/*
+ * Entries of the log are of all projects, so the region must be allowed for each project, and for each repository with a label of its own. What
+ * is stated is the first place that is refused, or else the registry without a label.
+ */
+static struct result evaluate_everywhere(struct decision_draft *draft, struct pair *pair, struct error *err)
+{
+    const struct tenancy *tenancy = &draft->context->snapshot->tenancy;
+    struct pair stated = *pair;
+    bool is_refused = false;
+
+    for (size_t i = 0; i < tenancy->project_count && !is_refused; i++)
+        TRY(find_refusal(draft, pair, tenancy->projects[i].name, &stated, &is_refused, err));
+    for (size_t i = 0; i < tenancy->repository_count && !is_refused; i++)
+        TRY(find_refusal(draft, pair, tenancy->repositories[i].name, &stated, &is_refused, err));
+    for (size_t i = 0; i < tenancy->stored_count && !is_refused; i++)
+        TRY(find_refusal(draft, pair, tenancy->stored[i].name, &stated, &is_refused, err));
+    if (!is_refused) TRY(label_pair(draft, &stated, NULL, err));
+    return evaluate_entry(draft, &stated, action_operations(pair->pair->action), err);
+}
+
 static struct result evaluate_operations(struct decision_draft *draft, struct pair *pair, struct error *err)
 {
     const unsigned operations = action_operations(pair->pair->action);
@@ -213,6 +262,7 @@ static struct result evaluate_operations(struct decision_draft *draft, struct pa
                "No policy set is loaded yet, so nothing may be stored or read; a security officer loads one.");
         return SUCCESS;
     }
+    if (pair->pair->action == ACTION_AUDIT_ARCHIVE) return evaluate_everywhere(draft, pair, err);
     TRY(label_pair(draft, pair, draft->context->request->asked, err));
     return evaluate_entry(draft, pair, operations, err);
 }
@@ -267,6 +317,11 @@ struct result evaluate_repository(const struct decision_context *context, const 
     if (query->region != NULL) (void)snprintf(asked.resource.region, sizeof asked.resource.region, "%s", query->region);
     if (query->label != NULL) pair.label = *query->label;
     pair.is_labelled = pair.is_labelled || query->label != NULL;
-    const struct policy_facts facts = facts_of(&draft, &pair, query->op);
+    struct policy_facts facts = facts_of(&draft, &pair, query->op);
+    if (query->is_there) {
+        facts.target_id = query->region;
+        facts.target = policy_set_region(context->snapshot->set, query->region);
+        if (facts.target == NULL) facts.target = policy_set_unknown(context->snapshot->set);
+    }
     return ask(&draft, &facts, decision_out, err);
 }

@@ -125,6 +125,16 @@ struct result decider_shows(struct decider *decider, const char *name, const cha
     return evaluate_metadata(&context, name, region, shows_out, err);
 }
 
+struct result decider_delivers(struct decider *decider, const char *name, const char *region, int64_t now_ms, bool *delivers_out,
+                               struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = now_ms};
+    const struct decision_context context = context_of(decider, snapshot, &request);
+
+    return evaluate_delivery(&context, name, region, delivers_out, err);
+}
+
 bool decider_principal(struct decider *decider, const char *key, const struct uuid *organisation, struct principal *principal_out)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

@@ -210,6 +210,13 @@ RESULT decider_shows(struct decider *decider, const char *name, const char *regi
                      struct error *err);
 
 /**
+ * Whether the policies allow `log` and `export` of what is known about `name` to a region: an organisation, a project or a repository, or ""
+ * for the registry. An unknown region gets nothing. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_delivers(struct decider *decider, const char *name, const char *region, int64_t now_ms, bool *delivers_out,
+                        struct error *err);
+
+/**
  * The principal with this principal_key(): a robot, or a subject of an issuer with a role in the organisation or the registry. False:
  * there is none, so it has no rights there.
  */

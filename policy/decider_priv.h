@@ -48,6 +48,7 @@ struct repository_query {
     const char *name, *region; /* region NULL: the home region */
     enum policy_operation op;
     const struct label *label; /* NULL: the label that the repository has */
+    bool is_there; /* `region` counts for each operation; else `metadata` and `log` are decided for the region of the database */
 };
 RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                            struct policy_decision **decision_out, struct error *err);
@@ -61,6 +62,8 @@ struct run_duties;
 RESULT evaluate_run_duties(const struct decision_context *context, const char *name, struct run_duties *duties,
                            struct error *err);
 struct train_answer;
+RESULT evaluate_delivery(const struct decision_context *context, const char *name, const char *region, bool *delivers_out,
+                         struct error *err);
 RESULT evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
                          struct error *err);
 RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,

@@ -9,7 +9,7 @@ static struct result ask_listing(const struct decision_context *context, const c
 {
     OWNED(policy_decision) *decision = NULL;
 
-    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_LIST, NULL}, &decision, err));
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = OP_LIST}, &decision, err));
     *may_out = policy_decision_allows(decision);
     return SUCCESS;
 }
@@ -30,7 +30,7 @@ struct result evaluate_run_duties(const struct decision_context *context, const 
 
     if (context->is_stale || context->snapshot->set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_TRAIN, NULL}, &decision, err));
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = OP_TRAIN}, &decision, err));
     const int64_t demanded = policy_decision_approvals(decision);
     if (demanded > duties->approvals) duties->approvals = demanded;
     duties->signed_request = duties->signed_request || policy_decision_signed_request(decision);
@@ -58,7 +58,7 @@ struct result evaluate_train(const struct decision_context *context, const char 
 
     if (context->is_stale || set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    TRY(evaluate_repository(context, &(struct repository_query){name, region, OP_TRAIN, NULL}, &full, err));
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_TRAIN}, &full, err));
     TRY(policy_train(set, &again, &by_runner, err));
     add_answer(full, policy_decision_allows(full) ? NULL : policy_decision_denial(full, 0), &answer);
     add_answer(by_runner, policy_train_denial(by_runner), &answer);
@@ -77,7 +77,7 @@ struct result evaluate_store(const struct decision_context *context, const char 
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     for (size_t i = 0; i < sizeof operations / sizeof operations[0] && answer.is_allowed; i++) {
         OWNED(policy_decision) *decision = NULL;
-        TRY(evaluate_repository(context, &(struct repository_query){name, NULL, operations[i], NULL}, &decision, err));
+        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
         answer.is_allowed = policy_decision_allows(decision);
         if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
     }
@@ -96,6 +96,27 @@ struct result evaluate_metadata(const struct decision_context *context, const ch
     TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_METADATA}, &decision,
                             err));
     *shows_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+/* What is known of the registry as a whole has no label, so no policy is about it: it goes to each region that the officers have listed. */
+struct result evaluate_delivery(const struct decision_context *context, const char *name, const char *region, bool *delivers_out,
+                                struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_LOG, OP_EXPORT};
+    const struct policy_set *set = context->snapshot->set;
+    bool delivers = true;
+
+    if (context->is_stale || set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    if (name[0] == '\0') delivers = policy_set_region(set, region) != NULL;
+    for (size_t i = 0; name[0] != '\0' && i < sizeof operations / sizeof operations[0] && delivers; i++) {
+        const struct repository_query query = {.name = name, .region = region, .op = operations[i], .is_there = true};
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &query, &decision, err));
+        delivers = policy_decision_allows(decision);
+    }
+    *delivers_out = delivers;
     return SUCCESS;
 }
 
@@ -131,7 +152,7 @@ struct result evaluate_retention(const struct decision_context *context, const c
     if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     for (size_t i = 0; context->snapshot->set != NULL && i < sizeof operations / sizeof operations[0]; i++) {
         OWNED(policy_decision) *decision = NULL;
-        TRY(evaluate_repository(context, &(struct repository_query){name, NULL, operations[i], NULL}, &decision, err));
+        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
         note_pin(decision, &retention);
         note_retention(decision, &retention);
     }

@@ -124,6 +124,34 @@ struct result held_manifests_read(const struct permit *permit, struct registry *
     return SUCCESS;
 }
 
+/* Nothing else that the run has made: the log is what its readers may read before the admission. */
+static struct result find_log(const struct resource *where, struct registry *registry, const struct pg_rows *rows,
+                              struct held_manifests *held, struct error *err)
+{
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct held_row row;
+        TRY(held_row_read(rows, i, &row, err));
+        if (strcmp(row.name, "log") == 0 && strcmp(row.full_name, where->name) == 0)
+            return read_row(where, registry, &row, held, err);
+    }
+    return failure(err, ERROR_NOT_FOUND, "no result of this attempt and node names a log");
+}
+
+struct result held_log_read(const struct permit *permit, struct registry *registry, struct pg *pg, const struct held_key *key,
+                            struct buffer *body, struct error *err)
+{
+    const struct resource *where = permit_resource(permit, ACTION_RUN_LOG);
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_HELD held = {.count = 0};
+    char run[UUID_TEXT_SIZE];
+
+    uuid_format(&key->run, run);
+    permit_require_detail(permit, ACTION_RUN_LOG, run);
+    TRY(held_rows_find(pg, key, &where->project, &rows, err));
+    TRY(find_log(where, registry, rows, &held, err));
+    return buffer_add(body, held.each[0].body.data, held.each[0].body.length, err);
+}
+
 /* ---- admitting ---- */
 
 struct result held_blobs_link(const struct permit *permit, struct pg *pg, const struct held_links *links, struct error *err)

@@ -57,6 +57,10 @@ RESULT held_manifests_insert(const struct permit *permit, struct pg *pg, enum ac
 RESULT held_manifests_read(const struct permit *permit, struct registry *registry, struct pg *pg, const struct held_key *key,
                            struct held_manifests *held, struct error *err) __attribute__((nonnull));
 
+/** Appends the manifest of the log of one node, as its result names it. The permit: run.log on the repository; its detail is the run. ERROR_NOT_FOUND. */
+RESULT held_log_read(const struct permit *permit, struct registry *registry, struct pg *pg, const struct held_key *key,
+                     struct buffer *body, struct error *err) __attribute__((nonnull));
+
 /** Blobs that a run has uploaded to one repository, and that this one or another one of the same project shall serve from now on. */
 struct held_links {
     const struct resource *from, *to;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "audit/archive.h"
 #include "crypto/digest.h"
 #include "registry/key_cache.h"
 #include "registry/registry.h"
@@ -17,6 +18,7 @@ struct upload_table;
 struct registry {
     struct keyd_client *keyd;
     struct sequencer *sequencer;
+    struct archive_store log_archive; /* set by registry_log_archive() */
     struct key_cache *keys;
     struct repository_cache *repositories;
     struct manifest_cache *manifests;

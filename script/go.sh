@@ -29,7 +29,7 @@ build_go() {
     [ ! -x "$programs/$name-$version" ] || { ln -sf "$name-$version" "$programs/$name"; return 0; }
     folder=$(mktemp -d)
     printf 'module interop\ngo 1.24\nrequire %s %s\n' "$module" "$version" > "$folder/go.mod"
-    (cd "$folder" && timeout "$build_seconds" go build -mod=mod -tags "$tags" -o "$programs/$name-$version" "$package") \
+    (cd "$folder" && timeout "$build_seconds" nice -n 3 go build -mod=mod -tags "$tags" -o "$programs/$name-$version" "$package") \
         > "$folder/log" 2>&1 || status=$?
     if [ "$status" -eq 0 ]; then
         ln -sf "$name-$version" "$programs/$name"
@@ -76,7 +76,7 @@ kubernetes_module() {
 build_part() {
     local stamp=k8s.io/component-base/version package=k8s.io/kubernetes/cmd/$2
     [ "$2" != etcd ] || package=go.etcd.io/etcd/server/v3
-    [ -x "$1/$2" ] || timeout "$3" go build -mod=mod -trimpath -o "$1/$2.new" \
+    [ -x "$1/$2" ] || timeout "$3" nice -n 3 go build -mod=mod -trimpath -o "$1/$2.new" \
         -ldflags "-s -w -X $stamp.gitVersion=v$kubernetes_version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${kubernetes_version:2:2}" "$package" || return
     [ -x "$1/$2" ] || mv "$1/$2.new" "$1/$2"
 }
@@ -90,7 +90,7 @@ get_device_plugin() {
     kubernetes_module "$work" > "$work/log" 2>&1 || status=1
     cp "$root/tests/interop/plugin/main.go" "$work/"
     printf 'require k8s.io/kubelet v0.%s\n' "${kubernetes_version#1.}" >> "$work/go.mod"
-    [ "$status" -ne 0 ] || (cd "$work" && timeout "$build_seconds" go build -mod=mod -trimpath -o "$programs/device-plugin" .) >> "$work/log" 2>&1 || status=$?
+    [ "$status" -ne 0 ] || (cd "$work" && timeout "$build_seconds" nice -n 3 go build -mod=mod -trimpath -o "$programs/device-plugin" .) >> "$work/log" 2>&1 || status=$?
     [ "$status" -eq 0 ] || say "left out: a plugin of devices: $(why_not "$status" "$work/log")"
     rm -rf "$work"
 }

@@ -19,7 +19,7 @@ build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     libcmocka-dev libconfuse-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
     liboauth2-dev libp11-kit-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev libyaml-dev"
 run_packages="postgresql-15 bubblewrap umoci curl openssl skopeo python3-sklearn python3-onnx"
-test_packages="clang-format spin systemd universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2 slurmctld slurmd slurmrestd slurm-client slurm-wlm-jwt-plugin munge"
+test_packages="rsyslog rsyslog-openssl clang-format lld spin systemd universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2 slurmctld slurmd slurmrestd slurm-client slurm-wlm-jwt-plugin munge"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
 # Only script/fuzz needs these: libFuzzer, and names in stack traces.
@@ -79,17 +79,17 @@ make_users() {
     done
 }
 
-# configure PRESET
+# configure PRESET. A build folder has one user at a time, so that scripts can run beside each other.
 configure() {
     command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
     mkdir -p "$root/build"
     local log="$root/build/configure-$1.log"
-    (cd "$root" && cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
+    (cd "$root" && flock "build/$1.lock" cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
 }
 
 # build PRESET [TARGET...]: configures once, then builds the targets, or everything, as far as changed.
 build() {
     local preset=$1; shift
     configure "$preset"
-    (cd "$root" && cmake --build --preset "$preset" --target "${@:-all}")
+    (cd "$root" && flock "build/$preset.lock" cmake --build --preset "$preset" --target "${@:-all}")
 }

@@ -36,31 +36,63 @@ static struct result forget_one(struct sequencer *sequencer, const struct due_ch
     return run_record_once(sequencer, &forgetting.pair, &forgetting.change, is_gone_out, err);
 }
 
-static struct result forget_all(struct sequencer *sequencer, const struct due_checkpoint *due, size_t count, size_t *gone_out,
-                                struct error *err)
-{
-    struct run_round round = {.changed = 0};
+/* The checkpoints of one look. */
+struct removal {
+    struct sequencer *sequencer;
+    struct pg *pg;
+    const struct run_withdrawals *withdrawals; /* NULL: they go for another reason */
+    struct due_checkpoint *due;                /* DUE_MAX */
+    struct run_round round;
+};
 
+static struct result may_go(const struct removal *removal, const struct due_checkpoint *due, bool *may_out, struct error *err)
+{
+    *may_out = true;
+    if (removal->withdrawals == NULL) return SUCCESS;
+    return run_withdrawal_applies(removal->pg, removal->withdrawals, &due->run, due->key, may_out, err);
+}
+
+static void forget_all(struct removal *removal, size_t count, struct error *err)
+{
     for (size_t i = 0; i < count; i++) {
-        bool is_gone = false;
-        const struct result one = forget_one(sequencer, &due[i], &is_gone, err);
-        run_round_note(&round, one, is_gone, err);
+        bool may = false, is_gone = false;
+        struct result one = may_go(removal, &removal->due[i], &may, err);
+        if (one.ok && may) one = forget_one(removal->sequencer, &removal->due[i], &is_gone, err);
+        run_round_note(&removal->round, one, is_gone, err);
     }
-    return run_round_end(&round, gone_out, err);
+}
+
+/* A page of rows that prove nothing, however many an attacker has written, is passed over. */
+static struct result forget_doubted(struct removal *removal, struct error *err)
+{
+    size_t count = DUE_MAX;
+
+    for (size_t skipped = 0; count == DUE_MAX && removal->round.changed == 0; skipped += count) {
+        const struct row_window window = {skipped, DUE_MAX};
+        TRY(checkpoint_rows_doubted(removal->pg, removal->withdrawals, &window, removal->due, &count, err));
+        forget_all(removal, count, err);
+    }
+    return SUCCESS;
+}
+
+static struct result forget_due(struct removal *removal, struct error *err)
+{
+    size_t count = 0;
+
+    TRY(checkpoint_rows_due(removal->pg, removal->due, DUE_MAX, &count, err));
+    forget_all(removal, count, err);
+    return SUCCESS;
 }
 
 static struct result find_and_forget(struct sequencer *sequencer, struct pg *pg, const struct run_withdrawals *withdrawals,
                                      size_t *count_out, struct error *err)
 {
-    struct due_checkpoint *due = memory_zeroed(DUE_MAX, sizeof *due);
-    size_t count = 0;
+    struct removal removal = {sequencer, pg, withdrawals, memory_zeroed(DUE_MAX, sizeof *removal.due), {.changed = 0}};
 
-    if (due == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for checkpoints that are due");
-    struct result result = withdrawals == NULL ? checkpoint_rows_due(pg, due, DUE_MAX, &count, err)
-                                               : checkpoint_rows_doubted(pg, withdrawals, due, DUE_MAX, &count, err);
-    if (result.ok) result = forget_all(sequencer, due, count, count_out, err);
-    free(due);
-    return result;
+    if (removal.due == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for checkpoints that are due");
+    const struct result result = withdrawals == NULL ? forget_due(&removal, err) : forget_doubted(&removal, err);
+    free(removal.due);
+    return result.ok ? run_round_end(&removal.round, count_out, err) : result;
 }
 
 struct result run_checkpoint_forget_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)

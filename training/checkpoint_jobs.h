@@ -14,6 +14,6 @@
  * open run continues from stays, unless its run was quarantined. *count_out: how many went. Blocks.
  */
 RESULT run_checkpoint_forget_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err);
-/** The same for those that withdrawn runners have brought since then. */
+/** The same for those of runs that withdrawn runners have had since then, as far as leases that sijil-keyd has signed show it. */
 RESULT run_checkpoint_forget_doubted(struct sequencer *sequencer, struct pg *pg, const struct run_withdrawals *withdrawals,
                                      size_t *count_out, struct error *err);

@@ -3,6 +3,7 @@
 
 #include "training/checkpoint.h"
 #include "training/doubt.h"
+#include "training/run_priv.h"
 
 /** Locks the attempt. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT checkpoint_row_lock(struct pg *pg, const struct run_holder *holder, struct error *err);
@@ -23,10 +24,11 @@ struct due_checkpoint {
     struct uuid run;
     struct resource where; /* the project */
     char digest[DIGEST_TEXT_SIZE];
+    char key[RUN_KEY_SIZE]; /* of the withdrawn runner; "": it goes for another reason */
 };
 RESULT checkpoint_rows_due(struct pg *pg, struct due_checkpoint *due_out, size_t capacity, size_t *count_out, struct error *err);
-/** Those that withdrawn runners have brought since then. */
-RESULT checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct due_checkpoint *due_out,
-                               size_t capacity, size_t *count_out, struct error *err);
+/** Those of runs that withdrawn runners have had since then, by the rows of attempts. */
+RESULT checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
+                               struct due_checkpoint *due_out, size_t *count_out, struct error *err);
 /** ERROR_CONFLICT: it is gone. */
 RESULT checkpoint_row_forget(struct pg *pg, const struct uuid *run, const char *digest, struct error *err);

@@ -43,23 +43,24 @@ static const struct pg_statement checkpoint_list_sql = {
     " THEN r.ended_at ELSE r.ended_at + " KEPT_FOR " END END FROM run_checkpoint c JOIN run r USING (run_id) JOIN repository p USING (repository_id)"
     " WHERE c.run_id = $1 AND r.project_id = $2 ORDER BY c.kept_at DESC, c.digest LIMIT $3",
     "uuid uuid int8", "text text int4 int8 timestamptz timestamptz"};
-#define DUE_ROW "SELECT c.run_id, c.digest, j.project_id, j.organisation_id, coalesce(j.deleted_name, o.name || '/' || j.name) FROM run_checkpoint c" \
+#define DUE_ROW(key) "SELECT c.run_id, c.digest, j.project_id, j.organisation_id, coalesce(j.deleted_name, o.name || '/' || j.name), " key " FROM run_checkpoint c" \
     " JOIN run r USING (run_id) JOIN project j USING (project_id) JOIN organisation o USING (organisation_id)"
-#define DUE_TYPES "uuid text uuid uuid text"
+#define DUE_TYPES "uuid text uuid uuid text text"
 /* A quarantined run counts for nothing, whoever wants to continue from it. */
 static const struct pg_statement checkpoint_due_sql = {
     "checkpoint_due",
-    DUE_ROW " JOIN repository p ON p.repository_id = c.repository_id WHERE p.deleted_at IS NOT NULL OR j.deleted_at IS NOT NULL OR r.state = 'quarantined'"
+    DUE_ROW("''::text") " JOIN repository p ON p.repository_id = c.repository_id WHERE p.deleted_at IS NOT NULL OR j.deleted_at IS NOT NULL OR r.state = 'quarantined'"
     " OR ((r.state = 'succeeded' OR r.ended_at <= now() - " KEPT_FOR ") AND NOT " IS_RESUMED ") LIMIT $1",
     "int8", DUE_TYPES};
-/* By the attempts of its run, and not by what its own row says: that can be changed. And what continues from such a run. */
+/* By the attempts of its run, and not by what its own row says: that can be changed. And what continues from such a run. The attempts are rows, too: the
+ * caller asks for what sijil-keyd has signed. */
 static const struct pg_statement checkpoint_doubted_sql = {
     "checkpoint_doubted",
-    "WITH RECURSIVE doubted AS (SELECT a.run_id FROM unnest($1::text[], $2::int8[]) AS w (key, since) JOIN run_attempt a ON a.key = w.key"
+    "WITH RECURSIVE doubted AS (SELECT a.run_id, a.key FROM unnest($1::text[], $2::int8[]) AS w (key, since) JOIN run_attempt a ON a.key = w.key"
     " AND (a.ended_at IS NULL OR a.ended_at >= to_timestamp(w.since / 1000.0))"
-    " UNION SELECT u.run_id FROM doubted d JOIN run_resume u ON u.source = d.run_id) "
-    DUE_ROW " WHERE c.run_id IN (SELECT run_id FROM doubted) LIMIT $3",
-    "text[] int8[] int8", DUE_TYPES};
+    " UNION SELECT u.run_id, d.key FROM doubted d JOIN run_resume u ON u.source = d.run_id) "
+    DUE_ROW("d.key") " JOIN doubted d ON d.run_id = c.run_id ORDER BY r.number, c.digest, d.key LIMIT $3 OFFSET $4",
+    "text[] int8[] int8 int8", DUE_TYPES};
 static const struct pg_statement checkpoint_forget_sql = {
     "checkpoint_forget", "DELETE FROM run_checkpoint WHERE run_id = $1 AND digest = $2", "uuid text", ""};
 static const struct pg_statement *const statements[] = {
@@ -69,20 +70,12 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table run_checkpoint_table = PG_TABLE(statements);
 
-static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
-{
-    pg_add_uuid(arguments, &holder->run);
-    pg_add_int4(arguments, (int32_t)holder->attempt);
-    pg_add_int4(arguments, (int32_t)holder->node);
-    pg_add_text(arguments, holder->key);
-}
-
 struct result checkpoint_row_lock(struct pg *pg, const struct run_holder *holder, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     TRY(pg_run(pg, &checkpoint_lock_sql, &arguments, &rows, err));
     return pg_rows_count(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the lease has ended: no checkpoint is kept for it");
 }
@@ -94,7 +87,7 @@ struct result checkpoint_rows_thin(struct pg *pg, const struct run_holder *holde
     pg_add_uuid(&thin, &holder->run);
     pg_add_int8(&thin, RUN_CHECKPOINTS_KEPT);
     TRY(pg_run(pg, &checkpoint_thin_sql, &thin, NULL, err));
-    add_holder(&recount, holder);
+    run_add_holder(&recount, holder);
     return pg_run(pg, &checkpoint_recount_sql, &recount, NULL, err);
 }
 
@@ -141,6 +134,7 @@ static void read_due(const struct pg_rows *rows, struct due_checkpoint *due_out,
         (void)snprintf(due_out[i].digest, sizeof due_out[i].digest, "%s", pg_text(rows, i, 1));
         *where = (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, i, 2), .organisation = pg_uuid(rows, i, 3)};
         (void)snprintf(where->name, sizeof where->name, "%s", pg_text(rows, i, 4));
+        (void)snprintf(due_out[i].key, sizeof due_out[i].key, "%s", pg_text(rows, i, 5));
     }
     *count_out = count;
 }
@@ -157,8 +151,8 @@ struct result checkpoint_rows_due(struct pg *pg, struct due_checkpoint *due_out,
     return SUCCESS;
 }
 
-struct result checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct due_checkpoint *due_out,
-                                      size_t capacity, size_t *count_out, struct error *err)
+struct result checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
+                                      struct due_checkpoint *due_out, size_t *count_out, struct error *err)
 {
     struct bytes keys[RUN_WITHDRAWALS_MAX];
     int64_t since[RUN_WITHDRAWALS_MAX];
@@ -172,7 +166,8 @@ struct result checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawal
     }
     pg_add_text_array(&arguments, keys, withdrawals->count);
     pg_add_int8_array(&arguments, since, withdrawals->count);
-    pg_add_int8(&arguments, (int64_t)capacity);
+    pg_add_int8(&arguments, (int64_t)window->most);
+    pg_add_int8(&arguments, (int64_t)window->skipped);
     TRY(pg_run(pg, &checkpoint_doubted_sql, &arguments, &rows, err));
     read_due(rows, due_out, count_out);
     return SUCCESS;

@@ -78,14 +78,6 @@ struct result run_content_find(struct lookup *lookup, const struct run_content_q
     return SUCCESS;
 }
 
-static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
-{
-    pg_add_uuid(arguments, &holder->run);
-    pg_add_int4(arguments, (int32_t)holder->attempt);
-    pg_add_int4(arguments, (int32_t)holder->node);
-    pg_add_text(arguments, holder->key);
-}
-
 static struct result ended(struct error *err)
 {
     return failure(err, ERROR_NOT_FOUND, "the lease has ended: nothing more is taken for this attempt");
@@ -96,7 +88,7 @@ struct result run_uploaded_find(struct lookup *lookup, const struct run_holder *
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     TRY(pg_run(lookup_connection(lookup), &run_uploaded_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return ended(err);
     *bytes_out = pg_int8(rows, 0, 0);
@@ -127,7 +119,7 @@ struct result run_watched_look(struct lookup *lookup, struct run_watched *watche
 
 static void add_reserving(struct pg_arguments *arguments, const struct run_reserving *reserving)
 {
-    add_holder(arguments, reserving->holder);
+    run_add_holder(arguments, reserving->holder);
     pg_add_uuid(arguments, reserving->upload);
     pg_add_int8(arguments, reserving->bytes);
     pg_add_int8(arguments, reserving->most_bytes);
@@ -159,7 +151,7 @@ struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, cons
 
     assert(uploaded->action == ACTION_UPLOAD_BEGIN || uploaded->action == ACTION_UPLOAD_COMMIT);
     permit_require(permit, uploaded->action, uploaded->where);
-    add_holder(&arguments, uploaded->holder);
+    run_add_holder(&arguments, uploaded->holder);
     pg_add_text(&arguments, uploaded->where->name);
     pg_add_text(&arguments, uploaded->digest);
     pg_add_int8(&arguments, uploaded->size_bytes);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "audit/sequencer.h"
+#include "crypto/ecdsa.h"
 #include "training/run.h"
 
 #define RUN_WITHDRAWALS_MAX 1000 /* in one call */
@@ -20,9 +21,14 @@ struct run_withdrawal {
     int64_t since_ms;
     const char *reason;
 };
+/**
+ * `signer`: the key of sijil-keyd. A row of an attempt proves nothing, because a thief of the database's role can write any row: only an attempt whose row
+ * has the lease of that run and key, signed by sijil-keyd, puts a run in doubt.
+ */
 struct run_withdrawals {
     size_t count; /* at most RUN_WITHDRAWALS_MAX */
     const struct run_withdrawal *each;
+    const struct ecdsa_key *signer;
 };
 /**
  * Goes through the runs whose newest attempt one of these runners finished since then, at most a hundred. A run whose doubt is known is left out. *count_out: how

@@ -19,8 +19,8 @@ static const struct pg_statement run_doubted_sql = {
     " w.key FROM of JOIN w ON w.key = of.key JOIN run r ON r.run_id = of.run_id"
     " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.state IN ('succeeded', 'finishing')"
     " AND NOT EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = r.run_id AND d.key = w.key AND d.runner = w.runner"
-    " AND d.since = to_timestamp(w.since / 1000.0) AND d.reason = w.reason) ORDER BY r.number, w.key LIMIT $3",
-    "text[] int8[] int8 uuid[] text[]", "uuid uuid uuid text text text"};
+    " AND d.since = to_timestamp(w.since / 1000.0) AND d.reason = w.reason) ORDER BY r.number, w.key LIMIT $3 OFFSET $6",
+    "text[] int8[] int8 uuid[] text[] int8", "uuid uuid uuid text text text"};
 static const struct pg_statement run_doubt_sql = {
     "run_doubt",
     "INSERT INTO run_doubt AS d (run_id, key, runner, since, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id, key) DO UPDATE"
@@ -39,7 +39,14 @@ static const struct pg_statement run_ancestors_sql = {
     " UNION SELECT u.source FROM before b JOIN run_resume u ON u.run_id = b.source WHERE u.source IS NOT NULL)"
     " SELECT a.key, max(coalesce(a.ended_at, now())) FROM before b JOIN run_attempt a ON a.run_id = b.source GROUP BY a.key ORDER BY a.key",
     "uuid", "text timestamptz"};
-static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_ancestors_sql};
+/* The leases of a key for a run and for those that it continues from, of attempts that were not over at that time. */
+static const struct pg_statement run_leases_of_key_sql = {
+    "run_leases_of_key",
+    "WITH RECURSIVE before AS (SELECT $1::uuid AS run UNION SELECT u.source FROM before b JOIN run_resume u ON u.run_id = b.run WHERE u.source IS NOT NULL)"
+    " SELECT a.run_id, a.attempt, a.node, a.lease FROM before b JOIN run_attempt a ON a.run_id = b.run WHERE a.key = $2 AND a.lease IS NOT NULL"
+    " AND (a.ended_at IS NULL OR a.ended_at >= $3) ORDER BY a.leased_at LIMIT $4",
+    "uuid text timestamptz int8", "uuid int4 int4 text"};
+static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_ancestors_sql, &run_leases_of_key_sql};
 /* clang-format on */
 const struct pg_table run_doubt_table = PG_TABLE(statements);
 
@@ -52,8 +59,8 @@ static struct result read_row(const struct pg_rows *rows, size_t row, struct dou
     return SUCCESS;
 }
 
-struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out,
-                               size_t capacity, size_t *count_out, struct error *err)
+struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
+                               struct doubted_run *runs_out, size_t *count_out, struct error *err)
 {
     struct bytes keys[RUN_WITHDRAWALS_MAX], runners[RUN_WITHDRAWALS_MAX], reasons[RUN_WITHDRAWALS_MAX];
     int64_t since[RUN_WITHDRAWALS_MAX];
@@ -69,13 +76,26 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     }
     pg_add_text_array(&arguments, keys, withdrawals->count);
     pg_add_int8_array(&arguments, since, withdrawals->count);
-    pg_add_int8(&arguments, (int64_t)capacity);
+    pg_add_int8(&arguments, (int64_t)window->most);
     pg_add_uuid_array(&arguments, runners, withdrawals->count);
     pg_add_text_array(&arguments, reasons, withdrawals->count);
+    pg_add_int8(&arguments, (int64_t)window->skipped);
     TRY(pg_run(pg, &run_doubted_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_row(rows, i, &runs_out[i], err));
     *count_out = pg_rows_count(rows);
     return SUCCESS;
+}
+
+struct result run_rows_leases_of_key(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal,
+                                     size_t capacity, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    pg_add_bytes(&arguments, withdrawal->key);
+    pg_add_time(&arguments, withdrawal->since_ms);
+    pg_add_int8(&arguments, (int64_t)capacity);
+    return pg_run(pg, &run_leases_of_key_sql, &arguments, rows_out, err);
 }
 
 struct result run_ancestors(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)

@@ -26,8 +26,10 @@
 #define RUN_SHARE_MS           15000 /* after such a silence it is not counted any more */
 #define RUN_TAKE_MS            30000 /* for the leases of all nodes, once enough runners are kept, and RUN_TAKE_EACH_MS for each */
 #define RUN_TAKE_EACH_MS       500
+#define RUN_OFFER_EVERY_S      60  /* an offer that has not changed is noted again */
+#define RUN_OFFER_LIVE_S       120 /* a runner that has asked since then is counted for a run that waits */
 
-extern const struct pg_table run_claim_table, run_lease_table, run_queue_table, run_session_table;
+extern const struct pg_table run_claim_table, run_lease_table, run_offer_table, run_queue_table, run_session_table;
 
 /* --- the order --- */
 

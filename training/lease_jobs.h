@@ -27,5 +27,7 @@ void run_admit_prepare(const struct resource *where, const struct uuid *run, con
 /** Ends a run whose result can't be admitted. ERROR_CONFLICT: it is not finishing. */
 RESULT run_quarantine(struct sequencer *sequencer, const struct resource *where, const struct uuid *run, const char *reason,
                       struct error *err);
+/** Removes offers that are an hour old. They lease nothing, so there is no event. */
+RESULT run_offer_forget(struct pg *pg, struct error *err);
 /** Ends attempts that were silent for too long, at most a hundred: each run is ordered again, or fails after its last attempt. */
 RESULT run_lose_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err);

@@ -118,14 +118,6 @@ static struct result exactly_one(const struct pg_rows *rows, const char *otherwi
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "%s", otherwise);
 }
 
-static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
-{
-    pg_add_uuid(arguments, &holder->run);
-    pg_add_int4(arguments, (int32_t)holder->attempt);
-    pg_add_int4(arguments, (int32_t)holder->node);
-    pg_add_text(arguments, holder->key);
-}
-
 static struct result begin_attempt(struct pg *pg, const struct run_lease *lease, struct error *err)
 {
     const struct run_claim *claim = &lease->claim;
@@ -172,7 +164,7 @@ struct result run_lease_keep(const struct permit *permit, struct pg *pg, const s
     OWNED(pg_rows) *rows = NULL;
 
     permit_require(permit, ACTION_RUN_LEASE, &lease->where);
-    add_holder(&arguments, &lease->holder);
+    run_add_holder(&arguments, &lease->holder);
     pg_add_bytes(&arguments, envelope);
     TRY(pg_run(pg, &run_attempt_keep_sql, &arguments, &rows, err));
     return exactly_one(rows, GONE, err);
@@ -191,7 +183,7 @@ struct result run_held_find(struct lookup *lookup, const struct run_holder *hold
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     TRY(pg_run(lookup_connection(lookup), &run_held_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
     TRY(run_read_state(rows, 0, 3, &state, err));
@@ -256,7 +248,7 @@ struct result run_lease_find(struct lookup *lookup, const struct run_holder *hol
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     TRY(pg_run(lookup_connection(lookup), &run_lease_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the lease is not signed");
     return run_envelope_read(pg_bytes(rows, 0, 0), RUN_LEASE, lease_out, err);
@@ -267,7 +259,7 @@ struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, cons
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     pg_add_int8(&arguments, RUN_SILENCE_MS);
     pg_add_text(&arguments, heard->phase);
     pg_add_int4(&arguments, (int32_t)heard->progress);
@@ -283,7 +275,7 @@ struct result run_ready(struct pg *pg, const struct run_holder *holder, const ch
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     pg_add_int8(&arguments, RUN_SILENCE_MS);
     pg_add_text(&arguments, listen);
     TRY(pg_run(pg, &run_ready_sql, &arguments, &rows, err));
@@ -296,7 +288,7 @@ struct result run_peers(struct lookup *lookup, const struct run_holder *holder, 
 {
     struct pg_arguments arguments = {0};
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     return pg_run(lookup_connection(lookup), &run_peers_sql, &arguments, rows_out, err);
 }
 
@@ -337,7 +329,7 @@ struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, co
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     pg_add_text(&arguments, outcome);
     TRY(pg_run(pg, &run_attempt_end_sql, &arguments, &rows, err));
     return exactly_one(rows, GONE, err);

@@ -111,14 +111,6 @@ static void add_log(struct pg_arguments *arguments, const struct log_id *log)
     pg_add_int4(arguments, (int32_t)log->node);
 }
 
-static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
-{
-    pg_add_uuid(arguments, &holder->run); /* a view, which must live until the statement has run */
-    pg_add_int4(arguments, (int32_t)holder->attempt);
-    pg_add_int4(arguments, (int32_t)holder->node);
-    pg_add_text(arguments, holder->key);
-}
-
 /* ---- writing ---- */
 
 struct result log_row_find(struct pg *pg, const struct run_holder *holder, struct log_row *row_out, struct error *err)
@@ -126,7 +118,7 @@ struct result log_row_find(struct pg *pg, const struct run_holder *holder, struc
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, holder);
+    run_add_holder(&arguments, holder);
     TRY(pg_run(pg, &run_log_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
     *row_out = (struct log_row){.is_begun = pg_bool(rows, 0, 0),
@@ -169,7 +161,7 @@ struct result log_row_append(struct pg *pg, const struct run_log_append *append,
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_holder(&arguments, append->holder);
+    run_add_holder(&arguments, append->holder);
     pg_add_int8(&arguments, (int64_t)append->offset);
     pg_add_int8(&arguments, (int64_t)append->bytes.length);
     piece_add(&arguments, piece);

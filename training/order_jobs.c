@@ -127,7 +127,7 @@ static struct result find_checkpoint(const struct run_bundle_source *source, con
     if (draft->checkpoint[0] == '\0') {
         TRY(sequencer_await_signed(source->sequencer, draft->event, err));
         TRY(sequencer_checkpoint(source->sequencer, checkpoint_out, err));
-        (void)snprintf(draft->checkpoint, sizeof draft->checkpoint, "%s", checkpoint_out->note);
+        (void)snprintf(draft->checkpoint, sizeof draft->checkpoint, "%.*s", KEYD_NOTE_MAX, checkpoint_out->note);
         return run_row_draft_checkpoint(source->pg, &wish->run, draft, err);
     }
     TRY(keyd_identify(source->keyd, &identity, err));
@@ -201,18 +201,13 @@ static struct result has_other_policies(const struct run_bundle_source *source, 
     return SUCCESS;
 }
 
-static bool is_final(enum error_kind kind)
-{
-    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_CONFLICT;
-}
-
 static struct result take_refusal(const struct run_bundle_source *source, const struct run_wish *wish,
                                   const struct run_draft *draft, const struct error *why, struct error *err)
 {
     char reason[RUN_REASON_SIZE];
     bool has_other = false;
 
-    if (!is_final(why->kind)) return failure(err, why->kind, "%s", why->message);
+    if (!keyd_has_refused(why->kind)) return failure(err, why->kind, "%s", why->message);
     TRY(has_other_policies(source, draft, &has_other, err));
     if (has_other && why->kind == ERROR_DENIED) {
         TRY(run_row_draft_drop(source->pg, &wish->run, err));

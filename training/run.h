@@ -148,6 +148,15 @@ struct run_kept {
 RESULT run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                      struct run_kept *kept_out, struct error *err) __attribute__((nonnull));
 
+/**
+ * Runners that asked for work in the last RUN_OFFER_LIVE_S, and could get a run of this project and pool: what they lack for an ordered run. No rows if the
+ * run is not ordered, or of another project. Else the first row has "" and their number, the second "fits" and how many lack nothing; the
+ * others have what is lacking and how many lack it, the most frequent first. Columns: what, runners.
+ */
+RESULT run_read_offers(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                       struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
+enum run_offers_column { RUN_OFFERS_WHAT, RUN_OFFERS_RUNNERS };
+
 struct run_page {
     int64_t before;    /* numbers below this; INT64_MAX: the newest */
     const char *state; /* NULL: in any */

@@ -40,6 +40,8 @@ RESULT run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, siz
 
 /** The project in three columns from `at` on: project, organisation, name. */
 void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
+/** Run, attempt, node and key: four arguments, which are views of `holder`. */
+void run_add_holder(struct pg_arguments *arguments, const struct run_holder *holder);
 /** The state in column `at`. ERROR_CORRUPT: a newer gateway has written one that this program does not know, so it must not act on the run. */
 RESULT run_read_state(const struct pg_rows *rows, size_t row, size_t at, enum run_state *state_out, struct error *err);
 
@@ -93,8 +95,18 @@ struct doubted_run {
     enum run_state state; /* RUN_STATE_FINISHING or RUN_STATE_SUCCEEDED */
     char key[RUN_KEY_SIZE];
 };
-RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out, size_t capacity,
-                        size_t *count_out, struct error *err);
+/** A part of a list of rows: at most so many, after the first ones. */
+struct row_window {
+    size_t skipped, most;
+};
+RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
+                        struct doubted_run *runs_out, size_t *count_out, struct error *err);
+/** The leases of the withdrawn key for a run, and for those that it continues from, of attempts that were not over then. Columns: run, attempt, node, envelope. */
+RESULT run_rows_leases_of_key(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, size_t capacity,
+                              struct pg_rows **rows_out, struct error *err);
+/** Whether sijil-keyd has signed such a lease: rows alone prove nothing. False also for a key that is not in `withdrawals`. */
+RESULT run_withdrawal_applies(struct pg *pg, const struct run_withdrawals *withdrawals, const struct uuid *run, const char *key,
+                              bool *applies_out, struct error *err);
 /** ERROR_CONFLICT: it is known. */
 RESULT run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err);
 

@@ -1,8 +1,8 @@
 /*
  * training/work.h -- the requests of runners about runs: a runner looks for work, and reports, under its own key (docs/runs.md).
  *
- * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Five functions need no
- * permit, because there is no event (docs/architecture.md): run_claim() and run_gather_join() reserve a run for seconds, run_gather_note() counts a runner, and they tell nobody; only the
+ * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Six functions need no
+ * permit, because there is no event (docs/architecture.md): run_claim() and run_gather_join() reserve a run for seconds, run_gather_note() counts a runner, and they tell nobody; run_offer_note() notes what a runner has free; only the
  * change of run_lease() leases it. run_heartbeat() and run_ready() note that the holder of a lease, which has its event, is alive.
  */
 #pragma once
@@ -35,6 +35,12 @@ RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struc
 
 /** The runner fits the run, and gets another one: it was seen. */
 RESULT run_gather_note(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct error *err);
+
+/**
+ * Notes what a runner that found no work has free, for people that look at a run that waits (run_read_offers()). One row for a key. It is written
+ * again if it has changed, or is RUN_OFFER_EVERY_S old.
+ */
+RESULT run_offer_note(struct pg *pg, const struct run_offer *offer, struct error *err);
 
 /**
  * Finds a run and keeps it from other runners for ten seconds. *found_out false: no run fits. Only the change of run_lease
@@ -92,6 +98,8 @@ struct run_queue_query {
     RESULT (*visit)(void *context, const struct run_queued *queued, struct error *err);
     void *context;
 };
+/** Notes that the scheduler with this key has asked for `query`: run_offer_note() for one that says its regions alone. */
+RESULT run_offer_note_queue(struct pg *pg, const char *key, const struct run_queue_query *query, struct error *err);
 /** Visits at most RUN_QUEUE_MAX of them, the oldest first. *more_out: there are more. */
 RESULT run_queue_visit(struct lookup *lookup, const struct run_queue_query *query, bool *more_out, struct error *err);
 

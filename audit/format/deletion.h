@@ -47,10 +47,10 @@ struct deletion_report {
     struct deletion deletion;
     struct proof_report proof;
 };
-/** As proof_check(). In addition `signer` must have signed the certificate, and the certificate must be about
+/** As proof_check_cosigned(). In addition `signer` must have signed the certificate, and the certificate must be about
  *  exactly that entry. */
-RESULT deletion_check(struct bytes vkey, const struct ecdsa_key *signer, struct bytes bundle, struct deletion_report *report_out,
-                      struct error *err);
+RESULT deletion_check(const struct proof_trust *trust, const struct ecdsa_key *signer, struct bytes bundle,
+                      struct deletion_report *report_out, struct error *err);
 /** Appends what is proven and what is not, in plain words. */
 RESULT deletion_report_text(const struct deletion_report *report, struct buffer *text, struct error *err);
 /** Appends the report as one JSON object and a line feed. */

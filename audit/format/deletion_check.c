@@ -48,7 +48,7 @@ static struct result read_certificate(const json_t *bundle, const struct ecdsa_k
     return deletion_read(buffer_bytes(&dsse->payload), deletion_out, err);
 }
 
-struct result deletion_check(struct bytes vkey, const struct ecdsa_key *signer, struct bytes bundle_text,
+struct result deletion_check(const struct proof_trust *trust, const struct ecdsa_key *signer, struct bytes bundle_text,
                              struct deletion_report *report_out, struct error *err)
 {
     struct deletion_report report = {.deletion = {.sequence = 0}};
@@ -58,7 +58,7 @@ struct result deletion_check(struct bytes vkey, const struct ecdsa_key *signer, 
     const char *entry = json_text_of(bundle, "entry"), *proof = json_text_of(bundle, "proof");
     if (entry == NULL || proof == NULL) return failure(err, ERROR_INVALID, "the file has no entry and proof of the log");
     TRY(read_certificate(bundle, signer, &report.deletion, err));
-    TRY(proof_check(vkey, bytes_of_text(entry), bytes_of_text(proof), &report.proof, err));
+    TRY(proof_check_cosigned(trust, bytes_of_text(entry), bytes_of_text(proof), &report.proof, err));
     TRY(check_entry(&report.deletion, &report.proof, bytes_of_text(entry), err));
     *report_out = report;
     return SUCCESS;
@@ -99,8 +99,9 @@ struct result deletion_report_text(const struct deletion_report *report, struct 
     TRY(write_stage(deletion, text, err));
     if (deletion->is_stored_again)
         TRY(buffer_add_text(text, "The same content was pushed again since: it is stored there now, under another key.\n", err));
+    TRY(buffer_add_text(text, "\nProven: the log's signer recorded that entry, and sijil-keyd signed this statement.\n", err));
+    TRY(certificate_witnesses_text(&report->proof, text, err));
     return buffer_add_text(text,
-                           "\nProven: the log's signer recorded that entry, and sijil-keyd signed this statement.\n"
                            "Not proven:\n"
                            "  - that no backup of the key ring holds the destroyed versions: only the operator can know that;\n"
                            "  - that nobody kept a copy of the content, or was downloading it when it was deleted;\n"
@@ -112,5 +113,6 @@ struct result deletion_report_json(const struct deletion_report *report, struct 
 {
     TRY(buffer_add_text(text, "{\"verified\":true,\"certificate\":", err));
     TRY(deletion_write(&report->deletion, text, err));
+    TRY(witness_policy_json(report->proof.policy, &report->proof.witnesses, text, err));
     return buffer_add_text(text, "}\n", err);
 }

@@ -16,15 +16,16 @@ struct export_check {
     enum export_place place; /* of the last entry */
 };
 
-struct result export_check_new(struct bytes vkey, struct export_check **check_out, struct error *err)
+struct result export_check_new(const struct proof_trust *trust, struct export_check **check_out, struct error *err)
 {
     OWNED(export_check) *check = memory_zeroed(1, sizeof *check);
 
     if (check == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the check of an export");
     check->text = EXPORT_TEXT;
     check->pending = BUFFER(EXPORT_LINE_MAX);
-    check->has_key = vkey.length > 0;
-    if (check->has_key) TRY(note_key_read(vkey, &check->report.key, err));
+    check->has_key = trust->vkey.length > 0;
+    check->report.policy = trust->policy;
+    if (check->has_key) TRY(note_key_read(trust->vkey, &check->report.key, err));
     if (check->has_key && check->report.key.algorithm != NOTE_ED25519)
         return failure(err, ERROR_INVALID, "this is the key of a witness; give the key of the log");
     *check_out = GIVE(check);
@@ -55,6 +56,9 @@ static struct result check_signature(struct export_check *check, const struct no
     report->is_signed = check->has_key;
     if (!check->has_key) return SUCCESS;
     TRY(note_verify(note, &report->key, NULL, err));
+    TRY(witness_policy_demand(report->policy, &report->key, note, &report->witnesses, err));
+    report->other_signatures -=
+        report->witnesses.count < report->other_signatures ? report->witnesses.count : report->other_signatures;
     if (strcmp(report->checkpoint.origin, report->key.name) == 0) return SUCCESS;
     return failure(err, ERROR_DENIED, "the checkpoint is of the log %.80s, but the key is that of %.80s",
                    report->checkpoint.origin, report->key.name);

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "audit/format/export.h"
-#include "audit/format/note.h"
+#include "audit/format/proof_check.h"
 
 /** How the edge of an export is proven. */
 enum export_edge {
@@ -30,13 +30,16 @@ struct export_report {
     uint64_t opened;        /* events with what was sealed */
     uint64_t first_ordinal; /* of the first entry of the file, under the key */
     enum export_edge left, right;
-    size_t other_signatures; /* on the checkpoint, by keys that were not given; not checked */
-    bool has_own_nonce;      /* whoever asks has given the nonce, and it is this one. Set by the caller */
+    size_t other_signatures;             /* on the checkpoint, by keys that were not given; not checked */
+    const struct witness_policy *policy; /* that was demanded; NULL: none */
+    struct witness_verdict witnesses;    /* with a policy */
+    bool has_own_nonce;                  /* whoever asks has given the nonce, and it is this one. Set by the caller */
 };
 
 struct export_check;
-/** `vkey`: of the log; empty: the signature is not checked, which proves nothing to anybody else. ERROR_INVALID for another key. */
-RESULT export_check_new(struct bytes vkey, struct export_check **check_out, struct error *err);
+/** trust->vkey: of the log; empty: the signature is not checked, which proves nothing to anybody else. trust->policy needs a key.
+ *  ERROR_INVALID for another key. */
+RESULT export_check_new(const struct proof_trust *trust, struct export_check **check_out, struct error *err);
 /**
  * Takes the next bytes of the file: each line is checked once it is whole. ERROR_DENIED: the file is no complete export; the message says why, and in
  * which line. ERROR_INVALID, ERROR_LIMIT: a line does not have the form. After a failure the check is over.

@@ -1,4 +1,4 @@
-/* An event in the classes of OCSF 1.3 that audit/actions.def names: 6003 API Activity, 3002 Authentication, 6002 Application Lifecycle. */
+/* An event in the classes of OCSF 1.3 that audit/actions.def names: 6003 API Activity, 3002 Authentication, 6002 Application Lifecycle, 2004 Detection Finding. */
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +79,10 @@ static bool add_of_class(json_t *event, const struct leaf *leaf, const json_t *p
     const char *action = leaf->targets[0].action;
 
     if (class == 3002 && !add(event, "user", user_of(leaf, payload))) return false;
+    if (class == 2004 && !add(event, "finding_info",
+                              json_pack("{s:o, s:s}", "uid", json_sprintf("%llu", (unsigned long long)leaf->sequence), "title",
+                                        leaf->targets[0].resource + strspn(leaf->targets[0].resource, "#"))))
+        return false;
     if (class == 6002 && !add(event, "app", json_pack("{s:s, s:s}", "name", "sijild", "vendor_name", "Sijil"))) return false;
     return add(event, "actor", json_pack("{s:o}", "user", user_of(leaf, payload))) &&
            add(event, "api", json_pack("{s:s, s:{s:s}}", "operation", action, "request", "uid", leaf->request)) &&

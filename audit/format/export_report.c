@@ -58,6 +58,24 @@ static struct result write_found(const struct export_report *report, struct buff
     return buffer_add_text(text, "  sealed    names and addresses: no sealed part was opened\n", err);
 }
 
+static struct result write_witnesses(const struct export_report *report, struct buffer *text, struct error *err)
+{
+    if (report->policy == NULL) return SUCCESS;
+    TRY(buffer_add_text(text, "  - ", err));
+    TRY(witness_policy_describe(report->policy, &report->witnesses, text, err));
+    return buffer_add_text(text, ": all who demand it are shown one log.\n", err);
+}
+
+static struct result write_no_witnesses(const struct export_report *report, struct buffer *text, struct error *err)
+{
+    if (report->policy != NULL) return SUCCESS;
+    TRY(buffer_add_text(text, ";\n  - that everybody is shown the same log: no policy of witnesses was given (--witness-policy)",
+                        err));
+    if (report->other_signatures == 0) return SUCCESS;
+    return buffer_format(text, err, ";\n    the checkpoint has %zu more signatures, by keys that you did not give",
+                         report->other_signatures);
+}
+
 struct result export_report_text(const struct export_report *report, struct buffer *text, struct error *err)
 {
     TRY(write_found(report, text, err));
@@ -71,15 +89,14 @@ struct result export_report_text(const struct export_report *report, struct buff
     TRY(buffer_format(text, err, "  - at the left edge %s;\n  - at the right edge %s;\n", left_words(report->left),
                       right_words(report->right)));
     TRY(buffer_add_text(text, "  - the registry answered a question with this nonce: an older answer has another one.\n", err));
+    TRY(write_witnesses(report, text, err));
     TRY(buffer_add_text(
         text,
         "\nNot proven:\n"
         "  - that no wrong number is in an entry that is not shown, or that no event lacks the key: complete only if the\n"
-        "    writer was honest. Only one who reads the whole log can tell;\n"
-        "  - that everybody is shown the same log: only a witness' signature shows that",
+        "    writer was honest. Only one who reads the whole log can tell",
         err));
-    if (report->other_signatures > 0)
-        TRY(buffer_format(text, err, " (the checkpoint has %zu more, by keys that you did not give)", report->other_signatures));
+    TRY(write_no_witnesses(report, text, err));
     return buffer_add_text(
         text, report->has_own_nonce ? ".\n" : ";\n  - that the nonce is yours: compare it, or give it with --nonce.\n", err);
 }
@@ -120,5 +137,6 @@ struct result export_report_json(const struct export_report *report, struct buff
                       report->checkpoint.size, report->events, terms->is_opened ? "true" : "false", report->opened));
     if (report->events > 0)
         TRY(buffer_format(text, err, ",\"first\":%" PRIu64 ",\"last\":%" PRIu64, report->first, report->last));
+    TRY(witness_policy_json(report->policy, &report->witnesses, text, err));
     return buffer_format(text, err, ",\"unchecked_signatures\":%zu}\n", report->other_signatures);
 }

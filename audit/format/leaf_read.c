@@ -1,4 +1,4 @@
-#include "audit/format/leaf.h"
+#include "audit/format/leaf_quick_priv.h"
 
 #include <string.h>
 
@@ -215,7 +215,7 @@ static struct result require_canonical(struct bytes text, const struct leaf *lea
     return SUCCESS;
 }
 
-struct result leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err)
+struct result leaf_read_any(struct bytes text, struct leaf *leaf_out, struct error *err)
 {
     OWNED_JSON object = NULL;
     struct leaf leaf = {0};
@@ -224,6 +224,15 @@ struct result leaf_read(struct bytes text, struct leaf *leaf_out, struct error *
     if (json_typeof(object) != JSON_OBJECT) return failure(err, ERROR_INVALID, "not an event of the log: it is no JSON object");
     TRY(read_members(object, &leaf, err));
     TRY(require_canonical(text, &leaf, err));
+    *leaf_out = leaf;
+    return SUCCESS;
+}
+
+struct result leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err)
+{
+    struct leaf leaf;
+
+    if (!leaf_read_quick(text, &leaf)) return leaf_read_any(text, leaf_out, err);
     *leaf_out = leaf;
     return SUCCESS;
 }

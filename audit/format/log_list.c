@@ -2,21 +2,8 @@
 
 #include <string.h>
 
+#include "audit/format/text_rules_priv.h"
 #include "base/memory.h"
-#include "base/text.h"
-
-#define BLANKS " \t"
-
-/* The next word of a line, or an empty view. */
-static struct bytes next_word(struct bytes *line)
-{
-    while (line->length > 0 && strchr(BLANKS, line->data[0]) != NULL) *line = (struct bytes){line->data + 1, line->length - 1};
-    size_t length = 0;
-    while (length < line->length && strchr(BLANKS, line->data[length]) == NULL) length++;
-    const struct bytes word = {line->data, length};
-    *line = (struct bytes){line->data + length, line->length - length};
-    return word;
-}
 
 static struct listed_log *log_of(struct log_list *list, const char *origin)
 {

@@ -63,3 +63,8 @@ bool merkle_verify_inclusion(uint64_t index, uint64_t size, const struct merkle_
 /** Whether `proof` shows that the old tree is a prefix of the new one. An old size of 0 is refused: it proves nothing. */
 bool merkle_verify_consistency(uint64_t old_size, uint64_t size, const struct merkle_hash *old_root,
                                const struct merkle_hash *root, const struct merkle_proof *proof);
+/**
+ * The root of the first `old_size` entries by a proof of consistency, whatever log it is of. False if it has not the form of a proof between these sizes, or if
+ * `old_size` is a power of two: such a proof begins above that root, and does not name it.
+ */
+bool merkle_consistency_prefix(uint64_t old_size, uint64_t size, const struct merkle_proof *proof, struct merkle_hash *root_out);

@@ -67,6 +67,25 @@ static bool climb_both(struct path path, const struct merkle_hash *rest, size_t 
     return path.last == 0;
 }
 
+static struct path path_to_old(uint64_t old_size, uint64_t size)
+{
+    struct path path = {old_size - 1, size - 1};
+
+    while ((path.node & 1) != 0) climb(&path);
+    return path;
+}
+
+bool merkle_consistency_prefix(uint64_t old_size, uint64_t size, const struct merkle_proof *proof, struct merkle_hash *root_out)
+{
+    if (old_size == 0 || size <= old_size || (old_size & (old_size - 1)) == 0) return false;
+    if (proof->count == 0 || proof->count > MERKLE_PROOF_MAX) return false;
+    struct roots roots = {proof->hashes[0], proof->hashes[0]};
+
+    if (!climb_both(path_to_old(old_size, size), proof->hashes + 1, proof->count - 1, &roots)) return false;
+    *root_out = roots.old;
+    return true;
+}
+
 bool merkle_verify_consistency(uint64_t old_size, uint64_t size, const struct merkle_hash *old_root,
                                const struct merkle_hash *root, const struct merkle_proof *proof)
 {
@@ -78,8 +97,6 @@ bool merkle_verify_consistency(uint64_t old_size, uint64_t size, const struct me
     const struct merkle_hash *first = is_complete ? old_root : &proof->hashes[0];
     const size_t used = is_complete ? 0 : 1;
     struct roots roots = {*first, *first};
-    struct path path = {old_size - 1, size - 1};
-    while ((path.node & 1) != 0) climb(&path);
-    return climb_both(path, proof->hashes + used, proof->count - used, &roots) && merkle_hash_equal(&roots.old, old_root) &&
-           merkle_hash_equal(&roots.new, root);
+    return climb_both(path_to_old(old_size, size), proof->hashes + used, proof->count - used, &roots) &&
+           merkle_hash_equal(&roots.old, old_root) && merkle_hash_equal(&roots.new, root);
 }

@@ -18,8 +18,11 @@ static struct result check_checkpoint(const struct tlog_proof *proof, struct pro
     if (strcmp(report->checkpoint.origin, report->key.name) != 0)
         return failure(err, ERROR_DENIED, "the checkpoint is of the log %.80s, but the key is that of %.80s",
                        report->checkpoint.origin, report->key.name);
+    TRY(witness_policy_demand(report->policy, &report->key, &note, &report->witnesses, err));
     for (size_t i = 0; i < note.count; i++)
         if (!bytes_equal(note.signatures[i].name, bytes_of_text(report->key.name))) report->other_signatures++;
+    report->other_signatures -=
+        report->witnesses.count < report->other_signatures ? report->witnesses.count : report->other_signatures;
     return SUCCESS;
 }
 
@@ -48,10 +51,16 @@ static struct result check_inclusion(const struct tlog_proof *proof, struct byte
 struct result proof_check(struct bytes vkey, struct bytes entry, struct bytes proof_text, struct proof_report *report_out,
                           struct error *err)
 {
-    struct proof_report report = {.index = 0};
+    return proof_check_cosigned(&(struct proof_trust){.vkey = vkey}, entry, proof_text, report_out, err);
+}
+
+struct result proof_check_cosigned(const struct proof_trust *trust, struct bytes entry, struct bytes proof_text,
+                                   struct proof_report *report_out, struct error *err)
+{
+    struct proof_report report = {.policy = trust->policy};
     struct tlog_proof proof;
 
-    TRY(note_key_read(vkey, &report.key, err));
+    TRY(note_key_read(trust->vkey, &report.key, err));
     if (report.key.algorithm != NOTE_ED25519)
         return failure(err, ERROR_INVALID, "this is the key of a witness; give the key of the log");
     TRY(tlog_proof_read(proof_text, &proof, err));
@@ -80,6 +89,23 @@ static struct result write_event(const struct leaf *event, struct buffer *text, 
     return SUCCESS;
 }
 
+static struct result write_witnesses(const struct proof_report *report, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "  - ", err));
+    TRY(witness_policy_describe(report->policy, &report->witnesses, text, err));
+    return buffer_add_text(text, ": all who demand it are shown one log.\n", err);
+}
+
+static struct result write_no_witnesses(const struct proof_report *report, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "  - that everybody is shown the same log: no policy of witnesses was given (--witness-policy)",
+                        err));
+    if (report->other_signatures > 0)
+        TRY(buffer_format(text, err, ";\n    the checkpoint has %zu more signatures, by keys that you did not give",
+                          report->other_signatures));
+    return buffer_add_text(text, ";\n", err);
+}
+
 struct result proof_report_text(const struct proof_report *report, struct buffer *text, struct error *err)
 {
     char id[2 * NOTE_KEY_ID_SIZE + 1];
@@ -91,16 +117,12 @@ struct result proof_report_text(const struct proof_report *report, struct buffer
                       "  - the log's signer stated that the log had %" PRIu64 " entries with one certain root;\n"
                       "  - under that root, entry %" PRIu64 " has exactly these bytes: not one was changed since.\n",
                       report->index, report->checkpoint.origin, id, report->checkpoint.size, report->index));
+    if (report->policy != NULL) TRY(write_witnesses(report, text, err));
     if (report->is_event) TRY(write_event(&report->event, text, err));
     else TRY(buffer_add_text(text, "\nThe bytes are no event that this version can read.\n", err));
-    TRY(buffer_add_text(text,
-                        "\nNot proven:\n"
-                        "  - that everybody is shown the same log: only a witness' signature shows that",
-                        err));
-    if (report->other_signatures > 0)
-        TRY(buffer_format(text, err, " (the checkpoint has %zu more, by keys that you did not give)", report->other_signatures));
+    TRY(buffer_add_text(text, "\nNot proven:\n", err));
+    if (report->policy == NULL) TRY(write_no_witnesses(report, text, err));
     return buffer_add_text(text,
-                           ";\n"
                            "  - that the event tells the truth: the registry wrote it;\n"
                            "  - that no other event concerns the same thing;\n"
                            "  - who is behind a pseudonym: that is in the payload, which only an auditor may open.\n",
@@ -117,6 +139,17 @@ struct result proof_report_json(const struct proof_report *report, struct buffer
     TRY(json_write_string(text, bytes_of_text(report->checkpoint.origin), err));
     TRY(buffer_format(text, err, ",\"index\":%" PRIu64 ",\"size\":%" PRIu64 ",\"root\":\"%s\",\"key_id\":\"%s\"", report->index,
                       report->checkpoint.size, root, id));
+    TRY(witness_policy_json(report->policy, &report->witnesses, text, err));
     return buffer_format(text, err, ",\"is_event\":%s,\"unchecked_signatures\":%zu}\n", report->is_event ? "true" : "false",
                          report->other_signatures);
+}
+
+struct result certificate_witnesses_text(const struct proof_report *proof, struct buffer *text, struct error *err)
+{
+    if (proof->policy == NULL)
+        return buffer_add_text(text, "No policy of witnesses was given (--witness-policy): others may be shown another log.\n",
+                               err);
+    TRY(buffer_add_text(text, "  ", err));
+    TRY(witness_policy_describe(proof->policy, &proof->witnesses, text, err));
+    return buffer_add_text(text, ": all who demand it are shown one log.\n", err);
 }

@@ -86,3 +86,15 @@ bool next_line(struct bytes *left, struct bytes *line_out)
     *left = (struct bytes){end + 1, left->length - line_out->length - 1};
     return true;
 }
+
+struct bytes next_word(struct bytes *line)
+{
+    size_t length = 0;
+
+    while (line->length > 0 && (line->data[0] == ' ' || line->data[0] == '\t'))
+        *line = (struct bytes){line->data + 1, line->length - 1};
+    while (length < line->length && line->data[length] != ' ' && line->data[length] != '\t') length++;
+    const struct bytes word = {line->data, length};
+    *line = (struct bytes){line->data + length, line->length - length};
+    return word;
+}

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -31,22 +30,30 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX])
     }
 }
 
-/* One line for each event: number, time, outcome, action, resource, actor, and the rules of a denial. */
+/* The name of the actor if it was opened, else its pseudonym. */
+static const json_t *actor_of(const json_t *event)
+{
+    const json_t *subject = json_object_get(json_object_get(event, "who"), "subject");
+
+    return subject != NULL ? subject : json_object_get(json_object_get(event, "entry"), "actor");
+}
+
+/* One line for each event: number, time in the zone of the reader, outcome, action, resource, actor, and the rules of a denial. */
 static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
 {
-    const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
+    const json_t *entry = json_object_get(event, "entry");
     int64_t sequence = 0, time_ms = 0;
-    char time_text[CLOCK_TEXT_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
+    char time_text[AUDIT_TIME_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
     char rules[CELL_MAX];
 
     if (invocation->json) return api_print(invocation, event, err);
     (void)json_integer_of(event, "seq", &sequence);
     (void)json_integer_of(entry, "ts", &time_ms);
-    clock_format(time_ms, time_text);
+    audit_time_text(time_ms, time_text);
     cell_text(json_object_get(entry, "out"), outcome);
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
-    cell_text(json_object_get(who, "subject"), subject); /* chosen by an issuer */
+    cell_text(actor_of(event), subject); /* chosen by an issuer */
     audit_rules_text(entry, rules);
     (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s%s%s\n", sequence, time_text, outcome, action, resource, subject,
                  rules[0] == '\0' ? "" : "  ", rules);
@@ -87,12 +94,22 @@ struct result audit_advised(struct invocation *invocation, struct session *sessi
     return result;
 }
 
+struct result audit_add_purpose(const struct invocation *invocation, char mark, struct buffer *path, struct error *err)
+{
+    const char *purpose = invocation_option(invocation, 'p');
+
+    if (purpose == NULL) return SUCCESS;
+    TRY(buffer_format(path, err, "%cpurpose=", mark));
+    return http_escape(path, purpose, err);
+}
+
 static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path, struct error *err)
 {
     const char *key = invocation_option(invocation, 'k');
 
     TRY(buffer_format(path, err, "/audit/events?%s", query));
     if (invocation_option(invocation, 'F') != NULL) TRY(buffer_add_text(path, "&facts=true", err));
+    TRY(audit_add_purpose(invocation, '&', path, err));
     if (key != NULL) {
         TRY(buffer_add_text(path, "&key=", err));
         TRY(http_escape(path, key, err));
@@ -176,35 +193,6 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
 }
 
-/* Prints the registry's description of itself, without characters that steer a terminal. */
-static struct result print_facts(const json_t *facts, size_t target, struct error *err)
-{
-    (void)printf("facts of target %zu: ", target + 1);
-    if (!json_is_null(facts)) return api_print_json(facts, err);
-    (void)printf("missing\n");
-    return SUCCESS;
-}
-
-struct result command_audit_show(struct invocation *invocation, struct error *err)
-{
-    OWNED(session) *session = NULL;
-    OWNED_JSON event = NULL;
-    struct buffer OWNED_BUFFER path = BUFFER(1024);
-    const char *sequence = invocation->operands[1];
-    uint64_t number = 0;
-
-    if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
-    TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
-    TRY(audit_add_within(invocation, '&', &path, err));
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
-    TRY(print_event(invocation, event, err));
-    const json_t *facts = json_object_get(event, "facts");
-    for (size_t i = 0; !invocation->json && i < json_array_size(facts); i++) TRY(print_facts(json_array_get(facts, i), i, err));
-    return SUCCESS;
-}
-
 static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what, const char *file,
                                 struct error *err)
 {
@@ -215,6 +203,7 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     TRY(audit_add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
+    if (strcmp(what, "proof") == 0) TRY(audit_await_witnesses(invocation, session, &request, &response, err));
     return local_output(file_write_output(file, buffer_bytes(&response.body), 0644, err), file, err);
 }
 

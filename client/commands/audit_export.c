@@ -139,7 +139,7 @@ static struct result start_check(struct export_file *file, struct error *err)
 {
     export_check_free(file->check);
     file->check = NULL;
-    return export_check_new((struct bytes){NULL, 0}, &file->check, err);
+    return export_check_new(&(struct proof_trust){.policy = NULL}, &file->check, err);
 }
 
 /* An unfinished line is cut off, and the check begins again without it: it has taken that line's beginning. */
@@ -299,7 +299,8 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     } else {
         TRY(ask_or_remove(invocation, session, &file, err));
     }
-    const struct result fetched = fetch_all(invocation, session, &file, err);
+    struct result fetched = audit_await_event(invocation, session, file.number, err);
+    if (fetched.ok) fetched = fetch_all(invocation, session, &file, err);
     if (file.length == 0) (void)unlink(file.part); /* --continue could not go on with it */
     TRY(fetched);
     return tell(invocation, &file, err);

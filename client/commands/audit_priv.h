@@ -13,16 +13,31 @@ RESULT audit_add_within(const struct invocation *invocation, char mark, struct b
 RESULT audit_time_of(const char *value, struct buffer *text, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
+/** Adds --purpose to a path: without it nothing that was sealed is opened. */
+RESULT audit_add_purpose(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
 /** The rules that denied an entry, for a person: "H-READ-AE SYS-NO-BINDING"; "" if none did. */
 void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX]);
 /** The time of an event in the zone of the reader: "2026-11-20 11:39:46.123 +0100". */
 #define AUDIT_TIME_SIZE 40
 void audit_time_text(int64_t wall_ms, char text_out[AUDIT_TIME_SIZE]);
 
+/** One line for each reason of a denial that was sealed beside the event: rule, policy, the sentence that the caller got, and what was unknown. */
+void audit_print_denials(const json_t *event, const char *indent);
+/** One line of CSV (RFC 4180). A text that a spreadsheet would take for a formula gets an apostrophe. */
+void audit_print_csv(const char *const *cells, size_t count);
+/** The same for rows under the columns' titles, in small letters. */
+void audit_print_csv_rows(const json_t *rows, const struct column *columns, size_t column_count);
+
 /** Gets an event; a failure ends the search. */
 struct audit_visitor {
     struct result (*visit)(void *context, const json_t *event, struct error *err);
     void *context;
+};
+/** A search: its path with all conditions, and at most how many events are wanted; 0: all. */
+struct audit_query {
+    const char *path; /* "/audit/events?order=ascending&actor=..." */
+    bool is_ascending;
+    uint64_t most;
 };
 struct audit_searched {
     uint64_t events; /* visited */
@@ -34,3 +49,21 @@ struct audit_searched {
  */
 RESULT audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
                            struct audit_searched *searched_out, struct error *err);
+
+struct http_request;
+struct http_response;
+/** With --witness-policy: fetches a proof again until the quorum has cosigned its checkpoint, for two minutes. ERROR_DENIED: it has not. */
+RESULT audit_await_witnesses(const struct invocation *invocation, struct session *session, const struct http_request *request,
+                             struct http_response *response, struct error *err);
+/** The same for an event, whose proof nobody wants: then the lines of an export that it closes are under such a checkpoint. */
+RESULT audit_await_event(const struct invocation *invocation, struct session *session, uint64_t number, struct error *err);
+/** The same for a query of the caller, in a session of the caller. */
+RESULT audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                          const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err);
+/** Appends "&name=value". */
+RESULT audit_add_parameter(struct buffer *path, const char *name, const char *value, struct error *err);
+/** Prints the events of a query as `audit search` does: a table, --json or --csv. */
+RESULT audit_show_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                         struct error *err);
+/** The number of events that --lines asks for; --csv and --json exclude each other. ERROR_INVALID. */
+RESULT audit_check_lines(const struct invocation *invocation, uint64_t *most, struct error *err);

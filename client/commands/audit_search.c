@@ -25,7 +25,7 @@ static const struct condition_row {
                   {'D', "decision"}, {'q', "request"}, {'e', "detail"},   {'c', "country"}, {'i', "address"},
                   {'N', "network"},  {'k', "key"},     {'p', "purpose"},  {'w', "within"}};
 
-static struct result add_parameter(struct buffer *path, const char *name, const char *value, struct error *err)
+struct result audit_add_parameter(struct buffer *path, const char *name, const char *value, struct error *err)
 {
     TRY(buffer_format(path, err, "&%s=", name));
     return http_escape(path, value, err);
@@ -53,7 +53,7 @@ static struct result add_time(const struct invocation *invocation, int letter, c
     struct buffer OWNED_BUFFER value = BUFFER(4096);
 
     TRY(audit_time_of(invocation_option(invocation, letter), &value, err));
-    return value.length == 0 ? SUCCESS : add_parameter(path, name, buffer_text(&value), err);
+    return value.length == 0 ? SUCCESS : audit_add_parameter(path, name, buffer_text(&value), err);
 }
 
 static struct result search_path(const struct invocation *invocation, struct buffer *path, struct error *err)
@@ -62,7 +62,7 @@ static struct result search_path(const struct invocation *invocation, struct buf
                       invocation_option(invocation, 'O') == NULL ? "descending" : "ascending"));
     for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
         const char *value = invocation_option(invocation, conditions[i].letter);
-        if (value != NULL) TRY(add_parameter(path, conditions[i].parameter, value, err));
+        if (value != NULL) TRY(audit_add_parameter(path, conditions[i].parameter, value, err));
     }
     TRY(add_time(invocation, 's', "since", path, err));
     return add_time(invocation, 'u', "until", path, err);
@@ -98,10 +98,9 @@ static bool read_place(const json_t *next, uint64_t *place_out)
 }
 
 /* The place to go on at, which must be another one each time: a false registry could otherwise keep this program for ever. */
-static struct result next_page_of(const struct invocation *invocation, const json_t *answer, json_t **next, struct error *err)
+static struct result next_page_of(bool ascending, const json_t *answer, json_t **next, struct error *err)
 {
     const json_t *found = json_object_get(answer, "next");
-    const bool ascending = invocation_option(invocation, 'O') != NULL;
     uint64_t before = 0, after = 0;
 
     if (found != NULL && *next != NULL) {
@@ -114,21 +113,22 @@ static struct result next_page_of(const struct invocation *invocation, const jso
     return SUCCESS;
 }
 
-static struct result fetch_pages(struct invocation *invocation, struct session *session, uint64_t most,
+/* Only searches of a command have a limit; `most` is then the number of events that are wanted. */
+static struct result fetch_pages(struct invocation *invocation, struct session *session, const struct audit_query *query,
                                  const struct audit_visitor *visitor, struct audit_searched *searched, struct error *err)
 {
+    const uint64_t most = query->most == 0 ? UINT64_MAX : query->most;
     OWNED_JSON next = NULL;
 
     while (searched->events < most) {
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER path = BUFFER(16384);
         const uint64_t left = most - searched->events;
-        TRY(search_path(invocation, &path, err));
-        TRY(buffer_format(&path, err, "&limit=%u", left < PAGE ? (unsigned)left : PAGE));
+        TRY(buffer_format(&path, err, "%s&limit=%u", query->path, left < PAGE ? (unsigned)left : PAGE));
         TRY(api_add_after(&path, next, err));
         TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
         TRY(visit_page(answer, most, visitor, searched, err));
-        TRY(next_page_of(invocation, answer, &next, err));
+        TRY(next_page_of(query->is_ascending, answer, &next, err));
         searched->is_whole = next == NULL;
         if (next == NULL) return SUCCESS;
         if (searched->events < most) show_progress(searched->events, answer);
@@ -136,18 +136,28 @@ static struct result fetch_pages(struct invocation *invocation, struct session *
     return SUCCESS;
 }
 
-struct result audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
-                                  struct audit_searched *searched_out, struct error *err)
+struct result audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                                 const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err)
 {
-    OWNED(session) *session = NULL;
     struct audit_searched searched = {.events = 0};
+    const struct result fetched = fetch_pages(invocation, session, query, visitor, &searched, err);
 
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    const struct result fetched = fetch_pages(invocation, session, most, visitor, &searched, err);
     end_progress();
     TRY(fetched);
     *searched_out = searched;
     return SUCCESS;
+}
+
+struct result audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
+                                  struct audit_searched *searched_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(16384);
+    OWNED(session) *session = NULL;
+
+    TRY(search_path(invocation, &path, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most};
+    return audit_fetch_events(invocation, session, &query, visitor, searched_out, err);
 }
 
 /* ---- one line for each event ---- */
@@ -186,29 +196,25 @@ static void read_line(const json_t *event, struct line *line_out)
     audit_rules_text(entry, line_out->rules);
 }
 
+struct table {
+    bool has_title, with_reasons;
+};
+
 static struct result print_line(void *context, const json_t *event, struct error *err)
 {
     struct line line;
-    bool *has_title = context;
+    struct table *table = context;
 
     (void)err;
     read_line(event, &line);
-    if (!*has_title)
+    if (!table->has_title)
         (void)printf("%8s  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", "SEQ", "TIME", "OUTCOME", "ACTION", "RESOURCE",
                      "ACTOR", "ADDRESS", "RULES");
-    *has_title = true;
+    table->has_title = true;
     (void)printf("%8" PRId64 "  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", line.sequence, line.time_text, line.outcome,
                  line.action, line.resource, line.actor, line.address, line.rules);
+    if (table->with_reasons) audit_print_denials(event, "          ");
     return SUCCESS;
-}
-
-/* RFC 4180. A spreadsheet takes a text that begins with one of these letters for a formula, and others choose the text. */
-static void print_cell(const char *text, bool is_first)
-{
-    (void)printf("%s\"%s", is_first ? "" : ",",
-                 text[0] != '\0' && strchr("=+-@", text[0]) != NULL && strcmp(text, "-") != 0 ? "'" : "");
-    for (; *text != '\0'; text++) (void)printf("%s%c", *text == '"' ? "\"" : "", *text);
-    (void)putchar('"');
 }
 
 static struct result print_csv(void *context, const json_t *event, struct error *err)
@@ -216,11 +222,11 @@ static struct result print_csv(void *context, const json_t *event, struct error 
     const json_t *entry = json_object_get(event, "entry");
     char utc[CLOCK_TEXT_SIZE], number[24];
     struct line line;
-    bool *has_title = context;
+    struct table *table = context;
 
     (void)err;
-    if (!*has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
-    *has_title = true;
+    if (!table->has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
+    table->has_title = true;
     read_line(event, &line);
     clock_format(number_of(entry, "ts"), utc);
     (void)snprintf(number, sizeof number, "%" PRId64, line.sequence);
@@ -229,8 +235,7 @@ static struct result print_csv(void *context, const json_t *event, struct error 
     cell_text(json_object_get(json_object_get(entry, "why"), "id"), decision);
     const char *const cells[] = {number, utc,        line.outcome, line.action, line.resource,
                                  region, line.actor, line.address, line.rules,  decision};
-    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) print_cell(cells[i], i == 0);
-    (void)printf("\r\n");
+    audit_print_csv(cells, sizeof cells / sizeof cells[0]);
     return SUCCESS;
 }
 
@@ -257,18 +262,67 @@ static struct result lines_of(const struct invocation *invocation, uint64_t *mos
     return SUCCESS;
 }
 
-struct result command_audit_search(struct invocation *invocation, struct error *err)
+struct result audit_show_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                                struct error *err)
 {
-    bool has_title = false;
+    struct table table = {.with_reasons = invocation_option(invocation, 'y') != NULL};
     const bool is_csv = invocation_option(invocation, 'C') != NULL;
-    const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &has_title};
+    const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &table};
     struct audit_searched searched;
-    uint64_t most = MOST_DEFAULT;
 
-    TRY(line_check(invocation, lines_of(invocation, &most, err)));
-    if (is_csv && invocation->json)
-        return line_check(invocation, failure(err, ERROR_INVALID, "--csv and --json are two forms: give one"));
-    TRY(audit_search_events(invocation, most, &visitor, &searched, err));
+    TRY(audit_fetch_events(invocation, session, query, &visitor, &searched, err));
     tell_rest(&searched);
     return SUCCESS;
+}
+
+struct result audit_check_lines(const struct invocation *invocation, uint64_t *most, struct error *err)
+{
+    *most = MOST_DEFAULT;
+    TRY(lines_of(invocation, most, err));
+    if (invocation_option(invocation, 'C') == NULL || !invocation->json) return SUCCESS;
+    return failure(err, ERROR_INVALID, "--csv and --json are two forms: give one");
+}
+
+/* "actor=alice&since=7d": without the purpose, which each search states anew. Times stay as they were given. */
+static struct result conditions_text(const struct invocation *invocation, struct buffer *text, struct error *err)
+{
+    static const struct condition_row times[] = {{'s', "since"}, {'u', "until"}};
+
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
+        const char *value = invocation_option(invocation, conditions[i].letter);
+        if (value != NULL && conditions[i].letter != 'p' && conditions[i].letter != 'w')
+            TRY(audit_add_parameter(text, conditions[i].parameter, value, err));
+    }
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        const char *value = invocation_option(invocation, times[i].letter);
+        if (value != NULL) TRY(audit_add_parameter(text, times[i].parameter, value, err));
+    }
+    return SUCCESS;
+}
+
+static struct result save(const struct invocation *invocation, struct session *session, const char *name, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(16384);
+
+    TRY(conditions_text(invocation, &text, err));
+    if (text.length == 0) return failure(err, ERROR_INVALID, "--save: the search has no condition");
+    OWNED_JSON body = json_pack("{s:s, s:s, s:s*}", "name", name, "search", buffer_text(&text) + 1, "within",
+                                invocation_option(invocation, 'w'));
+    if (body == NULL) return failure(err, ERROR_INVALID, "the name of the search is not UTF-8");
+    return api_call_in(session, "POST", "/audit/searches", body, NULL, err);
+}
+
+struct result command_audit_search(struct invocation *invocation, struct error *err)
+{
+    const char *name = invocation_option(invocation, 'S');
+    struct buffer OWNED_BUFFER path = BUFFER(16384);
+    OWNED(session) *session = NULL;
+    uint64_t most = 0;
+
+    TRY(line_check(invocation, audit_check_lines(invocation, &most, err)));
+    TRY(search_path(invocation, &path, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    if (name != NULL) TRY(audit_advised(invocation, session, save(invocation, session, name, err), err));
+    const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most};
+    return audit_show_events(invocation, session, &query, err);
 }

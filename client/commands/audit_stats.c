@@ -100,6 +100,21 @@ static struct result rows_of(json_t *groups, bool sorts, json_t **rows_out, stru
     return SUCCESS;
 }
 
+/* As a table, as JSON, or as CSV. */
+static struct result print_counts(const struct invocation *invocation, const json_t *rows, const struct column *columns,
+                                  size_t count, struct error *err)
+{
+    if (invocation_option(invocation, 'C') == NULL) return api_print_rows(invocation, rows, columns, count, err);
+    audit_print_csv_rows(rows, columns, count);
+    return SUCCESS;
+}
+
+static struct result check_form(struct invocation *invocation, struct error *err)
+{
+    if (invocation_option(invocation, 'C') == NULL || !invocation->json) return SUCCESS;
+    return line_check(invocation, failure(err, ERROR_INVALID, "--csv and --json are two forms: give one"));
+}
+
 static const struct column outcome_columns[] = {{"ACTION", "name"},   {"EVENTS", "events"}, {"ALLOWED", "allowed"},
                                                 {"DENIED", "denied"}, {"FAILED", "failed"}, {"COMPLETED", "completed"}};
 static const struct column rule_columns[] = {{"RULE", "name"}, {"DENIALS", "events"}};
@@ -116,11 +131,12 @@ static struct result print_stats(const struct invocation *invocation, const stru
         OWNED_JSON all = json_pack("{s:I,s:O,s:O}", "events", (json_int_t)groups->events, "actions", actions, "rules", rules);
         return all == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(all, err);
     }
-    (void)printf("%" PRIu64 " events\n\n", groups->events);
-    TRY(api_print_rows(invocation, actions, COLUMNS(outcome_columns), err));
+    const bool is_csv = invocation_option(invocation, 'C') != NULL;
+    if (!is_csv) (void)printf("%" PRIu64 " events\n\n", groups->events);
+    TRY(print_counts(invocation, actions, COLUMNS(outcome_columns), err));
     if (json_array_size(rules) == 0) return SUCCESS;
-    (void)putchar('\n');
-    return api_print_rows(invocation, rules, COLUMNS(rule_columns), err);
+    (void)printf(is_csv ? "\r\n" : "\n");
+    return print_counts(invocation, rules, COLUMNS(rule_columns), err);
 }
 
 static struct result gather(struct invocation *invocation, struct result (*visit)(void *, const json_t *, struct error *),
@@ -129,6 +145,7 @@ static struct result gather(struct invocation *invocation, struct result (*visit
     const struct audit_visitor visitor = {visit, groups};
     struct audit_searched searched;
 
+    TRY(check_form(invocation, err));
     if (groups->by_name == NULL || groups->rules == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for rows");
     return audit_search_events(invocation, UINT64_MAX, &visitor, &searched, err);
 }
@@ -190,7 +207,7 @@ struct result command_audit_actors(struct invocation *invocation, struct error *
 
     TRY(gather(invocation, visit_actor, &groups, err));
     TRY(rows_of(names, true, &rows, err));
-    return api_print_rows(invocation, rows, COLUMNS(columns), err);
+    return print_counts(invocation, rows, COLUMNS(columns), err);
 }
 
 /* ---- timeline ---- */
@@ -237,5 +254,5 @@ struct result command_audit_timeline(struct invocation *invocation, struct error
         return line_check(invocation, failure(err, ERROR_INVALID, "--by is minute, hour, day or month"));
     TRY(gather(invocation, visit_time, &groups, err));
     TRY(rows_of(names, false, &rows, err));
-    return api_print_rows(invocation, rows, COLUMNS(columns), err);
+    return print_counts(invocation, rows, COLUMNS(columns), err);
 }

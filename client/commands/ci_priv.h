@@ -24,3 +24,22 @@ RESULT ci_rule_read(const struct invocation *invocation, const char *path, struc
 RESULT ci_rule_compose(const struct ci_rule *rule, uint64_t version, struct buffer *payload, struct error *err);
 void ci_rule_done(struct ci_rule *rule);
 #define OWNED_CI_RULE __attribute__((cleanup(ci_rule_done))) struct ci_rule
+
+/* --- what `sijil ci init` prints --- */
+
+/** Texts with words such as @HOST@ that stand for names. */
+struct ci_pipeline {
+    const char *system, *text, *rule;
+};
+struct ci_pipelines {
+    const struct ci_pipeline *each;
+    size_t count;
+};
+extern const struct ci_pipelines ci_pushing, ci_training; /* ci_training: with --train */
+
+/* A trust rule as JSON. `match`: rows of CI_ONE(), with commas between them; `more`: other members, each with its comma. */
+#define CI_RULE(id, system, issuer, match, more, grant, single)                                                     \
+    "{\n  \"id\": \"" id "\",\n  \"scope\": \"@PROJECT@\",\n  \"system\": \"" system "\",\n  \"issuer\": \"" issuer \
+    "\",\n  \"audience\": \"https://@HOST@\",\n" more "  \"match\": {\n" match "\n  },\n  \"grant\": [" grant       \
+    "],\n  \"priority\": 100,\n  \"max_ttl\": 300,\n  \"single_use\": " single "\n}\n"
+#define CI_ONE(pointer, value) "    \"" pointer "\": {\"eq\": \"" value "\"}"

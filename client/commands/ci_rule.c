@@ -13,7 +13,7 @@
 #define PATH_ROOM    1024
 #define BASE         "/trust-rules"
 
-static const struct documents_list rules = {BASE, "rules", "trust rule"};
+static const struct documents_list rules = {BASE, "rules", "trust rule", false};
 
 static struct result no_memory(struct error *err)
 {

@@ -39,12 +39,17 @@ static const struct option_row inspect_options[] = {
     {                                                                                                            \
         'w', "within", "ORGANISATION[/PROJECT]", "as an auditor of this part; without it, of the whole registry" \
     }
+#define PURPOSE_OPTION                                                                                               \
+    {                                                                                                                \
+        'p', "purpose", "TEXT", "why you look: it is recorded, sealed; without it names and addresses are not shown" \
+    }
 static const struct option_row tail_options[] = {
     WITHIN_OPTION,
     {'n', "lines", "COUNT", "number of events, newest last (default 20, at most 1000)"},
     {'f', "follow", NULL, "show new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, prj:acme/models, out:denied, act:PSEUDONYM"},
     {'F', "facts", NULL, "with --json: also the facts of each decision, as 'sijil-verify replay' reads them"},
+    PURPOSE_OPTION,
 };
 #define AUDIT_SEARCH_OPTIONS                                                                                                    \
     WITHIN_OPTION, {'a', "actor", "NAME", "of this actor: a name, a pseudonym, anonymous or system"},                           \
@@ -62,14 +67,20 @@ static const struct option_row tail_options[] = {
         {'s', "since", "TIME", "from this time on: RFC 3339, or 7d, 12h, 30m ago"}, {'u', "until", "TIME", "before this time"}, \
         {'k', "key", "KEY", "under this key, as with audit tail"},                                                              \
     {                                                                                                                           \
-        'p', "purpose", "TEXT", "why you search; it is recorded, sealed, with the search"                                       \
+        'p', "purpose", "TEXT", "why you search; it is recorded, sealed, with the search. Names and addresses need it"          \
     }
 static const struct option_row search_options[] = {
     AUDIT_SEARCH_OPTIONS,
     {'n', "lines", "COUNT", "at most so many events (default 100), or all"},
     {'O', "oldest-first", NULL, "the oldest event first"},
     {'C', "csv", NULL, "as CSV (RFC 4180), with times in UTC"},
+    {'S', "save", "NAME", "also save the search under this name, for audit saved"},
+    {'y', "why", NULL, "below each denial its reasons, as the client was told them"},
 };
+#define WITNESS_POLICY_OPTION                                                                                                    \
+    {                                                                                                                            \
+        'W', "witness-policy", "FILE", "wait, up to two minutes, until the witnesses of your own policy have cosigned the proof" \
+    }
 static const struct option_row export_options[] = {
     WITHIN_OPTION,
     {'k', "key", "KEY", "the key: org:, prj: or res: and a name, act:PSEUDONYM, out:denied or out:failed"},
@@ -81,14 +92,17 @@ static const struct option_row export_options[] = {
     {'O', "open", NULL, "with names, addresses and claims, which are sealed else; needs --purpose"},
     {'p', "purpose", "TEXT", "why: recorded, sealed, with the export"},
     {'n', "nonce", "HEX", "32 to 64 hexadecimal digits of your own (default: drawn)"},
+    WITNESS_POLICY_OPTION,
 };
 static const struct option_row count_options[] = {
     AUDIT_SEARCH_OPTIONS,
+    {'C', "csv", NULL, "as CSV (RFC 4180)"},
 };
 static const struct option_row timeline_options[] = {
     AUDIT_SEARCH_OPTIONS,
     {'O', "oldest-first", NULL, "the oldest time first"},
     {'b', "by", "STEP", "minute, hour (default), day or month"},
+    {'C', "csv", NULL, "as CSV (RFC 4180)"},
 };
 static const struct option_row key_options[] = {
     WITHIN_OPTION,
@@ -97,6 +111,7 @@ static const struct option_row key_options[] = {
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
+    WITNESS_POLICY_OPTION,
 };
 static const struct option_row robot_create_options[] = {
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
@@ -173,6 +188,12 @@ static const struct option_row policy_sign_options[] = {
     KEY_OPTIONS,
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
     {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
+};
+static const struct option_row witnesses_sign_options[] = {
+    KEY_OPTIONS,
+    {'i', "origin", "ORIGIN", "the log: the name of its key, such as registry.example/audit"},
+    {'e', "epoch", "NUMBER", "number of the new policy; must be larger than that of the pinned one (the first has 0)"},
+    {'o', "output", "FILE", "where the signed policy goes; - is standard output (default: -)"},
 };
 #define SCOPE_OPTION                                                                              \
     {                                                                                             \

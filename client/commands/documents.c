@@ -24,11 +24,12 @@ struct result documents_sign(enum document_kind kind, struct bytes payload, cons
     return json_read(buffer_bytes(&envelope), DOCUMENTS_ENVELOPE_ROOM, envelope_out, err);
 }
 
-static struct result list_path(const struct invocation *invocation, const char *base, const json_t *next, struct buffer *path,
-                               struct error *err)
+static struct result list_path(const struct invocation *invocation, const struct documents_list *list, const json_t *next,
+                               struct buffer *path, struct error *err)
 {
-    TRY(buffer_format(path, err, "%s?limit=1000&scope=", base));
-    TRY(http_escape(path, documents_scope(invocation), err));
+    TRY(buffer_format(path, err, "%s?limit=1000", list->base));
+    if (!list->has_no_scope) TRY(buffer_add_text(path, "&scope=", err));
+    if (!list->has_no_scope) TRY(http_escape(path, documents_scope(invocation), err));
     return api_add_after(path, next, err);
 }
 
@@ -40,7 +41,7 @@ struct result documents_get_all(const struct invocation *invocation, struct sess
     do {
         struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
         OWNED_JSON answer = NULL;
-        TRY(list_path(invocation, list->base, next, &path, err));
+        TRY(list_path(invocation, list, next, &path, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
         if (json_array_extend(rows, json_object_get(answer, "drafts")) != 0 ||
             json_array_extend(rows, json_object_get(answer, list->name)) != 0)

@@ -18,9 +18,10 @@ RESULT documents_sign(enum document_kind kind, struct bytes payload, const struc
                       struct error *err);
 /** Documents of one kind, as the registry lists them. */
 struct documents_list {
-    const char *base; /* the path below /api/v1: "/keys/signing" */
-    const char *name; /* the member of the answer: "keys" */
-    const char *what; /* one of them, in messages: "key" */
+    const char *base;  /* the path below /api/v1: "/keys/signing" */
+    const char *name;  /* the member of the answer: "keys" */
+    const char *what;  /* one of them, in messages: "key" */
+    bool has_no_scope; /* all of them are of the registry */
 };
 /** Appends the drafts and the documents of all pages to `rows`. */
 RESULT documents_get_all(const struct invocation *invocation, struct session *session, const struct documents_list *list,

@@ -18,7 +18,7 @@
 #define PATH_ROOM     1024
 #define ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX((size_t)8 * 1024)
 
-static const struct documents_list keys = {"/keys/signing", "keys", "key"};
+static const struct documents_list keys = {"/keys/signing", "keys", "key", false};
 
 static struct result no_memory(struct error *err)
 {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/uuid.h"
 #include "client/commands/printed.h"
 #include "client/commands/run_priv.h"
 #include "client/local.h"
@@ -330,7 +331,7 @@ static struct result read_one(struct reading *reading, struct error *err)
 
 /* ---- into a file ---- */
 
-/* Only a log that has as many bytes as its runner has signed. */
+/* Only the very log that its runner has signed. */
 static struct result save_whole(struct reading *reading, struct error *err)
 {
     OWNED(run_envelope) *result = NULL;
@@ -344,26 +345,31 @@ static struct result save_whole(struct reading *reading, struct error *err)
                        "no runner has signed a result of this attempt, so nothing says what its log is: "
                        "without --output the log is shown as far as it is there");
     TRY(read_attempt(reading, err));
-    return check_length(reading, run, attempt, err);
+    TRY(check_length(reading, run, attempt, err));
+    return run_saved_check(reading->session, reading->address, result, fileno(reading->out), err);
 }
 
+/* A new file: nothing that was there is lost. */
 static struct result open_part(const char *part, FILE **out, struct error *err)
 {
     int fd = -1;
 
-    TRY(file_open(part, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666, &fd, err));
+    TRY(file_open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666, &fd, err));
     *out = fdopen(fd, "w+");
     if (*out != NULL) return SUCCESS;
     (void)close(fd);
     return failure(err, ERROR_NO_MEMORY, "no memory for a file");
 }
 
-/* Under another name, until it is known to be whole. */
+/* Under another name, until it is known to be the signed one. */
 static struct result save(struct reading *reading, const char *path, struct error *err)
 {
     struct buffer OWNED_BUFFER part = BUFFER(PATH_MAX);
+    const struct uuid number = uuid_random();
+    char name[UUID_TEXT_SIZE];
 
-    TRY(buffer_format(&part, err, "%s.part", path));
+    uuid_format(&number, name);
+    TRY(buffer_format(&part, err, "%s.%.8s.part", path, name));
     TRY(local(open_part(buffer_text(&part), &reading->out, err), buffer_text(&part), err));
     const struct result saved = save_whole(reading, err);
     (void)fclose(reading->out); /* all of it was flushed */

@@ -90,6 +90,8 @@ RESULT run_manifests_add(struct session *session, const struct run_address *addr
 void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX]);
 /** Prints a run: as JSON with all that was signed, or in lines with its outputs and what to do next. */
 RESULT run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err);
+/** Of a run that no runner has taken: what one must give, and how many asked that lack what; `runners` is the registry's word, or NULL. */
+void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners);
 /** Appends the command that helps next, or nothing. */
 RESULT run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err);
 /** The outputs in the run's signed result: objects `name`, `repository`, `digest`, `reference`, sorted by name. Empty without a result. */
@@ -107,6 +109,13 @@ RESULT run_watch(struct invocation *invocation, struct session *session, const s
 RESULT run_verdict(struct invocation *invocation, const struct run_address *address, const json_t *run, struct error *err);
 /** run_watch(), run_print() and run_verdict(). */
 RESULT run_wait(struct invocation *invocation, struct session *session, const struct run_address *address, struct error *err);
+
+/**
+ * Whether the open file is the log that the signed `result` of node 0 names, by SHA-256: the registry gives the log's manifest, whose digest the runner has
+ * signed. ERROR_CORRUPT: the log, or the manifest, is another one. ERROR_NOT_FOUND: the registry does not have the manifest.
+ */
+RESULT run_saved_check(struct session *session, const struct run_address *address, const struct run_envelope *result, int fd,
+                       struct error *err);
 
 /** Shows the run's log on standard output until the run has ended; until there is an attempt, shows the run's state on standard error. */
 RESULT run_follow_log(struct invocation *invocation, struct session *session, const struct run_address *address,

@@ -285,32 +285,6 @@ static struct result name_approvers(json_t *run, struct error *err)
     return failure(err, ERROR_NO_MEMORY, "no memory for the approvers");
 }
 
-/* Of a run that no runner has taken: what a runner must give, for a comparison with `sijil runner list`. */
-static void print_needs(const struct run_envelope *request, const json_t *run)
-{
-    static const char *const members[] = {"cpus", "memory_bytes", "output_bytes", "time_s"};
-    const json_t *places = run_member(request, "spec.jurisdictions"), *devices = run_member(request, "spec.devices");
-    char cell[CELL_MAX];
-
-    if (!is_in(run, "ordered") && !(is_in(run, "expired") && number_of(run, "attempt") == 0)) return;
-    cell_text(run_member(request, "spec.pool"), cell);
-    (void)printf("%-16s no runner of the pool %s has taken it yet; one must give\n", "waits", cell);
-    (void)printf("%-16s isolation %s, assurance %lld", "", run_text(request, "spec.isolation"),
-                 (long long)run_integer(request, "spec.assurance"));
-    for (size_t i = 0; i < COUNT(members); i++)
-        (void)printf(", %s %lld", members[i], (long long)number_of(run_member(request, "spec.limits"), members[i]));
-    if (devices != NULL) {
-        cell_text(json_object_get(devices, "type"), cell);
-        (void)printf(", devices %lld of %s", (long long)number_of(devices, "count"), cell);
-    }
-    (void)printf(", in");
-    for (size_t i = 0; i < json_array_size(places); i++) {
-        cell_text(json_array_get(places, i), cell);
-        (void)printf("%s %s", i == 0 ? "" : " or", cell);
-    }
-    (void)printf("\n");
-}
-
 struct result run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err)
 {
     OWNED_JSON outputs = NULL;
@@ -319,6 +293,7 @@ struct result run_print(const struct invocation *invocation, const struct run_ad
     if (!invocation->json) {
         TRY(name_approvers(run, err));
         (void)json_object_del(run, "people"); /* shown with the request */
+        (void)json_object_del(run, "runners");
     }
     (void)json_object_del(run, "envelopes");
     return invocation->json ? api_print_json(run, err) : print_lines(invocation, address, run, outputs, err);
@@ -369,10 +344,11 @@ static struct result print_whole(const struct invocation *invocation, const stru
 {
     OWNED(run_envelope) *request = NULL;
     OWNED_JSON people = json_incref(json_object_get(run, "people"));
+    OWNED_JSON runners = json_incref(json_object_get(run, "runners"));
 
     TRY(run_signed_request(run, address, &request, err));
     TRY(run_print(invocation, address, run, err));
-    print_needs(request, run);
+    run_show_needs(request, run, runners);
     run_show_people(people, stdout);
     return run_show_request(request, stdout, err);
 }

@@ -19,7 +19,7 @@
 #define HOUR_MS      INT64_C(3600000)
 #define DAYS_DEFAULT 365
 
-static const struct documents_list runners = {RUNNERS, "runners", "runner"};
+static const struct documents_list runners = {RUNNERS, "runners", "runner", false};
 
 static struct result no_memory(struct error *err)
 {

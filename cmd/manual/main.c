@@ -5,8 +5,8 @@
 #include "cmd/manual/manual.h"
 #include "cmd/options.h"
 
-static const struct program *const programs[] = {&sijild_program, &keyd_program, &verify_program, &runner_program,
-                                                 &witness_program};
+static const struct program *const programs[] = {&sijild_program, &keyd_program,    &verify_program,
+                                                 &runner_program, &witness_program, &audit_dump_program};
 
 static bool write_client(FILE *out, const char *kind)
 {

@@ -91,6 +91,29 @@ struct result document_read_point(const struct document *document, const char *t
     return SUCCESS;
 }
 
+struct result document_check_empty(const struct document *document, const char *what, struct error *err)
+{
+    if (json_object_size(json_object_get(document->json, "body")) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the withdrawal of %s has an empty body", what);
+}
+
+/* The root appoints the approvers, so it may also sign alone. */
+struct result document_check_persons(const struct document *document, const struct document_trust *trust, const char *what,
+                                     struct error *err)
+{
+    static const uint8_t no_key[ECDSA_PUBLIC_SIZE], nobody[DOCUMENT_DIGEST_SIZE];
+    const struct document_own own = {no_key, nobody};
+    bool has_root = false;
+    unsigned persons = 0;
+
+    TRY(document_check_time(document, trust->now_ms, err));
+    TRY(document_is_signed_by(document, trust->root, &has_root, err));
+    TRY(document_count_approvers(document, trust, &own, &persons, err));
+    if (has_root || persons >= document_signers_needed(document)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%s needs the signatures of %u approvers or of the root, and there are %u", what,
+                   document_signers_needed(document), persons);
+}
+
 struct result document_check(const struct document *document, const struct document_trust *trust, struct error *err)
 {
     return checkers[document->kind](document, trust, err);

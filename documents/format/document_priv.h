@@ -31,6 +31,11 @@ RESULT document_count_approvers(const struct document *document, const struct do
                                 const struct document_own *but, unsigned *count_out, struct error *err);
 /** For a kind that expires: whether the document is in force now. ERROR_DENIED. */
 RESULT document_check_time(const struct document *document, int64_t now_ms, struct error *err);
+/** For a withdrawal that says nothing but its reason. `what`: "a trust rule". ERROR_INVALID. */
+RESULT document_check_empty(const struct document *document, const char *what, struct error *err);
+/** For a kind that several approvers sign, or the root alone: the document is in force now, and enough persons have signed. ERROR_DENIED. */
+RESULT document_check_persons(const struct document *document, const struct document_trust *trust, const char *what,
+                              struct error *err);
 /** For a kind whose version 1 enrols a key, and whose version 2 withdraws it for good. ERROR_INVALID. */
 RESULT document_check_life(const struct document *document, struct error *err);
 /** A key of P-256 in base64url, whose thumbprint must be the document's name. ERROR_INVALID. */

@@ -11,7 +11,6 @@
 #define HTTPS   "https://"
 #define CA_FILE "ca.pem"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
-#define POINT   88 /* base64url of ECDSA_PUBLIC_SIZE bytes and '\0' */
 
 struct members {
     const char *schema, *url, *audience, *log_key, *signer, *root, *ca;
@@ -99,23 +98,14 @@ struct result registry_pins_read(struct bytes text, struct registry_pins *pins_o
     return SUCCESS;
 }
 
-static struct result point_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char text_out[POINT], struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(POINT - 1);
-
-    TRY(text_base64(&text, BASE64_URL, (struct bytes){point, ECDSA_PUBLIC_SIZE}, err));
-    (void)snprintf(text_out, POINT, "%s", buffer_text(&text));
-    return SUCCESS;
-}
-
 struct result registry_pins_write(const struct registry_pins *pins, struct buffer *text, struct error *err)
 {
-    char url[sizeof HTTPS + REGISTRY_HOST_SIZE], signer[POINT], root[POINT];
+    char url[sizeof HTTPS + REGISTRY_HOST_SIZE], signer[ECDSA_POINT_TEXT_SIZE], root[ECDSA_POINT_TEXT_SIZE];
     struct registry_pins again;
 
     (void)snprintf(url, sizeof url, HTTPS "%s", pins->host);
-    TRY(point_text(pins->signer, signer, err));
-    TRY(point_text(pins->root, root, err));
+    TRY(ecdsa_point_text(pins->signer, signer, err));
+    TRY(ecdsa_point_text(pins->root, root, err));
     const unsigned before = json_lacks();
     OWNED_JSON json =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "schema", SCHEMA, "url", url, "audience", pins->audience, "log_key",

@@ -12,7 +12,6 @@
 #define SCHEMA      "sijil.runner-invitation/v1"
 #define PAYLOAD_MAX ((size_t)4 * 1024)
 #define HOUR_MS     INT64_C(3600000)
-#define POINT_TEXT  88 /* base64url of a point and '\0' */
 
 /* The generator of P-256. A document with it shows whether the members of an invitation are those of a runner. */
 static const uint8_t any_point[ECDSA_PUBLIC_SIZE] = {
@@ -137,23 +136,14 @@ struct result runner_invitation_signer(const struct runner_invitation *invitatio
 
 /* ---- the document ---- */
 
-static struct result point_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char text_out[POINT_TEXT], struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(POINT_TEXT - 1);
-
-    TRY(text_base64(&text, BASE64_URL, (struct bytes){point, ECDSA_PUBLIC_SIZE}, err));
-    (void)snprintf(text_out, POINT_TEXT, "%s", buffer_text(&text));
-    return SUCCESS;
-}
-
 struct result runner_invitation_document(const struct runner_invitation *invitation, const uint8_t point[ECDSA_PUBLIC_SIZE],
                                          struct buffer *payload, struct error *err)
 {
-    char name[ECDSA_THUMBPRINT_SIZE], key[POINT_TEXT];
+    char name[ECDSA_THUMBPRINT_SIZE], key[ECDSA_POINT_TEXT_SIZE];
     struct members members = {.audience = NULL};
 
     TRY(unpack(invitation->json, &members, err));
-    TRY(point_text(point, key, err));
+    TRY(ecdsa_point_text(point, key, err));
     ecdsa_thumbprint(point, name);
     OWNED_JSON body =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:O, s:O*}", "runner", members.runner, "public_key", key, "pool",

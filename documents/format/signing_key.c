@@ -7,7 +7,6 @@
 #include "crypto/digest.h"
 #include "documents/format/document_priv.h"
 
-#define POINT_TEXT        87 /* characters of base64url for 65 bytes */
 #define PRINCIPAL_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789:-"
 
 static const char *const purposes[SIGNING_PURPOSES] = {[SIGNING_APPROVE] = "approve", [SIGNING_SIGN] = "sign"};
@@ -29,12 +28,11 @@ void signing_key_name(const struct signing_key *key, char name_out[ECDSA_THUMBPR
 
 json_t *signing_key_body(const struct signing_key *key)
 {
-    struct buffer OWNED_BUFFER point = BUFFER(POINT_TEXT);
+    char point[ECDSA_POINT_TEXT_SIZE];
     struct error ignored;
 
-    if (!text_base64(&point, BASE64_URL, (struct bytes){key->point, sizeof key->point}, &ignored).ok) return NULL;
-    return json_pack("{s:s, s:s, s:s}", "principal", key->principal, "public_key", buffer_text(&point), "purpose",
-                     purposes[key->purpose]);
+    if (!ecdsa_point_text(key->point, point, &ignored).ok) return NULL;
+    return json_pack("{s:s, s:s, s:s}", "principal", key->principal, "public_key", point, "purpose", purposes[key->purpose]);
 }
 
 static bool is_principal(const char *text)

@@ -243,25 +243,13 @@ static struct result check_body(const struct document *document, struct error *e
 
     if (!document->is_withdrawn) return trust_rule_read(document, &rule, err);
     TRY(check_head(document, err));
-    if (json_object_size(json_object_get(document->json, "body")) == 0) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the withdrawal of a trust rule has an empty body");
+    return document_check_empty(document, "a trust rule", err);
 }
 
-/* The root appoints the approvers, so it may also sign alone. */
 struct result document_check_trust_rule(const struct document *document, const struct document_trust *trust, struct error *err)
 {
-    static const uint8_t no_key[ECDSA_PUBLIC_SIZE], nobody[DOCUMENT_DIGEST_SIZE];
-    const struct document_own own = {no_key, nobody};
-    bool has_root = false;
-    unsigned persons = 0;
-
     TRY(check_body(document, err));
-    TRY(document_check_time(document, trust->now_ms, err));
-    TRY(document_is_signed_by(document, trust->root, &has_root, err));
-    TRY(document_count_approvers(document, trust, &own, &persons, err));
-    if (has_root || persons >= document_signers_needed(document)) return SUCCESS;
-    return failure(err, ERROR_DENIED, "a trust rule needs the signatures of %u approvers or of the root, and there are %u",
-                   document_signers_needed(document), persons);
+    return document_check_persons(document, trust, "a trust rule", err);
 }
 
 bool trust_rule_matches(const struct trust_rule *rule, const json_t *claims)

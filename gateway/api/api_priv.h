@@ -98,12 +98,15 @@ bool api_asks_for_credential(struct request *request, enum action action);
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
 
 /**
- * The published checkpoint of this size; `size` is text from the client. NULL: the newest one. ERROR_INVALID, ERROR_NOT_FOUND. `action`: of the
+ * The published checkpoint of this size, with cosignatures if it has them; `size` is text from the client. NULL: the newest one. ERROR_INVALID, ERROR_NOT_FOUND. `action`: of the
  * request's permit.
  */
 struct signed_checkpoint;
 RESULT api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
                      struct signed_checkpoint *checkpoint_out, struct error *err);
+
+/** The newest checkpoint that witnesses have cosigned, if it has at least `size` entries; else the newest that sijil-keyd has signed. */
+RESULT api_newest(const struct request *request, uint64_t size, struct signed_checkpoint *checkpoint_out, struct error *err);
 
 /** An answer of at most `maximum` bytes that is too large for the arena. At most 16 of all kinds are on their way from a gateway at a time. */
 struct api_large {

@@ -13,12 +13,15 @@
 #define ONE_EVENT_MAX  ((size_t)64 << 10)                                      /* a leaf, a payload and the JSON around them */
 #define WITH_FACTS_MAX (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and the largest rows of facts */
 
-SCHEMA(event, "an event of the log", HAS_COUNT("seq", REQUIRED, "its sequence number, which names it in paths"),
-       HAS_ANY("entry", OPTIONAL, "the leaf of the log, an object; left out if the event is unreadable"),
-       HAS_ANY("who", OPTIONAL,
-               "who did it, an object; null: nobody; {\"missing\":\"payload\"}, {\"missing\":\"key\"} or {\"damaged\":true}"),
-       HAS_ANY("facts", OPTIONAL, "a list: the facts on which each target was decided; null for facts that are gone"),
-       HAS_FLAG("unreadable", OPTIONAL, "true: the leaf is no event"))
+SCHEMA(
+    event, "an event of the log", HAS_COUNT("seq", REQUIRED, "its sequence number, which names it in paths"),
+    HAS_ANY("entry", OPTIONAL, "the leaf of the log, an object; left out if the event is unreadable"),
+    HAS_ANY(
+        "who", OPTIONAL,
+        "who did it, an object; null: nobody; {\"sealed\":true} without a purpose; {\"missing\":\"payload\"}, {\"missing\":\"key\"} or "
+        "{\"damaged\":true}"),
+    HAS_ANY("facts", OPTIONAL, "a list: the facts on which each target was decided; null for facts that are gone"),
+    HAS_FLAG("unreadable", OPTIONAL, "true: the leaf is no event"))
 
 SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_event, "in the order that was asked for"), HAS_NEXT,
        HAS_COUNT("searched_to", OPTIONAL,
@@ -49,6 +52,12 @@ struct result target_audit_read(struct request *request, struct lookup *lookup, 
     (void)lookup, (void)err;
     audit_pair_within(request, ACTION_AUDIT_READ, request_argument(request, "within"));
     return SUCCESS;
+}
+
+struct result target_audit_event(struct request *request, struct lookup *lookup, struct error *err)
+{
+    request->purpose = request_argument(request, "purpose");
+    return target_audit_read(request, lookup, err);
 }
 
 static bool read_sequence(const char *text, uint64_t *value_out)
@@ -84,19 +93,28 @@ struct result audit_filter_read(const struct request *request, const char *after
  * Writes the payload, null if the event has none, or the reason why it can't be shown. A damaged payload does not hide the
  * other events.
  */
+static struct result write_unopened(const struct audit_page *page, size_t index, struct buffer *text, struct error *err)
+{
+    const char *missing = audit_page_missing(page, index);
+
+    if (missing != NULL) return buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
+    return buffer_add_text(text, audit_page_is_sealed(page, index) ? "{\"sealed\":true}" : "null", err);
+}
+
+/* Personal data is opened for a purpose alone, which the event of this request has. */
 static struct result write_who(const struct request *request, struct audit_page *page, size_t index, struct buffer *text,
                                struct error *err)
 {
     const struct gateway *gateway = request->gateway;
     const size_t before = text->length;
+
+    if (request->purpose == NULL) return write_unopened(page, index, text, err);
     const struct result opened = audit_page_payload(page, index, gateway->keyd, gateway->origin, text, err);
 
     if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
     if (opened.ok && text->length > before) return SUCCESS;
     buffer_truncate(text, before);
-    if (!opened.ok) return buffer_add_text(text, "{\"damaged\":true}", err);
-    const char *missing = audit_page_missing(page, index);
-    return missing == NULL ? buffer_add_text(text, "null", err) : buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
+    return opened.ok ? write_unopened(page, index, text, err) : buffer_add_text(text, "{\"damaged\":true}", err);
 }
 
 bool audit_wants_facts(struct request *request, bool *wants_out)
@@ -232,7 +250,8 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
     const char *size = request_argument(request, "size");
     struct signed_checkpoint checkpoint;
 
-    TRY(api_published(request, pg, ACTION_AUDIT_READ, size, &checkpoint, err));
+    if (size == NULL) TRY(api_newest(request, sequence + 1, &checkpoint, err));
+    else TRY(api_published(request, pg, ACTION_AUDIT_READ, size, &checkpoint, err));
     if (size != NULL && sequence >= checkpoint.size)
         return failure(err, ERROR_NOT_FOUND, "event %llu is not in the log of %s entries", (unsigned long long)sequence, size);
     return audit_prove(request->permit, pg, sequence, &checkpoint, proof, err);

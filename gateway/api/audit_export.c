@@ -284,7 +284,7 @@ static struct result find_checkpoint(const struct request *request, struct pg *p
     const char *size = request_argument(request, "size");
     char newest[24];
 
-    TRY(sequencer_checkpoint(request->gateway->sequencer, checkpoint_out, err));
+    TRY(api_newest(request, closing + 1, checkpoint_out, err));
     (void)snprintf(newest, sizeof newest, "%llu", (unsigned long long)checkpoint_out->size);
     if (size == NULL || strcmp(size, newest) == 0) return SUCCESS;
     TRY(api_published(request, pg, ACTION_AUDIT_READ, size, checkpoint_out, err));

@@ -16,6 +16,7 @@
 #define BUDGET_MS     1000 /* of looking for events; then the answer says how far it got */
 #define WAIT_INDEX_MS 2000 /* for the index to know the log as it was when the request came */
 #define LOOK_EVERY_MS 2    /* at first */
+#define PURPOSE_MAX   512  /* as gateway/parameters.def says */
 #define DIGITS        "0123456789abcdef"
 
 /* Whether the request has a condition that a list of one key does not have. */
@@ -52,6 +53,16 @@ static struct result write_search(const struct request *request, struct buffer *
     return SUCCESS;
 }
 
+static struct result read_purpose(struct request *request, struct error *err)
+{
+    const char *purpose = request_argument(request, "purpose");
+    const size_t length = purpose == NULL ? 1 : strlen(purpose);
+
+    if (length == 0 || length > PURPOSE_MAX) return failure(err, ERROR_INVALID, "purpose has 1 to %d bytes", PURPOSE_MAX);
+    request->purpose = purpose;
+    return SUCCESS;
+}
+
 /* The conditions may name persons, so they go into the sealed part of the event of this request. */
 struct result target_audit_list(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -59,7 +70,7 @@ struct result target_audit_list(struct request *request, struct lookup *lookup, 
 
     TRY(target_audit_read(request, lookup, err));
     TRY(write_search(request, &text, err));
-    request->purpose = request_argument(request, "purpose");
+    TRY(read_purpose(request, err));
     if (text.length == 0) return SUCCESS;
     request->search = arena_copy_text(request->arena, buffer_bytes(&text));
     return request->search == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a search") : SUCCESS;
@@ -84,6 +95,12 @@ static struct result check_outcome(const char *value, struct error *err)
     for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++)
         if (strcmp(value, outcomes[i]) == 0) return SUCCESS;
     return failure(err, ERROR_INVALID, "outcome is allowed, denied, failed or completed");
+}
+
+static bool is_pseudonym(const char *value)
+{
+    return (strlen(value) == 64 && text_consists_of(bytes_of_text(value), DIGITS)) || strcmp(value, "anonymous") == 0 ||
+           strcmp(value, "system") == 0;
 }
 
 /* A value that no event can have would give an answer that looks complete. */
@@ -125,13 +142,24 @@ static struct result read_values(const char *text, struct search_condition *cond
     return SUCCESS;
 }
 
+/* A pseudonym is in each leaf, and names nobody. */
+static bool is_personal(enum search_field field, const char *value)
+{
+    if (search_field_is_blind(field)) return true;
+    return field == SEARCH_ACTOR && !is_pseudonym(value);
+}
+
+static struct result check_purpose(const struct request *request, enum search_field field, const char *value, struct error *err)
+{
+    if (request->purpose != NULL || !is_personal(field, value)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "purpose: a search by %s concerns persons, so it needs the purpose, which is recorded",
+                   search_field_name(field));
+}
+
 static struct result read_actor(const struct request *request, const struct search_source *source, const char *value,
                                 struct search_condition *condition, struct error *err)
 {
-    const bool is_pseudonym = strlen(value) == 64 && text_consists_of(bytes_of_text(value), DIGITS);
-
-    if (is_pseudonym || strcmp(value, "anonymous") == 0 || strcmp(value, "system") == 0)
-        return search_condition_add(condition, value, err);
+    if (is_pseudonym(value)) return search_condition_add(condition, value, err);
     return search_add_name(request->permit, source, value, condition, err);
 }
 
@@ -142,6 +170,7 @@ static struct result read_condition(const struct request *request, const struct 
     struct search_condition *condition = &search->conditions[search->condition_count];
 
     if (value == NULL) return SUCCESS;
+    TRY(check_purpose(request, field, value, err));
     search->condition_count++;
     condition->field = field;
     return field == SEARCH_ACTOR ? read_actor(request, source, value, condition, err) : read_values(value, condition, err);

@@ -42,7 +42,7 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
 {
     struct signed_checkpoint checkpoint;
 
-    TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
+    TRY(api_newest(request, sequence + 1, &checkpoint, err));
     return audit_prove_deletion(request->permit, pg, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
 }
 

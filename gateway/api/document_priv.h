@@ -9,6 +9,7 @@
 #include "documents/format/signing_key.h"
 #include "documents/prove.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/pipeline/signed_body.h"
 
 /* --- targets --- */
 
@@ -38,6 +39,23 @@ RESULT document_check_sender(const struct request *request, const uint8_t point[
 /** A stolen key file must not approve together with the login of another person. ERROR_DENIED. */
 RESULT document_check_approver(const struct request *request, const struct document *document, const struct document_trust *trust,
                                struct error *err);
+
+/** Each envelope is signed by another person, and the last one by the caller. The root is no person's key. ERROR_DENIED, ERROR_CONFLICT. */
+RESULT document_check_signers(const struct request *request, const struct signed_body *body, const struct document_trust *trust,
+                              bool *has_root_out, struct error *err);
+
+/* --- versions --- */
+
+/** The newest version in force; all 0: there is none. */
+struct document_known {
+    uint64_t version, sequence;
+    bool is_withdrawn;
+};
+/** ERROR_CONFLICT unless the document's version is higher than all that were recorded. */
+RESULT document_check_newer(struct request *request, struct pg *pg, const struct document *document,
+                            struct document_known *known_out, struct error *err);
+/** Records a draft under `action`; the first pair names its scope. */
+RESULT document_record_draft(struct request *request, const struct signed_body *body, enum action action, struct error *err);
 
 /* --- in force --- */
 

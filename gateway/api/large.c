@@ -1,69 +1,22 @@
 /* Answers that are too large for the arena of a request: bundles of entries, and lines of exports. */
-#include <string.h>
+#include <stdatomic.h>
 
-#include "base/memory.h"
 #include "gateway/api/api_priv.h"
 
 #define LARGE_MAX 16 /* on their way at a time, 1 MiB each: their readers may be slow */
 #define WAIT_MS   100
 #define WAITS     20
 
-struct large {
-    struct buffer bytes;
-    struct gateway *gateway;
-};
-
-static bool read_large(void *state, uint64_t offset, uint8_t *destination, size_t length)
-{
-    const struct large *large = state;
-
-    memcpy(destination, large->bytes.data + offset, length);
-    return true;
-}
-
-static struct result read_on_a_worker(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
-{
-    (void)err;
-    (void)read_large(state, offset, destination, length);
-    return SUCCESS;
-}
-
-static void close_large(void *state)
-{
-    struct large *large = state;
-
-    buffer_done(&large->bytes);
-    atomic_fetch_sub(&large->gateway->bundles, 1);
-    free(large);
-}
-
-/* NULL: no memory. It is counted until close_large(). */
-static struct large *new_large(struct gateway *gateway, size_t maximum)
-{
-    struct large *large = memory_zeroed(1, sizeof *large);
-
-    if (large == NULL) {
-        atomic_fetch_sub(&gateway->bundles, 1);
-        return NULL;
-    }
-    large->bytes = BUFFER(maximum);
-    large->gateway = gateway;
-    return large;
-}
-
 static struct result answer(struct request *request, struct pg *pg, const struct api_large *kind, struct error *err)
 {
-    struct large *large = new_large(request->gateway, kind->maximum);
+    struct buffer OWNED_BUFFER bytes = BUFFER(kind->maximum);
+    const struct result filled = kind->fill(request, pg, &bytes, err);
 
-    if (large == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %s", kind->what);
-    const struct result filled = kind->fill(request, pg, &large->bytes, err);
     if (!filled.ok) {
-        close_large(large);
+        atomic_fetch_sub(&request->gateway->bundles, 1);
         return filled;
     }
-    const struct response_source source = {
-        .state = large, .length = large->bytes.length, .read = read_on_a_worker, .read_cached = read_large, .close = close_large};
-    response_from_source(request, 200, kind->type, &source);
+    response_buffer(request, 200, kind->type, &bytes, &request->gateway->bundles);
     return SUCCESS;
 }
 

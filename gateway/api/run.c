@@ -49,6 +49,7 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_NUMBER("progress", OPTIONAL, 0, 100, "of one run: in percent, as its program says"),
        HAS_NUMBER("nodes_wanted", OPTIONAL, 2, 256, "of one ordered run of several nodes: how many"),
        HAS_NUMBER("nodes_kept", OPTIONAL, 0, 256, "of these: for how many a runner waits"),
+       HAS_OBJECT("runners", OPTIONAL, schema_run_runners, "of one ordered run: who could take it, and what they lack"),
        HAS_LIST("nodes", OPTIONAL, 256, schema_run_node, "of one run of several nodes: those of its newest attempt"),
        HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt, "of an admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
@@ -173,6 +174,7 @@ static struct result add_activity(const struct request *request, struct pg *pg, 
     struct run_activity activity;
 
     TRY(add_kept(request, pg, id, value, err));
+    TRY(run_add_runners(request, pg, id, value, err));
     TRY(run_read_activity(request->permit, pg, ACTION_RUN_READ, id, &activity, err));
     if (activity.phase[0] == '\0') return SUCCESS;
     if (json_object_set_new(value, "phase", json_string(activity.phase)) != 0 ||

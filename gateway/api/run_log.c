@@ -152,6 +152,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     if (following != NULL) TRY(check_again(request, err));
     else TRY(begin(request, pg, &following, err));
     if (following == NULL) return SUCCESS;
+    request_listen(request, request->reference);
     TRY(run_log_read(request->gateway->registry, pg, &following->query, &view, &following->bytes, err));
     const bool has_time = clock_monotonic_ms() < following->until_ms && request_may_wait(request);
     if (view.is_gone && following->query.offset < view.bytes)

@@ -39,6 +39,10 @@ extern const struct schema schema_run_person;
 /** Adds `doubts`, as the withdrawals in force and the suspensions say them; nothing if there are none. */
 RESULT run_add_doubts(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err);
 
+/** Adds `runners` to the description of an ordered run: how many asked for work, and what they lack. */
+RESULT run_add_runners(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err);
+extern const struct schema schema_run_runners;
+
 /* --- run_made.c: doubts, outputs and checkpoints, as members of a run's answer --- */
 
 extern const struct schema schema_run_output, schema_run_checkpoint, schema_run_node;

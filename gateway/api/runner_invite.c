@@ -10,8 +10,7 @@
 #include "policy/decider.h"
 #include "registry/names/reference.h"
 
-#define SKEW_MS    60000 /* between the clocks of a person's machine and of the gateway */
-#define POINT_TEXT 88    /* base64url of a point and '\0' */
+#define SKEW_MS 60000 /* between the clocks of a person's machine and of the gateway */
 
 PART(invitation_signature, "one signature", HAS_TEXT("sig", REQUIRED, FORM_FREE, 1, 0, "ECDSA P-256 in DER, in base64"),
      HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 127, "the RFC 7638 thumbprint of the key that made it; not signed"))
@@ -122,23 +121,14 @@ static struct result check_new(const struct request *request, struct pg *pg, con
 
 /* ---- inviting ---- */
 
-static struct result point_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char text_out[POINT_TEXT], struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(POINT_TEXT - 1);
-
-    TRY(text_base64(&text, BASE64_URL, (struct bytes){point, ECDSA_PUBLIC_SIZE}, err));
-    (void)snprintf(text_out, POINT_TEXT, "%s", buffer_text(&text));
-    return SUCCESS;
-}
-
 static struct result describe_keys(const struct request *request, json_t **value_out, struct error *err)
 {
-    char signer[POINT_TEXT], root[POINT_TEXT];
+    char signer[ECDSA_POINT_TEXT_SIZE], root[ECDSA_POINT_TEXT_SIZE];
     struct keyd_identity keys;
 
     TRY(keyd_identify(request->gateway->keyd, &keys, err));
-    TRY(point_text(keys.document_public, signer, err));
-    TRY(point_text(keys.approver_root, root, err));
+    TRY(ecdsa_point_text(keys.document_public, signer, err));
+    TRY(ecdsa_point_text(keys.approver_root, root, err));
     *value_out =
         json_pack("{s:s, s:s, s:s, s:s}", "audience", keys.origin, "log_key", keys.log_vkey, "signer", signer, "root", root);
     return *value_out != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for keys");

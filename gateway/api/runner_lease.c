@@ -186,12 +186,6 @@ static struct action_pair pair_of(const struct request *request, const struct ru
     return pair;
 }
 
-/* A word of sijil-keyd that does not change by asking again. */
-static bool is_final(enum error_kind kind)
-{
-    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_CONFLICT;
-}
-
 /* If sijil-keyd refuses this lease, others get the run at once. Without an answer of sijil-keyd the runner asks again, and gets the same lease. */
 static struct result sign_or_take_back(struct request *request, struct pg *pg, const struct run_lease *lease, bool *is_signed_out,
                                        struct error *err)
@@ -200,7 +194,7 @@ static struct result sign_or_take_back(struct request *request, struct pg *pg, c
 
     *is_signed_out = sign(request, pg, lease, &why).ok;
     if (*is_signed_out) return SUCCESS;
-    if (!is_final(why.kind)) return failure(err, why.kind, "%s", why.message);
+    if (!keyd_has_refused(why.kind)) return failure(err, why.kind, "%s", why.message);
     log_error("sijil-keyd signs no lease", &why);
     struct error taken = {0};
     if (!run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok &&
@@ -328,7 +322,9 @@ static struct result try_one(struct request *request, struct pg *pg, const struc
     return SUCCESS;
 }
 
-static struct result search(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
+/* `has_waited`: its offer is noted already. */
+static struct result search(struct request *request, struct pg *pg, const struct asking *asking, bool has_waited,
+                            struct error *err)
 {
     const int64_t left_ms = asking->until_ms - clock_monotonic_ms();
     int64_t again_ms = 0;
@@ -336,6 +332,7 @@ static struct result search(struct request *request, struct pg *pg, const struct
     for (unsigned i = 0; i < CLAIMS_MAX && again_ms == 0 && request->response == NULL; i++)
         TRY(try_one(request, pg, asking, &again_ms, err));
     if (request->response != NULL) return SUCCESS;
+    if (!has_waited && asking->offer.run == NULL) TRY(run_offer_note(pg, &asking->offer, err));
     if (left_ms <= 0 || !request_may_wait(request)) response_empty(request, 204);
     else request_wait_for(request, asking->offer.pool, lesser(left_ms, again_ms == 0 ? AGAIN_MS : again_ms));
     return SUCCESS;
@@ -348,9 +345,10 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     if (asking == NULL) TRY(begin(request, &asking, err));
     else TRY(check_enrolment(request, pg, err));
+    request_listen(request, asking->offer.pool);
     TRY(runner_check_session(request, pg, &asking->session, has_waited, err));
     if (request->response == NULL) TRY(give_again(request, pg, asking, err));
-    return request->response != NULL ? SUCCESS : search(request, pg, asking, err);
+    return request->response != NULL ? SUCCESS : search(request, pg, asking, has_waited, err);
 }
 
 const struct handler handler_runner_lease = {.handle = handle, .release = bundle_release};

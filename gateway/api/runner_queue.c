@@ -113,6 +113,7 @@ static struct result visit(struct request *request, struct pg *pg, struct listin
     const json_t *regions = json_object_get(body, "regions");
     for (; query.region_count < json_array_size(regions); query.region_count++)
         query.regions[query.region_count] = bytes_of_text(json_string_value(json_array_get(regions, query.region_count)));
+    TRY(run_offer_note_queue(pg, runner->name, &query, err));
     return run_queue_visit(lookup_of(pg), &query, more_out, err);
 }
 

@@ -4,12 +4,14 @@
 
 #include "audit/published.h"
 #include "audit/sequencer.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "crypto/keyd_client.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/background/witness_feed.h"
 
 #define NOTE_TYPE      "text/plain; charset=utf-8"
-#define PROOF_TEXT_MAX ((size_t)16 << 10) /* 63 hashes and a note */
+#define PROOF_TEXT_MAX ((size_t)20 << 10) /* 63 hashes and a note */
 
 SCHEMA(checkpoint, "a checkpoint of the log", HAS_COUNT("size", REQUIRED, "the number of entries"),
        HAS_TEXT("note", REQUIRED, FORM_FREE, 1, 2048, "the signed note"), HAS_TIME("stored_at", REQUIRED, "when it was stored"))
@@ -133,7 +135,30 @@ static struct result answer_note(struct request *request, const struct buffer *t
     return SUCCESS;
 }
 
-/* From memory, because anyone with access to the database could write the table of checkpoints. */
+static struct result newest_cosigned(const struct request *request, struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    struct cosigned *cosigned = memory_zeroed(1, sizeof *cosigned); /* large for a stack */
+
+    if (cosigned == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    const struct result found = witness_feed_newest(request->gateway->witness_feed, cosigned, err);
+    if (found.ok) *checkpoint_out = cosigned->checkpoint;
+    free(cosigned);
+    return found;
+}
+
+struct result api_newest(const struct request *request, uint64_t size, struct signed_checkpoint *checkpoint_out,
+                         struct error *err)
+{
+    struct error why = {0};
+
+    if (request->gateway->witness_feed != NULL && newest_cosigned(request, checkpoint_out, &why).ok &&
+        checkpoint_out->size >= size)
+        return SUCCESS;
+    return sequencer_checkpoint(request->gateway->sequencer, checkpoint_out, err);
+}
+
+/* From memory, because anyone with access to the database could write the table of checkpoints. With witnesses only cosigned checkpoints are
+ * published here: what a client has seen, a witness has seen before. */
 static struct result handle_newest(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PROOF_TEXT_MAX);
@@ -141,7 +166,8 @@ static struct result handle_newest(struct request *request, struct pg *pg, struc
 
     (void)pg;
     (void)permit_resource(request->permit, ACTION_CHECKPOINT_READ);
-    TRY(sequencer_checkpoint(request->gateway->sequencer, &newest, err));
+    if (request->gateway->witness_feed != NULL) TRY(newest_cosigned(request, &newest, err));
+    else TRY(sequencer_checkpoint(request->gateway->sequencer, &newest, err));
     TRY(buffer_add_text(&text, newest.note, err));
     return answer_note(request, &text, "no-cache", err);
 }
@@ -151,13 +177,30 @@ static bool read_size(const char *text, uint64_t *size_out)
     return text != NULL && text_to_u64(bytes_of_text(text), MERKLE_SIZE_MAX, size_out);
 }
 
+static struct result cosigned_found(const struct request *request, struct pg *pg, const struct published_query *query,
+                                    struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    struct cosigned *cosigned = memory_zeroed(1, sizeof *cosigned); /* large for a stack */
+
+    if (cosigned == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    const struct result found =
+        cosigned_of_size(request->permit, pg, query, witness_feed_policy(request->gateway->witness_feed), cosigned, err);
+    if (found.ok) *checkpoint_out = cosigned->checkpoint;
+    free(cosigned);
+    return found;
+}
+
 struct result api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
                             struct signed_checkpoint *checkpoint_out, struct error *err)
 {
     struct published_query query = {.action = action, .key = sequencer_log_key(request->gateway->sequencer)};
 
-    if (size == NULL) return sequencer_checkpoint(request->gateway->sequencer, checkpoint_out, err);
+    if (size == NULL) return api_newest(request, 0, checkpoint_out, err);
     if (!read_size(size, &query.size)) return failure(err, ERROR_INVALID, "the size of a log is a whole number");
+    if (request->gateway->witness_feed != NULL) {
+        const struct result found = cosigned_found(request, pg, &query, checkpoint_out, err);
+        if (found.ok || err->kind != ERROR_NOT_FOUND) return found;
+    }
     return published_checkpoint(request->permit, pg, &query, checkpoint_out, err);
 }
 

@@ -5,7 +5,6 @@
 #include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "gateway/api/trust_rule_priv.h"
-#include "gateway/pipeline/signed_body.h"
 #include "policy/decider.h"
 
 /* ---- targets ---- */
@@ -60,79 +59,11 @@ struct result target_rule_reject(struct request *request, struct lookup *lookup,
     return trust_rule_target_named(request, ACTION_RULE_REJECT);
 }
 
-/* ---- versions ---- */
-
-struct known_rule {
-    uint64_t version, sequence;
-    bool is_withdrawn;
-};
-
-static struct result note_known(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    struct known_rule *known = context;
-
-    (void)err;
-    *known = (struct known_rule){pinned->document->version, pinned->sequence, pinned->document->is_withdrawn};
-    return SUCCESS;
-}
-
-/* Also of a deleted organisation of the name: its versions are used up. */
-static struct result check_newer(struct request *request, struct pg *pg, const struct document *document,
-                                 struct known_rule *known_out, struct error *err)
-{
-    const struct document_scope any = {document->scope, 0};
-    const struct view_range one = {DOCUMENT_TRUST_RULE, &any, document->name, 1};
-    struct error none = {0};
-
-    *known_out = (struct known_rule){0};
-    TRY(document_refresh(request, pg, err));
-    if (!document_view_find(request->gateway->documents, &one, note_known, known_out, &none).ok && none.kind != ERROR_NOT_FOUND)
-        return failure(err, none.kind, "%s", none.message);
-    if (document->version > known_out->version) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "version %llu of this rule is recorded already: sign a higher one",
-                   (unsigned long long)known_out->version);
-}
-
-/* ---- who has signed ---- */
-
-static struct result add_person(const struct request *request, const uint8_t *point, struct person persons[], size_t *count,
-                                struct error *err)
-{
-    TRY(document_approver_person(request, point, &persons[*count], err));
-    for (size_t i = 0; i < *count; i++)
-        if (!person_is_another(&persons[i], &persons[*count]))
-            return failure(err, ERROR_CONFLICT, "one person has signed twice: another person signs, too");
-    (*count)++;
-    return SUCCESS;
-}
-
-/* Each envelope is signed by another person, and the last one by the caller. The root is no person's key. */
-static struct result check_signers(const struct request *request, const struct signed_body *body,
-                                   const struct document_trust *trust, bool *has_root_out, struct error *err)
-{
-    struct person persons[DOCUMENT_SIGNATURES_MAX];
-    size_t count = 0;
-
-    *has_root_out = false;
-    for (size_t i = 0; i < body->count; i++) {
-        OWNED(document) *envelope = NULL;
-        const uint8_t *point = NULL;
-        bool is_sender = true;
-        TRY(document_read(&body->envelopes[i], 1, &envelope, err));
-        TRY(document_approver_key(trust, envelope, &point, err));
-        if (i + 1 == body->count) TRY(document_check_sender(request, point, trust, &is_sender, err));
-        if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
-        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) *has_root_out = true;
-        else TRY(add_person(request, point, persons, &count, err));
-    }
-    return SUCCESS;
-}
-
 /* ---- coming into force ---- */
 
 /* Makes the same checks as sijil-keyd, so that no document is recorded that sijil-keyd would refuse. */
 static struct result put_in_force(struct request *request, struct pg *pg, const struct signed_body *body, enum action action,
-                                  struct error *err)
+                                  const struct authz_snapshot *compared, struct error *err)
 {
     const bool is_draft = body->count > 1;
     struct action_pair pair = request->pairs[0];
@@ -142,28 +73,13 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
 
     principal_key(request->principal, recorder);
     const struct document_row row = {action, body->document, body->envelopes, body->count, recorder};
-    trust_rule_change_init(&change, &row, is_draft);
+    trust_rule_change_init(&change, &row, is_draft, compared);
     pair.action = action;
     if (action == request->pairs[0].action) TRY(request_record(request, &change.change, err));
     else TRY(request_record_instead(request, &pair, 1, &change.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_TRUST_RULE, &status, err));
     return trust_rule_answer(request, status, body->document, sequence, err);
-}
-
-static struct result record_draft(struct request *request, const struct signed_body *body, struct error *err)
-{
-    const struct resource *where = &request->pairs[0].resource;
-    struct document_draft_change change;
-    char drafter[PRINCIPAL_KEY_SIZE];
-
-    principal_key(request->principal, drafter);
-    const struct document_draft_row row = {ACTION_RULE_DRAFT, body->document,
-                                           body->envelopes,   body->count,
-                                           drafter,           uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
-    document_draft_change_init(&change, &row);
-    TRY(request_record(request, &change.change, err));
-    return trust_rule_answer(request, 201, body->document, 0, err);
 }
 
 static struct result check_rule(const struct document *document, struct error *err)
@@ -175,9 +91,8 @@ static struct result check_rule(const struct document *document, struct error *e
 }
 
 /* Of two rules that match a token one counts, or none: so an organisation could take over the jobs of another one, or stop them. */
-static struct result check_alone(const struct request *request, const struct document *document, struct error *err)
+static struct result check_alone(const struct authz_snapshot *snapshot, const struct document *document, struct error *err)
 {
-    OWNED(authz_snapshot) *snapshot = authz_directory_take(request->gateway->directory);
     struct trust_rule rule;
 
     TRY(trust_rule_read(document, &rule, err));
@@ -191,40 +106,45 @@ static struct result check_alone(const struct request *request, const struct doc
 
 static struct result handle_draft(struct request *request, struct pg *pg, struct error *err)
 {
+    OWNED(authz_snapshot) *rules = authz_directory_take(request->gateway->directory);
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    struct known_rule known;
+    struct document_known known;
     bool has_root = false;
 
     TRY(request_envelope(request, &body, err));
     TRY(api_scope_exists(&request->pairs[0].resource, err));
     TRY(check_rule(body->document, err));
-    TRY(check_newer(request, pg, body->document, &known, err));
+    TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(check_signers(request, body, &trust, &has_root, err));
-    if (!has_root) TRY(check_alone(request, body->document, err));
-    if (!has_root) return record_draft(request, body, err);
+    TRY(document_check_signers(request, body, &trust, &has_root, err));
+    if (!has_root) TRY(check_alone(rules, body->document, err));
+    if (!has_root) {
+        TRY(document_record_draft(request, body, ACTION_RULE_DRAFT, err));
+        return trust_rule_answer(request, 201, body->document, 0, err);
+    }
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, err);
+    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, NULL, err);
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
 {
+    OWNED(authz_snapshot) *rules = authz_directory_take(request->gateway->directory);
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    struct known_rule known;
+    struct document_known known;
     bool has_root = false;
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
     TRY(api_scope_exists(&request->pairs[0].resource, err));
     TRY(check_rule(body->document, err));
-    TRY(check_newer(request, pg, body->document, &known, err));
+    TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(check_signers(request, body, &trust, &has_root, err));
-    if (!has_root) TRY(check_alone(request, body->document, err));
+    TRY(document_check_signers(request, body, &trust, &has_root, err));
+    if (!has_root) TRY(check_alone(rules, body->document, err));
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, err);
+    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, has_root ? NULL : rules, err);
 }
 
 /* ---- withdrawing ---- */
@@ -233,18 +153,18 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
 {
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    struct known_rule known;
+    struct document_known known;
 
     TRY(request_envelope(request, &body, err));
     if (!body->document->is_withdrawn)
         return failure(err, ERROR_INVALID, "the document withdraws nothing: \"withdrawn\" says why");
-    TRY(check_newer(request, pg, body->document, &known, err));
+    TRY(document_check_newer(request, pg, body->document, &known, err));
     if (known.version == 0) return failure(err, ERROR_NOT_FOUND, "there is no rule of this id in this scope");
     if (known.is_withdrawn) return failure(err, ERROR_CONFLICT, "this rule was withdrawn already");
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check(body->document, &trust, err));
     TRY(document_check_approver(request, body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_REVOKE, err);
+    return put_in_force(request, pg, body, ACTION_RULE_REVOKE, NULL, err);
 }
 
 /* ---- rejecting ---- */

@@ -1,5 +1,6 @@
 #include "gateway/background/audit_index.h"
 
+#include "audit/archive.h"
 #include "audit/metrics.h"
 #include "audit/search.h"
 #include "audit/search_index.h"
@@ -89,7 +90,8 @@ static void *index_main(void *argument)
 
 struct result audit_index_start(struct gateway *gateway, struct audit_index **index_out, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&audit_query_table, &audit_subject_table, &audit_search_index_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_query_table, &audit_subject_table, &audit_search_index_table,
+                                                    &audit_archive_table, NULL};
     OWNED(audit_index) *index = memory_zeroed(1, sizeof *index);
 
     if (index == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "crypto/keyd_client.h"
+#include "gateway/background/erasures.h"
 #include "gateway/background/mint_watch.h"
 #include "gateway/background/runner_doubts.h"
 #include "gateway/pipeline/gateway.h"
@@ -33,6 +34,7 @@ struct maintenance {
     struct pg *pg;
     struct thread thread;
     struct mint_watch mints;
+    struct erasures erasures;
     bool is_woken;             /* with the thread's mutex */
     uint64_t unwraps_reported; /* keyd's count in the newest keyd.unwraps event of this gateway */
 };
@@ -81,15 +83,16 @@ static bool free_ended(struct maintenance *maintenance)
 /* True: there may be more. */
 static bool drain_runs(struct maintenance *maintenance)
 {
+    struct error err = {0};
     bool has_more = false;
 
     for (size_t i = 0; i < sizeof drains / sizeof drains[0]; i++) {
-        struct error err = {0};
         size_t count = 0;
         if (!drains[i].drain(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
             log_error(drains[i].failed, &err);
         has_more = has_more || count > 0;
     }
+    if (!run_offer_forget(maintenance->pg, &err).ok) log_error("removing old offers of runners failed; it is tried again", &err);
     return free_ended(maintenance) || has_more;
 }
 
@@ -168,6 +171,7 @@ static void *maintenance_main(void *argument)
             has_more = clean(maintenance) || has_more;
             has_more = drain_runs(maintenance) || has_more;
             has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
+            has_more = erasures_step(&maintenance->erasures, maintenance->gateway, maintenance->pg) || has_more;
         }
         if (!has_more) rest(maintenance);
     }
@@ -190,6 +194,7 @@ void maintenance_free(struct maintenance *maintenance)
 {
     if (maintenance == NULL) return;
     thread_stop(&maintenance->thread);
+    erasures_done(&maintenance->erasures);
     pg_free(maintenance->pg);
     free(maintenance);
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "crypto/keyd_client.h"
 #include "documents/format/runner_key.h"
 #include "documents/view.h"
 #include "gateway/pipeline/gateway.h"
@@ -56,7 +57,9 @@ static struct result add_part(struct gateway *gateway, struct pg *pg, struct wit
     *count_out = withdrawn->count = withdrawn->seen = withdrawn->looked = 0;
     TRY(document_view_visit_all(gateway->documents, DOCUMENT_RUNNER, note_withdrawn, withdrawn, err));
     if (withdrawn->count == 0) return SUCCESS;
-    const struct run_withdrawals part = {withdrawn->count, withdrawn->each};
+    OWNED(ecdsa_key) *signer = NULL;
+    TRY(keyd_signer(gateway->keyd, &signer, err));
+    const struct run_withdrawals part = {withdrawn->count, withdrawn->each, signer};
     size_t forgotten = 0;
     TRY(run_doubt_due(gateway->sequencer, pg, &part, count_out, err));
     TRY(run_checkpoint_forget_doubted(gateway->sequencer, pg, &part, &forgotten, err));

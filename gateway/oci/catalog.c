@@ -105,7 +105,7 @@ static struct result list(struct request *request, struct pg *pg, struct error *
     TRY(buffer_add_text(&body, "{\"repositories\":[", err));
     if (!add_names(request, pg, &catalog, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
     TRY(buffer_add_text(&body, "]}", err));
-    oci_body(request, 200, "application/json", &body);
+    response_buffer(request, 200, "application/json", &body, NULL);
     if (catalog.has_more) oci_next_page(request, "_catalog", catalog.wanted, catalog.last);
     return SUCCESS;
 }

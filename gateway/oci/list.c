@@ -43,7 +43,7 @@ static struct result list_tags(struct request *request, struct pg *pg, struct er
     if (query.limit > 0) TRY(tag_list(request->permit, pg, &query, &page, err));
     TRY(write_tags(request, page, &body, err));
     const bool has_more = page != NULL && page->has_more;
-    oci_body(request, 200, "application/json", &body);
+    response_buffer(request, 200, "application/json", &body, NULL);
     if (!has_more) return SUCCESS;
     (void)snprintf(path, sizeof path, "%s/tags/list", request->name);
     oci_next_page(request, path, query.limit, page->names[page->count - 1]);
@@ -94,7 +94,7 @@ static struct result list_referrers(struct request *request, struct pg *pg, stru
                                buffer_text(&page.descriptors));
     buffer_done(&page.descriptors);
     if (!result.ok) return oci_fail(request, "NAME_UNKNOWN", err);
-    oci_body(request, 200, MEDIA_TYPE_INDEX, &body);
+    response_buffer(request, 200, MEDIA_TYPE_INDEX, &body, NULL);
     referrer_headers(request, &query, page.last);
     return SUCCESS;
 }

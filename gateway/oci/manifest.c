@@ -131,7 +131,7 @@ static void answer(struct request *request, struct stored_manifest *manifest)
     const bool is_answered = oci_is_answered_by_condition(request, etag, manifest->size_bytes);
     const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
     if (!is_answered && request->method == METHOD_HEAD) response_from_source(request, 200, manifest->media_type, &described);
-    else if (!is_answered) oci_body(request, 200, manifest->media_type, &manifest->body);
+    else if (!is_answered) response_buffer(request, 200, manifest->media_type, &manifest->body, NULL);
     response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
     response_header(request, "ETag", "%s", etag);
     response_header(request, "Cache-Control", "private, no-cache");

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "gateway/http/condition.h"
 #include "gateway/oci/oci_priv.h"
@@ -104,49 +103,6 @@ bool oci_is_probe(const struct request *request)
 const struct resource *oci_where(const struct request *request)
 {
     return &request->pairs[0].resource;
-}
-
-#define COPIED_MAX ((size_t)128 << 10) /* a request's arena has room for several of these */
-
-static bool copy_buffer(void *state, uint64_t offset, uint8_t *destination, size_t length)
-{
-    const struct buffer *body = state;
-
-    memcpy(destination, body->data + offset, length);
-    return true;
-}
-
-static struct result read_buffer(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
-{
-    (void)err;
-    (void)copy_buffer(state, offset, destination, length);
-    return SUCCESS;
-}
-
-static void close_buffer(void *state)
-{
-    struct buffer *body = state;
-
-    buffer_done(body);
-    free(body);
-}
-
-void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body)
-{
-    struct buffer *kept = body->length > COPIED_MAX ? memory_zeroed(1, sizeof *kept) : NULL;
-
-    if (kept != NULL) {
-        *kept = *body;
-        *body = BUFFER(0);
-        const struct response_source source = {
-            .state = kept, .length = kept->length, .read = read_buffer, .read_cached = copy_buffer, .close = close_buffer};
-        response_from_source(request, status, content_type, &source);
-        return;
-    }
-    const char *copy = arena_copy_text(request->arena, buffer_bytes(body));
-    response_bytes(request, status, content_type, (struct bytes){(const uint8_t *)copy, copy == NULL ? 0 : body->length});
-    if (copy == NULL) request->response->is_broken = true;
-    buffer_done(body);
 }
 
 void oci_location(struct request *request, const char *kind, const char *reference)

@@ -38,8 +38,6 @@ void oci_probe_instead(struct request *request);
 /** Whether `instead` replaced the pair, so that the answer must be "not there". */
 bool oci_is_probe(const struct request *request);
 
-/** A body of any size on the heap; takes over `body`, also on failure. */
-void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body);
 /** Location, relative to the request (RFC 9110, 10.2.2), so that it works for each name and tunnel that a client may use. */
 void oci_location(struct request *request, const char *kind, const char *reference);
 /** Adds a warning if the robot's secret of this request ends within a week. */

@@ -15,9 +15,11 @@ struct event_context exchange_context(const struct exchange *exchange)
     if (exchange->principal.kind != PRINCIPAL_NONE) {
         context.issuer = exchange->principal.issuer;
         context.subject = exchange->principal.subject;
+        context.token = exchange->principal.token[0] == '\0' ? NULL : exchange->principal.token;
     }
     if (request->authentication != NULL && request->authentication->tried[0] != '\0')
         context.tried = request->authentication->tried;
+    if (request->client_confirmation[0] != '\0') context.certificate = request->client_confirmation;
     if (request->rule != NULL && request->rule->claims[0] != '\0') context.claims = request->rule->claims;
     memcpy(context.request_id, request->id, sizeof context.request_id);
     return context;

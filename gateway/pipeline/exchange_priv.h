@@ -197,6 +197,10 @@ void stream_finish(struct http_exchange *http, void *worker_state, bool is_whole
 /** Whether an allowed request makes rights faster than its organisation or its principal may. */
 bool grant_rate_is_exceeded(struct exchange *exchange);
 #define RIGHTS_TOO_FAST "rights are made too fast here; Retry-After says when to come again" /* the answer then */
+/** Whether an allowed request makes or approves something while the witnesses don't cosign the log. */
+bool change_waits_for_witnesses(const struct exchange *exchange);
+#define WAITS_FOR_WITNESSES \
+    "no quorum of witnesses has cosigned the audit log for an hour: administrative changes, policies and orders are refused until it has"
 /** Whether an allowed request asks for a run faster than its project may. */
 bool run_rate_is_exceeded(struct exchange *exchange);
 #define RUNS_TOO_FAST "this project asks for runs too fast; Retry-After says when to come again" /* the answer then */

@@ -12,6 +12,8 @@
 #include "gateway/settings/settings.h"
 
 struct audit_index;
+struct delivery;
+struct detection;
 struct event_quota;
 struct authenticator;
 struct authz_directory;
@@ -31,6 +33,7 @@ struct route_table;
 struct sequencer;
 struct job_workers;
 struct log_verifier;
+struct witness_feed;
 
 #define DESCRIPTION_ETAG_SIZE 140 /* the text of a digest, in quotes */
 
@@ -55,8 +58,11 @@ struct gateway {
     struct work_pool *senders;   /* read bodies that go out, so that these never wait behind uploads. No database */
     struct quota *quota;
     struct audit_index *audit_index;            /* writes the index of searches of the log */
+    struct delivery *delivery;                  /* delivers the log to sinks */
+    struct detection *detection;                /* watches the log */
     struct maintenance *maintenance;            /* cleans up ended uploads */
     struct region_watch *region_watch;          /* checks the regions */
+    struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
@@ -64,6 +70,7 @@ struct gateway {
     struct lease_proofs *lease_proofs;          /* leases whose signatures were checked */
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
     struct run_admission *run_admission;        /* admits finished runs */
+    atomic_bool is_without_quorum;              /* for too long no quorum of witnesses has cosigned the log: changes wait */
     _Atomic bool is_starting;                   /* not closed off yet, so not ready */
     _Atomic int bundles;                        /* large answers on their way out: gateway/api/large.c */
     _Atomic int streams;                        /* bodies that come in: gateway/pipeline/stream.c */

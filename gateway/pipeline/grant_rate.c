@@ -20,6 +20,27 @@ static bool makes_rights(enum action action)
     return false;
 }
 
+/* What approves a key or a run, beside what makes rights. What takes rights away is in neither list. */
+static bool approves(enum action action)
+{
+    static const enum action approving[] = {ACTION_KEY_ENROLL,   ACTION_KEY_APPROVE,    ACTION_RULE_DRAFT,
+                                            ACTION_RULE_APPROVE, ACTION_RUNNER_CONFIRM, ACTION_RUNNER_APPROVE,
+                                            ACTION_RUN_REQUEST,  ACTION_RUN_APPROVE,    ACTION_RUNNER_INVITE};
+
+    for (size_t i = 0; i < sizeof approving / sizeof approving[0]; i++)
+        if (approving[i] == action) return true;
+    return false;
+}
+
+bool change_waits_for_witnesses(const struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+
+    return atomic_load(&request->gateway->is_without_quorum) && request->pair_count > 0 &&
+           decision_verdict(exchange->decision) == VERDICT_ALLOW &&
+           (makes_rights(request->pairs[0].action) || approves(request->pairs[0].action));
+}
+
 static bool is_within(struct exchange *exchange, const char *kind, const char *key, const char *realm, int64_t rate)
 {
     struct quota *quota = exchange->request.gateway->quota;

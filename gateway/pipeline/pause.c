@@ -7,15 +7,62 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "gateway/pipeline/exchange_priv.h"
 
+#define BELLS 64 /* topics that share one make each other's requests look once more, and nothing else */
+
+/* The newest round of waking for the topics that share it. */
+struct bell {
+    uint64_t topic, round; /* a hash of the last one */
+    uint64_t rung;         /* how often that has changed */
+};
+
 struct pauser {
     struct thread thread;
+    struct bell bells[BELLS];
     bool is_closing;        /* nothing may wait for a topic any more */
     struct exchange *first; /* in the order of their ends */
 };
+
+static struct bell *bell_of(struct pauser *pauser, const char *topic, uint64_t *hash_out)
+{
+    *hash_out = hash_add(HASH_BEGIN, topic);
+    return &pauser->bells[hash_bucket(*hash_out, BELLS)];
+}
+
+void request_listen(struct request *request, const char *topic)
+{
+    struct pauser *pauser = request->gateway->pauser;
+    uint64_t hash = 0;
+
+    (void)pthread_mutex_lock(&pauser->thread.mutex);
+    request->rung_before = bell_of(pauser, topic, &hash)->rung;
+    (void)pthread_mutex_unlock(&pauser->thread.mutex);
+    request->is_listening = true;
+}
+
+/* With the mutex. Whether a waker has looked for the request since it listens, and could not find it. */
+static bool was_missed(struct pauser *pauser, struct request *request)
+{
+    uint64_t hash = 0;
+    const bool listened = request->is_listening && request->wait_topic != NULL;
+
+    request->is_listening = false;
+    return listened && bell_of(pauser, request->wait_topic, &hash)->rung != request->rung_before;
+}
+
+/* With the mutex. The steps of one round ring once. */
+static void ring(struct pauser *pauser, const char *topic, uint64_t round)
+{
+    uint64_t hash = 0;
+    struct bell *bell = bell_of(pauser, topic, &hash);
+
+    if (bell->topic == hash && bell->round == round) return;
+    *bell = (struct bell){hash, round, bell->rung + 1};
+}
 
 void request_wait(struct request *request, int64_t milliseconds)
 {
@@ -105,7 +152,8 @@ void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchan
     exchange->pause.then = then;
     exchange->pause.ends_ms = clock_monotonic_ms() + exchange->request.wait_ms;
     (void)pthread_mutex_lock(&pauser->thread.mutex);
-    if (pauser->is_closing && exchange->request.wait_topic != NULL) exchange->pause.ends_ms = 0;
+    if ((pauser->is_closing && exchange->request.wait_topic != NULL) || was_missed(pauser, &exchange->request))
+        exchange->pause.ends_ms = 0;
     put_in(pauser, exchange);
     if (pauser->first == exchange) (void)pthread_cond_signal(&pauser->thread.woken);
     (void)pthread_mutex_unlock(&pauser->thread.mutex);
@@ -151,6 +199,7 @@ size_t pause_wake(struct gateway *gateway, const char *topic, uint64_t round, si
     struct pauser *pauser = gateway->pauser;
 
     (void)pthread_mutex_lock(&pauser->thread.mutex);
+    ring(pauser, topic, round);
     const size_t count = wake(pauser, topic, round, most);
     (void)pthread_mutex_unlock(&pauser->thread.mutex);
     return count;

@@ -262,6 +262,10 @@ static enum step_result step_event_quota(struct exchange *exchange, struct pg *p
     struct event_quota_answer now = {.verdict = EVENT_QUOTA_TAKEN};
     struct error err = {0};
 
+    if (change_waits_for_witnesses(exchange)) {
+        exchange_refuse(exchange, 503, WAITS_FOR_WITNESSES, 60, METRIC_REFUSED_WITNESSES);
+        return STEP_ANSWER;
+    }
     if (grant_rate_is_exceeded(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
     if (run_rate_is_exceeded(exchange)) return too_many(exchange, RUNS_TOO_FAST, 1, METRIC_REFUSED_PROJECT);
     if (!exchange_take_event_quota(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);

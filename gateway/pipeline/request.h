@@ -62,6 +62,8 @@ struct request {
     unsigned waits;                       /* number of calls of request_wait() */
     int64_t wait_ms;                      /* the newest time of request_wait() */
     const char *wait_topic;               /* of request_wait_for(); NULL: nothing ends the wait early */
+    uint64_t rung_before;                 /* by request_listen() */
+    bool is_listening;                    /* request_listen() was called since the newest wait */
     uint64_t wait_round;                  /* the newest round of waking that has reached it (gateway/pipeline/pause.h) */
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
@@ -84,6 +86,11 @@ const char *request_header(const struct request *request, const char *name);
  * there is none, `handle` is called again, on a worker. Wait for a few seconds at most, because a shutdown waits for the request.
  */
 void request_wait(struct request *request, int64_t milliseconds);
+/**
+ * Call it before the handler looks for what request_wait_for() waits for then, with the same topic: if it comes after the look and before the wait has begun, the wait
+ * ends at once. Without it a waker of that moment would not find the request.
+ */
+void request_listen(struct request *request, const char *topic);
 /**
  * The same, but a waker (gateway/pipeline/pause.h) may end the wait early. `topic` says what the request waits for; it lives as long as the
  * request. At a shutdown the wait ends, and request_may_wait() is false: then answer. Waiting requests hold no worker, so they may wait

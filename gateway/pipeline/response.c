@@ -2,8 +2,12 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 #define WARNING_SIZE      600  /* a sentence with names of 255 letters */
 #define WARNINGS_SIZE_MAX 4096 /* of all warnings in an answer, by the specification */
@@ -83,6 +87,57 @@ void response_from_source(struct request *request, unsigned status, const char *
     *copy = *source;
     response->source = request->source = copy;
     if (content_type != NULL) response_header(request, "Content-Type", "%s", content_type);
+}
+
+/* ---- bodies on the heap ---- */
+
+#define COPIED_MAX ((size_t)128 << 10) /* a request's arena has room for several of these */
+
+struct kept_body {
+    struct buffer bytes;
+    _Atomic int *count; /* NULL: none */
+};
+
+static bool read_kept(void *state, uint64_t offset, uint8_t *destination, size_t length)
+{
+    const struct kept_body *kept = state;
+
+    memcpy(destination, kept->bytes.data + offset, length);
+    return true;
+}
+
+static struct result read_on_a_worker(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
+{
+    (void)err;
+    (void)read_kept(state, offset, destination, length);
+    return SUCCESS;
+}
+
+static void close_kept(void *state)
+{
+    struct kept_body *kept = state;
+
+    buffer_done(&kept->bytes);
+    if (kept->count != NULL) atomic_fetch_sub(kept->count, 1);
+    free(kept);
+}
+
+/* A small one is copied, and so is one that the heap has no place for. */
+void response_buffer(struct request *request, unsigned status, const char *content_type, struct buffer *body, _Atomic int *count)
+{
+    struct kept_body *kept = body->length > COPIED_MAX ? memory_zeroed(1, sizeof *kept) : NULL;
+
+    if (kept == NULL) {
+        copied(request, status, content_type, buffer_bytes(body));
+        buffer_done(body);
+        if (count != NULL) atomic_fetch_sub(count, 1);
+        return;
+    }
+    *kept = (struct kept_body){*body, count};
+    *body = BUFFER(0);
+    const struct response_source source = {
+        .state = kept, .length = kept->bytes.length, .read = read_on_a_worker, .read_cached = read_kept, .close = close_kept};
+    response_from_source(request, status, content_type, &source);
 }
 
 static bool is_clean(const char *text)

@@ -26,6 +26,11 @@ void response_json(struct request *request, unsigned status, const json_t *value
 /** The source is copied; its state is not. At most one for each request. */
 void response_from_source(struct request *request, unsigned status, const char *content_type,
                           const struct response_source *source);
+/**
+ * A body of any size on the heap; takes over `body`, also on failure. `count`: one is taken from it when the body is not needed any more, here or at the end of the
+ * answer, so a caller can bound how many are on their way; NULL: nothing counts them.
+ */
+void response_buffer(struct request *request, unsigned status, const char *content_type, struct buffer *body, _Atomic int *count);
 /** Adds a header to the answer; name and value are copied. A value with a control character, or one header too many, makes the answer
  *  a 500. */
 void response_header(struct request *request, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "gateway/http/hosts.h"
 #include "storage/driver_s3.h"
@@ -218,6 +219,16 @@ static void check_names(const struct settings *settings, struct problems *proble
         problems_say(problems, ERROR_INVALID, "instance: at most 63 letters, digits and . - _ : /");
 }
 
+static void check_witnesses(const struct settings *settings, struct problems *problems)
+{
+    struct networks networks;
+    struct error why = {0};
+
+    check_file("witness_policy", settings->witness_policy, problems);
+    check_file("witness_ca_file", settings->witness_ca_file, problems);
+    if (!networks_parse("witness_networks", settings->witness_networks, &networks, &why).ok) problems_add(problems, &why);
+}
+
 void settings_examine(const struct settings *settings, struct problems *problems)
 {
     enum log_level level;
@@ -231,6 +242,7 @@ void settings_examine(const struct settings *settings, struct problems *problems
     check_file("tls_certificate", settings->tls_certificate, problems);
     check_file("tls_key", settings->tls_key, problems);
     check_file("tls_client_ca", settings->tls_client_ca, problems);
+    check_witnesses(settings, problems);
 }
 
 struct result settings_check(const struct settings *settings, struct error *err)

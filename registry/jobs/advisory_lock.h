@@ -10,7 +10,8 @@
 #include "storage/pg.h"
 
 enum advisory_lock {
-    LOCK_OF_UNWRAP_COUNT = 5 /* reading the count of sijil-keyd and recording it, so that recorded counts never decrease */
+    LOCK_OF_UNWRAP_COUNT = 5, /* reading the count of sijil-keyd and recording it, so that recorded counts never decrease */
+    LOCK_OF_ERASURES = 6      /* erasing a person from the log (gateway/background/erasures.h) */
 };
 
 RESULT advisory_lock_take(struct pg *pg, enum advisory_lock lock, bool *is_ours_out, struct error *err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/subject_rewrap.h"
 #include "base/clock.h"
 #include "crypto/keyd_client.h"
 #include "registry/jobs/job_priv.h"
@@ -35,6 +36,15 @@ static struct result report_key(struct rewrapping *rewrapping, const struct rewr
 
     uuid_format(&key->record.id, finding.subject);
     (void)snprintf(finding.detail, sizeof finding.detail, "version %u: %s", key->record.wrapped.version, why->message);
+    return job_report(rewrapping->run, &finding, &rewrapping->run->where, NULL, err);
+}
+
+static struct result report_subjects(struct rewrapping *rewrapping, uint64_t bad, struct error *err)
+{
+    struct job_finding finding = {.kind = FINDING_KEY};
+
+    (void)snprintf(finding.subject, sizeof finding.subject, "keys of subjects");
+    (void)snprintf(finding.detail, sizeof finding.detail, "%" PRIu64 " do not unwrap", bad);
     return job_report(rewrapping->run, &finding, &rewrapping->run->where, NULL, err);
 }
 
@@ -156,18 +166,40 @@ static struct result begin_again(struct job_run *run, int64_t wait_ms, const cha
     return SUCCESS;
 }
 
+/* Subjects' keys come last, under the epoch that came with the newest version. *old_out: keys that are left under older ones. */
+static struct result rewrap_subjects(struct rewrapping *rewrapping, uint64_t *old_out, struct error *err)
+{
+    struct job_run *run = rewrapping->run;
+    struct subject_rewrap subjects = {.epoch = 0};
+
+    while (!subjects.is_done && job_go_on(run)) {
+        const uint64_t before = subjects.changed;
+        struct error why = {0};
+        const struct result stepped = subject_rewrap_step(run->permit, run->registry->keyd, run->pg, &subjects, &why);
+        run->job.done += subjects.changed - before;
+        run->job.total += subjects.changed - before; /* they are not counted before */
+        if (!stepped.ok && (why.kind != ERROR_UNAVAILABLE || pg_is_broken(run->pg)))
+            return failure(err, why.kind, "%s", why.message);
+        if (!stepped.ok) (void)job_wait(run, TRY_AGAIN_MS, why.message);
+    }
+    if (subjects.bad > 0) TRY(report_subjects(rewrapping, subjects.bad, err));
+    return subject_rewrap_count(run->permit, run->pg, &subjects, old_out, err);
+}
+
 /* After a pass: begins another one, or tells sijil-keyd that no older version is used. */
 static struct result conclude(struct rewrapping *rewrapping, struct error *err)
 {
     struct job_run *run = rewrapping->run;
     const int64_t settled_ms = run->options->settle_ms == 0 ? SETTLE_MS : run->options->settle_ms;
     const int64_t age_ms = clock_monotonic_ms() - run->began_ms; /* by the clock of this machine only */
-    uint64_t old = 0;
+    uint64_t old = 0, subjects = 0;
 
     TRY(count_old(run, rewrapping->version, &old, err));
     if (old > run->job.found) return begin_again(run, PASS_AGAIN_MS, "rows that were in use");
     if (age_ms < settled_ms) return begin_again(run, settled_ms - age_ms, "keys that were wrapped before this began");
-    if (old == 0) TRY(keyd_versions_unused(run->registry->keyd, rewrapping->version, err));
+    TRY(rewrap_subjects(rewrapping, &subjects, err));
+    if (!job_go_on(run)) return begin_again(run, 0, ""); /* stopped: the next gateway begins a pass */
+    if (old + subjects == 0) TRY(keyd_versions_unused(run->registry->keyd, rewrapping->version, err));
     return SUCCESS;
 }
 

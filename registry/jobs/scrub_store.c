@@ -36,7 +36,7 @@ static const struct pg_statement scrub_total_sql = {
 static const struct pg_statement scrub_owners_sql = {
     "scrub_owners", /* the writer of a new blob may still remove extents that it does not need */
     "SELECT b.blob_id IS NOT NULL OR EXISTS (SELECT FROM upload WHERE blob_id = e.id)"
-    " OR EXISTS (SELECT FROM abandoned_object WHERE blob_id = e.id),"
+    " OR EXISTS (SELECT FROM abandoned_object WHERE blob_id = e.id) OR EXISTS (SELECT FROM audit_archive WHERE blob_id = e.id),"
     " coalesce(b.part <> e.part AND b.created_at < now() - interval '1 hour', false)"
     " FROM unnest($1::uuid[], $2::int8[]) WITH ORDINALITY AS e (id, part, place) LEFT JOIN blob b ON b.blob_id = e.id"
     " ORDER BY e.place",

@@ -10,7 +10,6 @@
 #include "crypto/runner_code.h"
 #include "documents/format/signing_key.h"
 
-#define POINT_TEXT     88 /* base64url of a point and '\0' */
 #define FIRST_WAIT_S   2
 #define LONGEST_WAIT_S 60
 
@@ -24,8 +23,7 @@ static struct result keep(struct runner_state *state, const json_t *answer, stru
 
 static struct result prove(const struct runner_state *state, int64_t now_ms, json_t **body_out, struct error *err)
 {
-    char proof_text[RUNNER_PROOF_SIZE], issued[CLOCK_TEXT_SIZE], runner[UUID_TEXT_SIZE];
-    struct buffer OWNED_BUFFER point_text = BUFFER(POINT_TEXT);
+    char proof_text[RUNNER_PROOF_SIZE], issued[CLOCK_TEXT_SIZE], runner[UUID_TEXT_SIZE], key[ECDSA_POINT_TEXT_SIZE];
     uint8_t point[ECDSA_PUBLIC_SIZE];
 
     clock_format(now_ms, issued);
@@ -34,9 +32,8 @@ static struct result prove(const struct runner_state *state, int64_t now_ms, jso
     const struct runner_proof proof = {
         .purpose = "certificate", .audience = state->registry.audience, .issued_at = issued, .about = state->name};
     TRY(runner_proof_sign(&proof, state->key, proof_text, err));
-    TRY(text_base64(&point_text, BASE64_URL, (struct bytes){point, sizeof point}, err));
-    *body_out = json_pack("{s:s, s:s, s:s, s:s}", "runner", runner, "key", buffer_text(&point_text), "issued_at", issued, "proof",
-                          proof_text);
+    TRY(ecdsa_point_text(point, key, err));
+    *body_out = json_pack("{s:s, s:s, s:s, s:s}", "runner", runner, "key", key, "issued_at", issued, "proof", proof_text);
     return *body_out != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a proof");
 }
 

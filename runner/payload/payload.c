@@ -168,7 +168,6 @@ static struct result run_in_pod(struct payload *payload, struct sandbox_report *
 {
     TRY(take_command(payload, err));
     TRY(make_variables(payload, err));
-    payload->run.joins_tasks = payload->run.tasks > 1 || has_network_of_tasks(payload->options->spec);
     return attend_run(payload->options->pod, &payload->run, report, err);
 }
 
@@ -178,6 +177,7 @@ static struct result run(struct payload *payload, struct sandbox_report *report,
 
     if (!payload->options->is_leased) TRY(check_alone(spec, err));
     payload->run.tasks = (unsigned)group_of(spec).tasks;
+    payload->run.joins_tasks = payload->run.tasks > 1 || has_network_of_tasks(spec);
     if (payload->options->pod != NULL) return run_in_pod(payload, report, err);
     if (payload->run.image == NULL && json_object_get(spec->json, "image") != NULL)
         return failure(err, ERROR_INVALID, "the specification asks for an image: say where it is with --image");

@@ -46,9 +46,10 @@ static struct result forbid_sockets(struct error *err)
 static struct result hand_over_sockets(int *listener_out, struct error *err)
 {
     struct sock_filter steps[] = {LOAD(nr),
-                                  IS(SYS_socket, 0, 8),
+                                  IS(SYS_socket, 0, 9),
                                   LOAD(args[0]),
-                                  IS(AF_UNIX, 6, 0),
+                                  IS(AF_UNIX, 7, 0),
+                                  IS(AF_NETLINK, 6, 0), /* of its protocols, the list of calls has one */
                                   IS(AF_INET6, 7, 0),
                                   IS(AF_INET, 0, 5),
                                   LOAD(args[1]),
@@ -68,14 +69,14 @@ static struct result hand_over_sockets(int *listener_out, struct error *err)
     return SUCCESS;
 }
 
-static struct result allow_listed_calls(struct error *err)
+static struct result allow_listed_calls(enum sandbox_code code, struct error *err)
 {
     static struct sock_filter steps[FILTER_MAX / sizeof(struct sock_filter)];
     OWNED_FD fd = memfd_create("filter", MFD_CLOEXEC);
     uint64_t size = 0;
 
     if (fd < 0) return failure(err, ERROR_DENIED, "no memory for a filter: %s", strerror(errno));
-    TRY(sandbox_write_filter(fd, SANDBOX_CODE, err));
+    TRY(sandbox_write_filter(fd, code, err));
     TRY(file_size(fd, &size, err));
     if (size > sizeof steps) return failure(err, ERROR_LIMIT, "the filter of calls is too long");
     TRY(file_read_at(fd, steps, size, 0, err));
@@ -89,5 +90,5 @@ struct result pod_confine(enum confinement confinement, int *listener_out, struc
     *listener_out = -1;
     if (confinement == CONFINE_ALONE) TRY(forbid_sockets(err));
     if (confinement == CONFINE_TASKS) TRY(hand_over_sockets(listener_out, err));
-    return allow_listed_calls(err);
+    return allow_listed_calls(confinement == CONFINE_TASKS ? SANDBOX_TASKS : SANDBOX_CODE, err);
 }

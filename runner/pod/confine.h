@@ -9,8 +9,8 @@
 #include "base/result.h"
 
 enum confinement {
-    CONFINE_ALONE,   /* no socket but AF_UNIX */
-    CONFINE_TASKS,   /* streams of AF_INET, too: the caller's listener makes them */
+    CONFINE_ALONE, /* no socket but AF_UNIX */
+    CONFINE_TASKS, /* streams of AF_INET, too: the caller's listener makes them; and questions which network devices there are (AF_NETLINK, NETLINK_ROUTE) */
     CONFINE_LISTENER /* the process that makes them: it may open sockets of its own */
 };
 /**

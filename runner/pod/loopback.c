@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -77,14 +78,21 @@ static bool is_bound(int fd)
 
 static const char *what_is_wrong(void)
 {
-    static const int others[][2] = {{AF_INET, SOCK_DGRAM},      {AF_INET, SOCK_RAW},    {AF_INET, SOCK_SEQPACKET},
-                                    {AF_INET6, SOCK_STREAM},    {AF_INET6, SOCK_DGRAM}, {AF_INET6, SOCK_RAW},
-                                    {AF_INET6, SOCK_SEQPACKET}, {AF_NETLINK, SOCK_RAW}};
+    static const int others[][3] = {{AF_INET, SOCK_DGRAM, 0},
+                                    {AF_INET, SOCK_RAW, 0},
+                                    {AF_INET, SOCK_SEQPACKET, 0},
+                                    {AF_INET6, SOCK_STREAM, 0},
+                                    {AF_INET6, SOCK_DGRAM, 0},
+                                    {AF_INET6, SOCK_RAW, 0},
+                                    {AF_INET6, SOCK_SEQPACKET, 0},
+                                    {AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG},
+                                    {AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER},
+                                    {AF_NETLINK, SOCK_RAW, NETLINK_GENERIC}};
     OWNED_FD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0) return "no socket is given for tasks: the node needs Linux 5.14";
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        OWNED_FD other = socket(others[i][0], others[i][1], 0);
+        OWNED_FD other = socket(others[i][0], others[i][1], others[i][2]);
         if (other >= 0) return "there are sockets besides those of tasks";
     }
     return is_bound(fd) ? NULL : "a socket of tasks is not bound to the loopback";

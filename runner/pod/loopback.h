@@ -11,7 +11,7 @@
 /** Answers one question of a listener. A process that has ended meanwhile gets no answer. */
 void loopback_answer(int listener);
 /**
- * In a process that asks: shows that a socket is given, is bound to `lo`, can't be unbound, that there is no socket of another kind, and that none of the addresses
+ * In a process that asks: shows that a socket is given, is bound to `lo`, can't be unbound, that there is no other socket that sends packets, and that none of the addresses
  * (`count` texts ADDRESS PORT ...) answers. NULL, or what is open; the text is one of these, or constant.
  */
 const char *loopback_what_is_open(const char *const *addresses, size_t count);

@@ -59,8 +59,8 @@ struct sandbox_options {
     size_t bind_count;
     const struct sandbox_bind *binds; /* devices and their libraries */
     unsigned tasks;                   /* processes of the program; 0: one, without the variables of a task */
-    bool joins_tasks; /* in a pod: they reach each other through its loopback; a sandbox always has one of its own */
-    bool unpacks;     /* the program unpacks an archive (base/sandbox.h); without `device` */
+    bool joins_tasks; /* they reach each other by the loopback, which a sandbox always has, and may ask which devices there are */
+    bool unpacks;     /* the program unpacks an archive (base/sandbox.h); without `device` and `joins_tasks` */
     size_t address_count;
     const struct proof_address *addresses; /* that must be out of reach, besides those of proof_addresses() */
     /** The program's output, up to log_bytes. NULL: only hashed. */

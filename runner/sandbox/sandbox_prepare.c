@@ -170,7 +170,8 @@ static struct result write_filter(struct sandbox *sandbox, struct error *err)
 {
     TRY(memory_file("filter", &sandbox->filter, err));
     const struct sandbox_options *options = sandbox->options;
-    const enum sandbox_code code = options->device != NULL ? SANDBOX_NODE : options->unpacks ? SANDBOX_UNPACKS : SANDBOX_CODE;
+    const bool joins = options->device != NULL || options->joins_tasks;
+    const enum sandbox_code code = joins ? SANDBOX_TASKS : options->unpacks ? SANDBOX_UNPACKS : SANDBOX_CODE;
     TRY(sandbox_write_filter(sandbox->filter, code, err));
     return lseek(sandbox->filter, 0, SEEK_SET) == 0 ? SUCCESS
                                                     : failure(err, ERROR_UNAVAILABLE, "a file in memory: %s", strerror(errno));

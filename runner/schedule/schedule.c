@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/notify.h"
+#include "base/process.h"
 #include "crypto/random.h"
 #include "runner/enrolment/certificate.h"
 #include "runner/schedule/schedule_priv.h"
@@ -22,15 +23,6 @@ static void on_signal(int number)
 {
     (void)number;
     atomic_store(&gives_up, true);
-}
-
-static void take_signals(void)
-{
-    const struct sigaction action = {.sa_handler = on_signal};
-
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGHUP, &action, NULL);
 }
 
 static bool is_told_to_stop(const struct scheduler *scheduler)
@@ -129,7 +121,7 @@ static struct result begin(struct scheduler *scheduler, struct error *err)
 static struct result run(struct scheduler *scheduler, struct error *err)
 {
     TRY(begin(scheduler, err));
-    take_signals();
+    process_end_by(on_signal);
     log_line(LOG_INFO, "scheduling", "registry", scheduler->options->state->registry.host, "runner", scheduler->own, "pool",
              scheduler->options->state->own.pool, "slurm", scheduler->options->slurm.url, NULL);
     (void)notify_send("READY=1");

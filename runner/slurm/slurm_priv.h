@@ -13,6 +13,9 @@
 #define SLURM_OLDEST     38 /* Debian 12's 22.05 */
 #define SLURM_NEWEST     45
 #define SLURM_SCRIPT_MAX 8192
+/* Of one word of a job, which no shell changes. */
+#define SLURM_WORD_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._:=,@%+-"
+#define SLURM_WORD_MAX     255
 
 struct slurm {
     struct outgoing *outgoing; /* NULL: through the programs */

@@ -24,7 +24,7 @@ static bool check(const uint8_t *data, size_t size, size_t step, struct export_r
     OWNED(export_check) *check = NULL;
     struct error err = {0};
 
-    assert(export_check_new((struct bytes){NULL, 0}, &check, &err).ok);
+    assert(export_check_new(&(struct proof_trust){.policy = NULL}, &check, &err).ok);
     for (size_t at = 0; at < size; at += step)
         if (!export_check_bytes(check, (struct bytes){data + at, size - at < step ? size - at : step}, &err).ok) {
             assert(err.kind != ERROR_NONE && err.message[0] != '\0');

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "audit/posting_priv.h"
+#include "audit/format/posting.h"
 #include "audit/search.h"
 #include "base/memory.h"
 

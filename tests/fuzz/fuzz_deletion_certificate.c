@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(deletion_write(&deletion, &again, &err).ok);
         assert(again.length == size && memcmp(again.data, data, size) == 0);
     }
-    assert(!deletion_check(bytes_of_text("no key"), signer, input, &report, &err).ok); /* signed by nobody */
+    assert(!deletion_check(&(struct proof_trust){.vkey = bytes_of_text("no key")}, signer, input, &report, &err)
+                .ok); /* signed by nobody */
     return 0;
 }

@@ -113,6 +113,8 @@ static void check_promises(const struct ledger_state *before, const struct ledge
     }
     if (!all_zero(before->approver, sizeof before->approver))
         assert(memcmp(after->approver, before->approver, sizeof after->approver) == 0);
+    assert(all_zero(before->witness_digest, sizeof before->witness_digest) || after->witness_epoch > before->witness_epoch ||
+           memcmp(after->witness_digest, before->witness_digest, sizeof after->witness_digest) == 0);
     assert(before->finding[0] == '\0' || strcmp(before->finding, after->finding) == 0);
     assert(before->finding[0] == '\0' || reply->type != KEYD_CHECKPOINT);
     assert(after->unwrap_count >= before->unwrap_count && after->unwrap_count <= before->unwrap_count + 1);
@@ -149,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct rate_limit unwraps = {"keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
+    OWNED(quorum) *quorum = NULL;
     static struct run_ledger *runs;   /* no message of this target has a valid bundle */
     static struct key_register *keys; /* nor a signed document */
     struct sealed sealed = {.has_data_key = false};
@@ -158,10 +161,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)unlinkat(folder, LEDGER_FILE, 0);
     assert(ledger_create(folder, keyring_ledger_key(keyring), &err).ok);
     assert(ledger_open(folder, keyring_ledger_key(keyring), &ledger, &err).ok && rate_new(&unwraps, &rate, &err).ok &&
-           mint_limits_new(&mints, &err).ok);
+           mint_limits_new(&mints, &err).ok && quorum_new(QUORUM_PATIENCE_S, &quorum, &err).ok);
     if (runs == NULL) assert(run_ledger_open(folder, keyring_ledger_key(keyring), 1, &runs, &err).ok);
     if (keys == NULL) assert(key_register_open(folder, keyring_ledger_key(keyring), ledger, &keys, &err).ok);
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys};
+    const struct keyd keyd = {
+        .keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys, .quorum = quorum};
     for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
         if (!exchange(&keyd, &input, &sealed)) break;
     return 0;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/runner_certificate.h"
+#include "gateway/pipeline/pause.h"
 #include "gateway/pipeline/route.h"
 #include "tests/gateway/doubles.h"
 
@@ -94,6 +95,28 @@ static struct result change_it(struct request *request, struct pg *pg, struct er
     return SUCCESS;
 }
 static const struct handler handler_change = {.handle = change_it};
+
+/* Waits until somebody rings. `late_ms`: from the look to the beginning of the wait, where a slow machine may stop for long. */
+static _Atomic uint64_t rings;
+
+static struct result wait_for_bell(struct request *request, struct pg *pg, struct error *err)
+{
+    char text[64];
+
+    (void)pg;
+    (void)err;
+    request_listen(request, request->name);
+    const uint64_t seen = rings;
+    pause_ms(number_of(request, "late_ms"));
+    if (seen >= number_of(request, "rings") || request->waits > number_of(request, "looks")) {
+        (void)snprintf(text, sizeof text, "%llu rings, %u waits\n", (unsigned long long)seen, request->waits);
+        response_text(request, 200, text);
+        return SUCCESS;
+    }
+    request_wait_for(request, request->name, (int64_t)number_of(request, "wait_ms"));
+    return SUCCESS;
+}
+static const struct handler handler_bell = {.handle = wait_for_bell};
 
 /* ---- bodies in ---- */
 static _Atomic int open_sinks, cut_sinks;
@@ -229,6 +252,8 @@ static struct result control(struct request *request, struct pg *pg, struct erro
         double_mode = strcmp(request_argument(request, "log"), "down") == 0 ? DOUBLE_LOG_DOWN : DOUBLE_GOOD;
     if (request_argument(request, "stale") != NULL) double_stale = (int)number_of(request, "stale");
     if (request_argument(request, "revoked") != NULL) double_revoked = (int)number_of(request, "revoked");
+    if (request_argument(request, "ring") != NULL)
+        (void)pause_wake(request->gateway, request_argument(request, "ring"), atomic_fetch_add(&rings, 1) + 1, SIZE_MAX);
     if (request_argument(request, "stuck") != NULL) is_stuck = number_of(request, "stuck") != 0;
     (void)snprintf(
         text, sizeof text,
@@ -278,6 +303,7 @@ static const struct route rows[] = {
      .handler = &handler_sink,
      TEST_ROUTE},
     {.name = "pour", .methods = READ, .pattern = "/v2/{name}/pour", .record = RECORD_FIRST, .handler = &handler_pour, TEST_ROUTE},
+    {.name = "bell", .methods = READ, .pattern = "/bell/{name}", .record = RECORD_FIRST, .handler = &handler_bell, TEST_ROUTE},
     {.name = "long", .methods = READ, .pattern = "/long/{name}", .record = RECORD_FIRST, .handler = &handler_long, TEST_ROUTE},
     {.name = "form",
      .methods = ANY,

@@ -1,4 +1,5 @@
 """The steps of a request: the decision, the record, and the answer."""
+import concurrent.futures
 import json
 import time
 from support import PATIENCE, Server, check, check_soon, finish, read_all, statuses
@@ -63,6 +64,28 @@ server.get("/v2/", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
 check_soon("the trace id is in the log", lambda: trace in server.log_text())  # the line is written once the answer is out
 check_soon("what failed is in the log", lambda: "secret detail" in server.log_text())
 check("no secret is", "x.y.z" not in server.log_text())
+
+# A request that waits is woken, also if the waker comes after its last look and before its wait has begun: the look of a slow machine is 700 ms before the wait.
+def rung_while_it_looks(path, rings):
+    """How long the answer took, and what it says, if somebody rings 200 ms after the request has begun."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        began = time.monotonic()
+        waiting = pool.submit(server.get, path)
+        for _ in range(rings):
+            time.sleep(0.2)
+            server.state("?ring=here")
+        answer = waiting.result()
+    return time.monotonic() - began, answer[2].decode()
+
+
+took, text = rung_while_it_looks("/bell/here?rings=1&late_ms=700&wait_ms=12000&looks=9", 1)
+check("a bell between look and wait is heard", took < 8 and text == "1 rings, 1 waits\n", (took, text))
+took, text = rung_while_it_looks("/bell/here?rings=2&late_ms=0&wait_ms=12000&looks=9", 1)
+check("a bell during the wait is heard", took < 8 and text == "2 rings, 1 waits\n", (took, text))
+took, text = rung_while_it_looks("/bell/here?rings=9&late_ms=0&wait_ms=1500&looks=0", 0)
+check("a bell of before wakes nobody", took >= 1.5 and text == "2 rings, 1 waits\n", (took, text))
+took, text = rung_while_it_looks("/bell/elsewhere?rings=9&late_ms=700&wait_ms=1500&looks=0", 1)
+check("a bell of another topic wakes nobody", took >= 2 and text == "3 rings, 1 waits\n", (took, text))
 
 # A proxy on this machine is local, but its clients are not.
 for name in ("Forwarded", "forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"):

@@ -11,9 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/erasure.h"
 #include "audit/log_check_priv.h"
 #include "audit/log_verifier.h"
 #include "audit/query.h"
+#include "audit/search.h"
+#include "audit/search_index.h"
 #include "base/clock.h"
 #include "tests/support/audit_log.h"
 
@@ -77,7 +80,8 @@ static inline struct sequencer *start_with_notice(const struct audit_log *log)
 
 static inline struct pg *checker(const struct audit_log *log)
 {
-    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table,
+                                                    &audit_erasure_table, NULL};
     struct pg *pg = NULL;
     struct error err = {0};
 
@@ -119,4 +123,18 @@ static inline void wait_until_forked(const struct audit_log *log, const char *sa
     }
     assert_int_equal(err.kind, ERROR_FORKED);
     if (strstr(err.message, says) == NULL) fail_msg("%s", err.message);
+}
+
+/* Until the index of searches has the whole log. */
+static inline void index_all(const struct audit_log *log)
+{
+    static const struct pg_table *const tables[] = {&audit_query_table, &audit_subject_table, &audit_search_index_table, NULL};
+    OWNED(search_index) *index = NULL;
+    struct search_index_state state = {.size = 1};
+    OWNED(pg) *pg = NULL;
+    struct error err = {0};
+
+    must(pg_open(database_app(log->database), tables, &pg, &err), &err);
+    must(search_index_new(pg, keyd_process_client(log->keyd), TEST_ORIGIN, &index, &err), &err);
+    while (state.indexed < state.size) must(search_index_step(index, &state, &err), &err);
 }

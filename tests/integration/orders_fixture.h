@@ -11,8 +11,8 @@
 #include "training/order_jobs.h"
 #include "training/work.h"
 #define MORE_TABLES                                                                                                             \
-    &audit_query_table, &run_table, &run_lease_table, &run_claim_table, &run_session_table, &run_queue_table, &run_draft_table, \
-        &run_budget_table, &brought_label_statements, &run_stated_table, &held_manifest_statements,
+    &audit_query_table, &run_table, &run_lease_table, &run_claim_table, &run_session_table, &run_queue_table, &run_offer_table, \
+        &run_draft_table, &run_budget_table, &brought_label_statements, &run_stated_table, &held_manifest_statements,
 #include "tests/integration/decider_fixture.h"
 #include "tests/integration/documents_fixture.h"
 

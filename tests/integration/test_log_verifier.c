@@ -130,6 +130,48 @@ static void payloads_are_looked_at(void **state)
     audit_log_close(&log);
 }
 
+static void wait_for_searches(int64_t missing)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 60000;
+
+    while (metric_value(AUDIT_METRIC(audit_search_missing)) != missing) {
+        if (clock_monotonic_ms() > until_ms)
+            fail_msg("missing %lld", (long long)metric_value(AUDIT_METRIC(audit_search_missing)));
+        (void)usleep(20000);
+    }
+}
+
+/* An event that a search does not find is reported, and stops nothing; an index that is not made yet lacks nothing. */
+static void the_index_of_searches_is_looked_at(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    open_signed(&log);
+    OWNED(log_verifier) *walking = start_verifier(&log, 600);
+    wait_for_rounds(1);
+    wait_for_searches(0);
+    index_all(&log);
+    wait_for_rounds(2);
+    wait_for_searches(0);
+    assert_int_equal(atomic_load(&notices), 0);
+    database_execute(log.database,
+                     "CREATE TABLE old_post AS TABLE audit_post;"
+                     " UPDATE audit_post SET list = '\\x0009' WHERE length(list) = 20"); /* the words that all ten have */
+    wait_for_searches(9);
+    assert_true(atomic_load(&notices) >= 1);
+    database_execute(log.database,
+                     "UPDATE audit_post p SET list = o.list FROM old_post o WHERE (o.key, o.block) = (p.key, p.block);"
+                     " UPDATE audit_post SET list = '\\x00' || list"); /* none is a list any more */
+    wait_for_searches(10);
+    database_execute(log.database, "TRUNCATE audit_post, audit_blind; UPDATE audit_search SET indexed = 0");
+    wait_for_searches(0);
+    assert_true(sequencer_is_ready(log.sequencer, &err));
+    log_verifier_free(GIVE(walking));
+    audit_log_close(&log);
+}
+
 static void wait_for_facts(int64_t missing, int64_t damaged)
 {
     const int64_t until_ms = clock_monotonic_ms() + 60000;
@@ -318,6 +360,7 @@ static void rows_behind_the_end_are_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told),
+                                       cmocka_unit_test(the_index_of_searches_is_looked_at),
                                        cmocka_unit_test(payloads_are_looked_at),
                                        cmocka_unit_test(facts_are_looked_at),
                                        cmocka_unit_test(new_payloads_are_looked_at_at_once),

@@ -3,6 +3,7 @@
 #include "tests/integration/sequencer_fixture.h"
 
 #include "audit/audit_store.h"
+#include "audit/erasure.h"
 #include "audit/format/leaf.h"
 #include "audit/format/tile.h"
 #include "audit/log_check_priv.h"
@@ -282,7 +283,8 @@ static void is_proven(struct audit_log *log, uint64_t sequence, const struct sig
 
 static void is_sound(struct audit_log *log, const struct signed_checkpoint *checkpoint)
 {
-    static const struct pg_table *const tables[] = {&audit_tree_table, &audit_check_table, &audit_query_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_tree_table, &audit_check_table, &audit_query_table,
+                                                    &audit_erasure_table, NULL};
     OWNED(pg) *pg = NULL;
     OWNED(log_check) *check = NULL;
     struct error err = {0};

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "tests/integration/lease_fixture.h"
+#include "tests/integration/signed_lease.h"
 #include "training/checkpoint_jobs.h"
 #include "training/expire.h"
 #include "training/log_jobs.h"
@@ -136,6 +137,17 @@ static struct uuid kept_in(const char *pool, const char *insert)
     return run;
 }
 
+/* The lease as sijil-keyd has signed it. */
+static void sign(const struct uuid *run)
+{
+    char sql[9000], id[UUID_TEXT_SIZE];
+
+    uuid_format(run, id);
+    (void)snprintf(sql, sizeof sql, "UPDATE run_attempt SET lease = '%s' WHERE run_id = '%s'",
+                   signed_lease(id, 1, keys[0], "keyd"), id);
+    execute(sql);
+}
+
 static struct uuid with_checkpoint(const char *pool)
 {
     return kept_in(
@@ -148,14 +160,15 @@ static struct uuid with_checkpoint(const char *pool)
 static void one_bad_checkpoint_does_not_keep_the_others(void **state)
 {
     const struct run_withdrawal withdrawal = {.key = bytes_of_text(keys[0]), .runner = {{1}}, .reason = "stolen"};
-    const struct run_withdrawals one = {1, &withdrawal};
+    const struct run_withdrawals one = {1, &withdrawal, signer_of("keyd")};
     struct error err = {0};
     size_t count = 0;
 
     (void)state;
-    (void)with_checkpoint("kept 1");
-    (void)with_checkpoint("broken");
-    (void)with_checkpoint("kept 2");
+    for (size_t i = 0; i < 3; i++) {
+        const struct uuid run = with_checkpoint((const char *[]){"kept 1", "broken", "kept 2"}[i]);
+        sign(&run);
+    }
     execute(
         "CREATE FUNCTION bad_checkpoint() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
         " IF (SELECT pool FROM run WHERE run_id = OLD.run_id) = 'broken' THEN RAISE numeric_value_out_of_range; END IF; RETURN OLD; END $$");
@@ -164,6 +177,35 @@ static void one_bad_checkpoint_does_not_keep_the_others(void **state)
     assert_string_equal(ask("SELECT string_agg(pool, ' ') FROM run_checkpoint JOIN run USING (run_id)"), "broken");
     execute("DROP TRIGGER bad_checkpoint ON run_checkpoint");
     must(run_checkpoint_forget_doubted(stack->sequencer, stack->pg, &one, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "0");
+}
+
+/* Somebody writes the row of an attempt with the gateways' role: an open run of another runner loses nothing when that key is withdrawn. */
+static void a_forged_attempt_removes_no_checkpoint(void **state)
+{
+    const struct run_withdrawal withdrawal = {.key = bytes_of_text(keys[1]), .runner = {{1}}, .reason = "stolen"};
+    const struct run_withdrawals one = {1, &withdrawal, signer_of("keyd")};
+    const struct uuid run = with_checkpoint("forged");
+    char sql[9000], id[UUID_TEXT_SIZE];
+    struct error err = {0};
+    size_t count = 9;
+
+    (void)state;
+    uuid_format(&run, id);
+    sign(&run);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, lease) SELECT run_id, attempt, 1, runner, '%s',"
+        " session, deadline, ends_at, lease FROM run_attempt WHERE run_id = '%s'",
+        keys[1], id);
+    execute(sql);
+    must(run_checkpoint_forget_doubted(stack->sequencer, stack->pg, &one, &count, &err), &err);
+    assert_int_equal(count, 0);
+    assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "1");
+    const struct run_withdrawal own = {.key = bytes_of_text(keys[0]), .runner = {{1}}, .reason = "stolen"};
+    const struct run_withdrawals owns = {1, &own, signer_of("keyd")};
+    must(run_checkpoint_forget_doubted(stack->sequencer, stack->pg, &owns, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "0");
 }
@@ -267,6 +309,7 @@ int main(void)
         cmocka_unit_test(no_attempt_uses_more_than_its_order_gives),
         cmocka_unit_test(one_bad_run_does_not_stop_the_others),
         cmocka_unit_test(one_bad_checkpoint_does_not_keep_the_others),
+        cmocka_unit_test(a_forged_attempt_removes_no_checkpoint),
         cmocka_unit_test(a_log_that_is_gone_already_does_not_count),
         cmocka_unit_test(a_state_of_a_newer_program_is_no_end), /* the last one: the constraint is gone afterwards */
     };

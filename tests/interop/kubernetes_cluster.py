@@ -11,17 +11,20 @@ import hashlib
 import http.client
 import json
 import os
-import random
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
 
 import yaml
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_ports  # noqa: E402
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 DEBIAN = ("containerd", "runc", "ip")
@@ -85,18 +88,6 @@ def wait_for(what, is_so, seconds=SECONDS):
         assert time.monotonic() < until, f"not in time: {what}"
         time.sleep(0.1)
     return seen
-
-
-def free_ports(count):
-    while True:
-        first = random.randrange(20000, 30000 - count)
-        with contextlib.ExitStack() as stack:
-            try:
-                for i in range(count):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", first + i))
-                return first
-            except OSError:
-                pass
 
 
 class Refused(Exception):

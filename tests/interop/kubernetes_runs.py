@@ -2,12 +2,14 @@
 """Signed training runs in pods of a real Kubernetes cluster, from the request to the admitted artifact: a registry with its database and keys, `sijil-runner serve
 --kubernetes` with the rights of packaging/kubernetes/sijil.yaml, and the digits model of examples/digits. Environment: SIJIL_BUILD, SIJIL_ENROL_TOOL, INTEROP_PROGRAMS."""
 import contextlib
+import importlib.util
 import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
@@ -24,20 +26,24 @@ import sijil_test  # noqa: E402
 from real_runner import RealRunner  # noqa: E402
 from run_fleet import RunFleet  # noqa: E402
 from run_world import FOLDER, PROJECT, Person, Runner, World, opened, spec  # noqa: E402
-from sijil_test import make_robot, program, sha256  # noqa: E402
+from sijil_test import login_of, make_robot, program, sha256  # noqa: E402
 
 SPACE, SYSTEM, ACCOUNT, REGION = "sijil-runs", "sijil-system", "sijil-runner", "local/main"
 PREFIX = "sijil.node-restriction.kubernetes.io/"
 JOBS, NODE_OF = f"/apis/batch/v1/namespaces/{SPACE}/jobs", "/api/v1/nodes/"
 DIGITS = os.path.join(ROOT, "examples/digits")
+LOGIN_S = 120  # of its ten minutes; a case takes the rest
 ENDS = ("succeeded", "failed", "cancelled", "expired", "refused", "quarantined")
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LIBRARIES = ("/usr/lib", "/usr/lib/x86_64-linux-gnu")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-# The files that a process of Python has used: modules, and libraries.
+# The files that a process of Python has used: what it opened, modules, and libraries, also by the names by which it loaded them.
 USED = """
-import atexit, socket, sys  # socket: for tasks
+import atexit, importlib.util, socket, sys  # socket: for tasks
+opened = set()
+sys.addaudithook(lambda event, words: opened.add(words[0]) if event in ('open', 'ctypes.dlopen') and isinstance(words[0], str) else None)
 def show():
-    used = {getattr(one, '__file__', None) for one in list(sys.modules.values())} | {getattr(one, '__cached__', None) for one in list(sys.modules.values())}
+    used = opened | {importlib.util.source_from_cache(one) for one in opened if one.endswith('.pyc')}
+    used |= {getattr(one, '__file__', None) for one in list(sys.modules.values())} | {getattr(one, '__cached__', None) for one in list(sys.modules.values())}
     with open('/proc/self/maps') as file: used |= {line.split()[-1] for line in file if line.split()[-1].startswith('/')}
     with open(sys.argv[1], 'w') as file: file.write('\\n'.join(sorted(one for one in used if one)))
 atexit.register(show)
@@ -50,29 +56,28 @@ sql = server.sql
 
 # ---- the image of runs: Python, as this machine has it ----
 
-def used_files(data):
-    """What training needs, found by training."""
-    out = os.path.join(FOLDER.name, "used")
-    folder = os.path.join(FOLDER.name, "tried")
-    os.makedirs(folder + "/in")
-    os.symlink(data, folder + "/in/digits")
-    subprocess.run(["/usr/bin/python3", "-c", USED, out, DIGITS + "/train.py"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   env={**ENVIRONMENT, "SIJIL_INPUTS": folder + "/in", "SIJIL_OUTPUTS": folder, "SIJIL_HEARTBEAT": folder + "/beat", "PATH": "/usr/bin:/bin"})
+def used_files(script, **environment):
+    """What a training script needs, found by training."""
+    folder = tempfile.mkdtemp(dir=FOLDER.name)
+    out = os.path.join(folder, "used")
+    subprocess.run(["/usr/bin/python3", "-c", USED, out, script], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env={**ENVIRONMENT, "SIJIL_OUTPUTS": folder, "SIJIL_HEARTBEAT": folder + "/beat", "PATH": "/usr/bin:/bin", **environment})
     with open(out, encoding="utf-8") as file:
         return [line for line in file.read().split("\n") if os.path.isfile(line) and line.startswith(("/usr/", "/lib"))]
 
 
-def python_image(cluster, data):
+def python_image(name, used, more=()):
     names = {}
-    for entry in os.scandir(LIBRARIES):
+    for entry in (each for folder in LIBRARIES for each in os.scandir(folder)):
         names.setdefault(os.path.realpath(entry.path), []).append(entry.path)
     files = {"bin": "->usr/bin", "lib": "->usr/lib", "lib64": "->usr/lib64", "usr/bin/sh": os.path.realpath("/bin/sh"), "usr/bin/sleep": "/usr/bin/sleep", "usr/bin/mkdir": "/bin/busybox",
              "usr/bin/python3": os.path.realpath("/usr/bin/python3"), "usr/lib64/ld-linux-x86-64.so.2": os.path.realpath("/lib64/ld-linux-x86-64.so.2")}
-    for path in used_files(data):
+    files.update(more)
+    for path in used:
         real = os.path.realpath(path)
-        for name in {path, *(names.get(real, []) if ".so" in path else ())}:
-            files[name.removeprefix("/").replace("lib/x86_64", "usr/lib/x86_64", 1) if name.startswith("/lib/") else name.removeprefix("/")] = real
-    return cluster.add_image("localhost/python@", files)
+        for link in {path, *(names.get(real, []) if ".so" in path else ())}:
+            files[link.removeprefix("/").replace("lib/x86_64", "usr/lib/x86_64", 1) if link.startswith("/lib/") else link.removeprefix("/")] = real
+    return state["cluster"].add_image(f"localhost/{name}@", files)
 
 
 # ---- the world ----
@@ -94,7 +99,7 @@ def read(path):
 
 def prepare():
     world = state["world"] = World(server, server.path("approver.pem"), f"host={server.database_at} dbname=sijil_template user=sijil_app", server.path("socket"))
-    state["alice"] = Person(world, "alice")
+    state["alice"], state["login_ends"] = Person(world, "alice"), time.monotonic() + LOGIN_S
     state["pusher"] = server.client(make_robot(server, "pusher", "publisher", PROJECT))
     data = os.path.join(FOLDER.name, "data")
     subprocess.run(["/usr/bin/python3", os.path.join(DIGITS, "data.py"), data], check=True)
@@ -102,7 +107,11 @@ def prepare():
     state["code"] = push("digits-code", {"train.py": read(DIGITS + "/train.py")})
     cluster = state["cluster"]
     cluster.apply(os.path.join(ROOT, "packaging/kubernetes/sijil.yaml"))
-    state["agent"], state["python"] = cluster.add_image("localhost/sijil-pod@", {name: program(name) for name in ("sijil-pod", "sijil-pod-devices")}), python_image(cluster, data)
+    os.makedirs(os.path.join(FOLDER.name, "in"))
+    os.symlink(data, os.path.join(FOLDER.name, "in/digits"))
+    state["agent"] = cluster.add_image("localhost/sijil-pod@", {name: program(name) for name in ("sijil-pod", "sijil-pod-devices")})
+    state["used"] = used_files(DIGITS + "/train.py", SIJIL_INPUTS=os.path.join(FOLDER.name, "in"))
+    state["python"] = python_image("python", state["used"])
     node = NODE_OF + cluster.node
     cluster.api("PATCH", node, {"metadata": {"labels": {PREFIX + "region": REGION.replace("/", "."), PREFIX + "jurisdiction.AE": "true"}}})
     state["uid"] = cluster.api("GET", node)["metadata"]["uid"]
@@ -115,25 +124,28 @@ def has_accounts(cluster):
                for space, name in ((SPACE, "sijil-run"), (SYSTEM, ACCOUNT)))
 
 
-def pods_runner(pool, *more, nodes=None, devices=0):
+def pods_runner(pool, *more, nodes=None, devices=0, payload=None):
     """Each case has a runner of its own: the folder of one must not come back (docs/runner.md)."""
     runner = Runner(state["world"], pool=pool, assurance=2, isolation="cgroup-v1", nodes=nodes or [state["uid"]], devices=devices)
     cluster = state["cluster"]
     words = [f"--kubernetes={cluster.url}", f"--ca-file={cluster.ca}", f"--kubernetes-token={state['key']}", f"--kubernetes-image={state['agent']}",
-             f"--kubernetes-payload={state['python']}", f"--kubernetes-listen={HOST}:{sijil_test.free_port()}", "--least=cgroup-v1", "--cpus=4", f"--memory={8 << 30}",
+             f"--kubernetes-payload={payload or state['python']}", f"--kubernetes-listen={HOST}:{sijil_test.free_port()}", "--least=cgroup-v1", "--cpus=4", f"--memory={8 << 30}",
              "--kubernetes-patience=120", *more]
     return RealRunner(server, runner, words=words)
 
 
 def wanted(pool, code=None, script=None, **more):
     limits = {"time_s": 300, "grace_s": 2, "cpus": 1, "memory_bytes": 1 << 29, "output_bytes": 1 << 24, "output_files": 10, "log_bytes": 1 << 20, "processes": 64}
+    environment = {**ENVIRONMENT, **more.pop("variables", {})}
     limits.update({name: more.pop(name) for name in list(more) if name in limits})
-    return spec(code=code or state["code"], inputs=[state["data"]], pool=pool, environment=ENVIRONMENT, limits=limits, isolation="rlimits", assurance=1,
+    return spec(code=code or state["code"], inputs=[state["data"]], pool=pool, environment=environment, limits=limits, isolation="rlimits", assurance=1,
                 argv=["/bin/sh", "-c", script] if script else ["/usr/bin/python3", "/code/train.py"],
                 outputs=[{"name": "model", "repository": PROJECT + "/trained", "type": "application/vnd.cncf.model.manifest.v1+json"}], **more)
 
 
 def asked_for(**more):
+    if time.monotonic() > state["login_ends"]:  # a login is valid for ten minutes
+        state["alice"].login, state["login_ends"] = login_of(server, "alice"), time.monotonic() + LOGIN_S
     return state["alice"].request(spec=wanted(**more))
 
 
@@ -285,6 +297,9 @@ print('total', total, 'runner', reaches((host, port)), 'api', reaches(('10.96.0.
 """
 
 
+NO_IPV6 = "/usr/bin/python3 -c 'import socket; socket.socket(socket.AF_INET6)' 2> /dev/null"
+
+
 def tasks_of_a_pod_reach_each_other_and_nobody_else():
     """This cluster enforces no NetworkPolicy: what answers at the runner's own address, and what calls the pod, is kept out by the sockets of tasks alone."""
     code = push("tasks-code", {"tasks.py": TASKS.encode()})
@@ -303,6 +318,29 @@ def tasks_of_a_pod_reach_each_other_and_nobody_else():
         log = state["alice"].call("GET", f"/{asked['run']}/log").body.decode()
         assert log.count("total 6 runner False api False") == 4 and "[0] nobody" in log, log
         nothing_is_left()
+
+
+def pytorch_trains_in_tasks_of_a_pod():
+    """Gloo finds its peers over IPv4 alone, and the weights are the ones of this machine."""
+    found = importlib.util.find_spec("torch")
+    if found is None:
+        print("   left out: there is no PyTorch (Debian's python3-torch)")
+        return
+    script = os.path.join(ROOT, "tests/interop/torch/data_parallel.py")
+    used = used_files(script, STEPS="2", HOME="/tmp", RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(sijil_test.free_port()))
+    helper = os.path.join(os.path.dirname(found.origin), "bin/torch_shm_manager")  # PyTorch only looks whether it is there
+    image = python_image("torch", used, {helper.removeprefix("/"): os.path.realpath(helper)})
+    more = {"code": push("torch-code", {"train.py": read(script)}), "tasks": 3, "network": "tasks", "variables": {"HOME": "/tmp", "STEPS": "100"}, "processes": 512,
+            "memory_bytes": 2 << 30}
+    with RealRunner(server, Runner(state["world"], pool="torch-here")):
+        here = ended(asked_for(pool="torch-here", script="exec /usr/bin/python3 /code/train.py", **more), "succeeded", 180)
+    with pods_runner("torch", "--kubernetes-patience=300", payload=image):
+        asked = asked_for(pool="torch", script=f"{NO_IPV6} && exit 9; exec /usr/bin/python3 /code/train.py", **more)
+        shown = ended(asked, "succeeded", 400)
+        log = state["alice"].call("GET", f"/{asked['run']}/log").body.decode()
+        assert all(f"rank {rank} of 3 on cpu: {word}" in log for rank in range(3) for word in ("begin", "end")), log
+        nothing_is_left()
+    assert shown["outputs"][0]["digest"] == here["outputs"][0]["digest"], (shown, here, log)
 
 
 def devices_come_from_the_plugin_of_the_node():
@@ -413,15 +451,13 @@ def a_deleted_node_ends_its_run_and_is_another_one():
 
 # ---- what a run costs ----
 
-WRITES = "mkdir /out/model; echo 1 > /out/model/1"
-
-
 def plain_job(name):
-    """What `kubectl create job` makes, within Pod Security, and with a place to write to."""
+    """What `kubectl create job` makes, within Pod Security, and with a place to write to. Code and data are in the image."""
+    variables = {**ENVIRONMENT, "SIJIL_INPUTS": "/in", "SIJIL_OUTPUTS": "/out", "SIJIL_HEARTBEAT": "/out/heartbeat"}
     confined = {"allowPrivilegeEscalation": False, "runAsNonRoot": True, "runAsUser": 64002, "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {"restartPolicy": "Never", "automountServiceAccountToken": False, "volumes": [{"name": "out", "emptyDir": {"medium": "Memory"}}], "securityContext": {"fsGroup": 64002},
-           "containers": [{"name": "payload", "image": state["python"], "command": ["/bin/sh", "-c", WRITES], "securityContext": confined,
-                           "volumeMounts": [{"name": "out", "mountPath": "/out"}]}]}
+           "containers": [{"name": "payload", "image": state["alone"], "command": ["/usr/bin/python3", "/code/train.py"], "securityContext": confined,
+                           "env": [{"name": each, "value": value} for each, value in variables.items()], "volumeMounts": [{"name": "out", "mountPath": "/out"}]}]}
     state["cluster"].api("POST", JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}})
 
 
@@ -437,7 +473,7 @@ def seconds_of_job(name):
 
 def seconds_of_run():
     began = time.monotonic()
-    asked = asked_for(pool="costs", script=WRITES)
+    asked = asked_for(pool="costs")
     wait(asked, "succeeded", 120)
     took = time.monotonic() - began
     nothing_is_left()
@@ -445,8 +481,9 @@ def seconds_of_run():
 
 
 def what_a_run_costs_beside_a_job():
-    """From the request to the admitted output, beside a job of one container that does the same, with the same image; in turn, so that both see the same machine."""
+    """The digits model, from the request to the admitted output, beside a job of one container that trains it; in turn, so that both see the same machine."""
     took = {"job": [], "run": []}
+    state["alone"] = python_image("alone", state["used"], {"code/train.py": DIGITS + "/train.py", "in/digits/digits.csv": os.path.join(FOLDER.name, "data/digits.csv")})
     with pods_runner("costs"):
         for number in range(int(os.environ.get("KUBERNETES_COSTS", "3"))):
             took["job"].append(seconds_of_job(f"plain-{number}"))
@@ -468,8 +505,8 @@ if __name__ == "__main__":
     with Cluster(PROGRAMS) as up:
         state["cluster"] = up
         cases = (the_digits_are_trained_bit_for_bit_as_on_this_machine, an_outsider_verifies_the_bundle, a_cancelled_run_ends_its_pod, memory_has_its_limit,
-                 tasks_of_a_pod_reach_each_other_and_nobody_else, devices_come_from_the_plugin_of_the_node, a_killed_runner_is_followed_by_another_attempt,
-                 the_api_may_go_and_come, an_evicted_pod_ends_its_run, a_killed_kubelet_ends_no_run, a_kubelet_that_returns_finds_its_run,
+                 tasks_of_a_pod_reach_each_other_and_nobody_else, pytorch_trains_in_tasks_of_a_pod, devices_come_from_the_plugin_of_the_node,
+                 a_killed_runner_is_followed_by_another_attempt, the_api_may_go_and_come, an_evicted_pod_ends_its_run, a_killed_kubelet_ends_no_run, a_kubelet_that_returns_finds_its_run,
                  a_restarted_containerd_ends_no_run, a_crashed_node_ends_its_run_once, a_node_that_nobody_enrolled_gets_nothing, what_a_run_costs_beside_a_job,
                  a_deleted_node_ends_its_run_and_is_another_one)
         sijil_test.run(prepare, *(case for case in cases if len(sys.argv) == 1 or case.__name__ in sys.argv[1:]), server=server)

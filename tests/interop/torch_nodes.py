@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch's data-parallel training in runs of several nodes: real runners, sandboxes and tunnels, Gloo as it is. SIJIL_BUILD is a build folder. tests/interop/gpu.py
-takes `train_together` for nodes that have devices."""
+"""PyTorch's data-parallel training in runs of several nodes, and of several tasks of one: real runners, sandboxes and tunnels, Gloo as it is. SIJIL_BUILD is a build
+folder. tests/interop/gpu.py takes `train_together` for nodes that have devices."""
 import json
 import os
 import sys
@@ -48,9 +48,13 @@ def ranks_of_two_nodes_learn_the_same(world):
     assert len(first) == 4 * (64 * 256 + 256 + 256 * 4 + 4) and model_of(world, again[0]) == first, "a second run has other weights"
 
 
+def tasks_of_one_node_train(world):
+    train_together(world, 1, tasks=3, memory_bytes=MEMORY)
+
+
 def three_nodes_train(world):
     train_together(world, 3, memory_bytes=MEMORY)
 
 
 if __name__ == "__main__":
-    run_tests((ranks_of_two_nodes_learn_the_same, three_nodes_train), starts=True, world=NodeWorld)
+    run_tests((ranks_of_two_nodes_learn_the_same, tasks_of_one_node_train, three_nodes_train), starts=True, world=NodeWorld)

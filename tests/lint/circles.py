@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-FREE = {"base", "supervision", "crypto", "journal", "keyd", "audit/format", "training", "runner/serve"}  # and all rooms of gateway/
+FREE = {"base", "supervision", "crypto", "journal", "keyd", "audit/format", "training", "training/format", "runner/serve", "runner/slurm"}  # and all rooms of gateway/
 FEWEST_OBJECTS = 200
 
 

@@ -23,6 +23,8 @@ EXEMPT = {
     "run_claim": "reserves a run for seconds for the runner that asks, and tells nobody: only the change of the event run.lease leases it",
     "run_gather_join": "keeps the runner that asks for a run of several nodes, for seconds, and tells nobody: it leases nothing",
     "run_gather_note": "counts the runner that asks among those that fit a run of several nodes, and tells nobody",
+    "run_offer_note": "notes what the runner that asks has free: people that may read a run are told how many lack what",
+    "run_offer_note_queue": "the same for a scheduler, which says its regions alone",
     "run_ready": "notes that the holder of a lease, which has its event, is ready to start: the event run.start covers all nodes",
     "run_heartbeat": "notes that the holder of a lease, which has its event, is alive: an event every ten seconds would say nothing more",
     "run_log_append": "adds to a log that the event run.append has begun; without the row of that event it fails",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""usage: settings.py SOURCE-FOLDER   Every setting of sijild and every option of sijild and sijil-keyd stands on a page of docs/, and every type of a message
-of sijil-keyd on that of its protocol.
+"""usage: settings.py SOURCE-FOLDER   Every setting of sijild and every option of each program, also of the commands of sijil, stands on a page of docs/, and every
+type of a message of sijil-keyd on that of its protocol.
 
 A page names one in code: between backticks, or in an indented block. A word that only looks like its name does not count."""
 import glob
@@ -12,6 +12,11 @@ TABLES = {  # the file, the pattern of a row, the form of the name on a page, th
     "gateway/settings/settings.def": (r"^(?:SETTING|REGION)\(\w+, (\w+),", "{}", 60),
     "cmd/sijild_options.c": (r'^    \{SIJILD_\w+, "([\w-]+)",', "--{}", 8),
     "cmd/sijil_keyd_options.c": (r'^    \{KEYD_\w+, "([\w-]+)",', "--{}", 15),
+    "cmd/sijil_runner_options.c": (r'^    \{RUNNER_\w+, "([\w-]+)",', "--{}", 50),
+    "cmd/sijil_verify_options.c": (r'^    \{VERIFY_\w+, "([\w-]+)",', "--{}", 10),
+    "cmd/sijil_witness_options.c": (r'^    \{WITNESS_\w+, "([\w-]+)",', "--{}", 12),
+    "client/commands/commands.def": (r"\{'\w', \"([\w-]+)\"", "--{}", 20),
+    "client/commands/commands.c": (r"'\w', \"([\w-]+)\",", "--{}", 60),
 }
 OF_ALL = {"help", "version"}  # options that every program has
 

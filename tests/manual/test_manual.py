@@ -7,7 +7,7 @@ import sys
 
 BUILD = os.path.abspath(sys.argv[1])
 MADE = os.path.join(BUILD, "cmd", "manual")
-SECTIONS = {"sijil": 1, "sijil-verify": 1, "sijil-runner": 1, "sijild": 8, "sijil-keyd": 8, "sijil-witness": 8}
+SECTIONS = {"sijil": 1, "sijil-verify": 1, "sijil-runner": 1, "sijild": 8, "sijil-keyd": 8, "sijil-witness": 8, "sijil-audit-dump": 8}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
@@ -70,14 +70,14 @@ def pages_have_no_warning():
 
 def help_has_eighty_columns():
     """A word that has no blank, such as a URL, may be longer."""
-    shown = [(program,) for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner", "sijil-witness", "sijil")]
+    shown = [(program,) for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner", "sijil-witness", "sijil-audit-dump", "sijil")]
     for words in [*shown, *[("sijil", *command.split()) for command in commands()]]:
         for line in help_of(*words).splitlines():
             assert len(line) <= 80 or " " not in line.strip(), (words, line)
 
 
 def programs_agree():
-    for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner", "sijil-witness"):
+    for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner", "sijil-witness", "sijil-audit-dump"):
         options = options_of(help_of(program))
         assert len(options) >= 5, (program, options)
         page, bash, zsh = page_text(program), read("bash", program), read("zsh", "_" + program)

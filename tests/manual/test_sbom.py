@@ -63,7 +63,7 @@ def main():
         for entry in component.get("properties", []):
             if entry["name"].startswith("sijil:file:"):
                 files[entry["name"].removeprefix("sijil:file:")] = (component, entry["value"])
-    for program in ("sijil", "sijil-keyd", "sijil-runner", "sijil-verify", "sijil-witness", "sijild"):
+    for program in ("sijil", "sijil-keyd", "sijil-runner", "sijil-audit-dump", "sijil-verify", "sijil-witness", "sijild"):
         path = os.path.join(BUILD, "cmd", program)
         with open(path, "rb") as file:
             assert components[f"program/{program}"]["hashes"][0]["content"] == hashlib.sha256(file.read()).hexdigest()

@@ -13,6 +13,8 @@ import time
 from leftovers import groups_of_runs
 from runner_world import BUILD, IS_ROOT, RUNNER, made, run_tests, user, workers
 
+from own_groups import own_paths  # tests/support, which runner_world has put on the path
+
 OK = "mkdir /out/model; echo 1 > /out/model/1"
 LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
 
@@ -176,7 +178,7 @@ def another_runner_that_sweeps_takes_no_new_group(world):
         print("  left out: this machine gives no control groups")
         return
     world.log = os.devnull
-    parent = "/sys/fs/cgroup/pids" if os.path.isdir("/sys/fs/cgroup/pids") else "/sys/fs/cgroup"
+    parent = own_paths().get("pids", "/sys/fs/cgroup")
     with subprocess.Popen(["/usr/bin/python3", "-c", SWEEPER, parent]) as sweeper:
         try:
             for _ in range(12):

@@ -1,5 +1,6 @@
 """Processes and control groups that a test of runners left behind. Standard library only."""
 import glob
+import os
 
 
 def processes_with(mark, without):
@@ -17,5 +18,6 @@ def processes_with(mark, without):
 
 
 def groups_of_runs():
-    """Control groups of runs, of all runners of this machine."""
-    return glob.glob("/sys/fs/cgroup/**/run-" + 32 * "[0-9a-f]", recursive=True)
+    """Control groups of runs: of this test if it has groups of its own (tests/support/own_groups.py), else of all runners of this machine."""
+    own = os.environ.get("SIJIL_TEST_GROUP")
+    return glob.glob("/sys/fs/cgroup/**/" + (f"{own}/**/" if own else "") + "run-" + 32 * "[0-9a-f]", recursive=True)

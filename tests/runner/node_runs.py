@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 
-from node_world import MARK, NAMES, PORT, NodeWorld
+from node_world import MARK, NAMES, NodeWorld
 from runner_world import BUILD, Image, run_tests
 
 # Data-parallel, of the standard library alone: each node has its part of the data, and node 0 adds up the gradients of a line's two numbers.

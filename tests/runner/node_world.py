@@ -7,10 +7,10 @@ import subprocess
 import time
 
 from runner_world import IS_ROOT, MARK, RUNNER, SECONDS, Registry, World, spec, user
+from ports import free_ports
 from runner_peer import Handler, Peer
 
 NAMES = ("runner", "east", "west")
-PORT = 47700
 
 
 class NodeHandler(Handler):
@@ -115,6 +115,7 @@ class NodeWorld(World):
         self.peer = NodePeer(folder, registry.authority())
         self.peer.registry = registry
         self.processes, self.logs = {}, {}
+        self.ports = {name: free_ports(2) for name in NAMES}  # two runs at a time (--parallel)
         for name in NAMES:
             os.makedirs(os.path.join(folder, name), exist_ok=True)
             registry.enroll(os.path.join(folder, name, "state"), self.peer.server_port, self.peer.ca(), name=name)
@@ -131,7 +132,7 @@ class NodeWorld(World):
         os.chmod(self.at(name), 0o755)
         self.logs[name] = self.log = self.at(name, f"log{len(self.logs)}-{self.number}")
         self.number += 1
-        place = [f"--tunnel-listen=127.0.0.1:{PORT + 100 * NAMES.index(name)}"] if joins else []
+        place = [f"--tunnel-listen=127.0.0.1:{self.ports[name]}"] if joins else []
         with open(self.log, "wb") as out:
             self.processes[name] = subprocess.Popen([RUNNER, "serve", f"--state={self.at(name, 'state')}", f"--work={self.at(name, 'work')}", "--parallel=2", *place,
                                                      *([f"--user={user()}"] if IS_ROOT else []), *options], stderr=out)
@@ -185,4 +186,4 @@ class NodeWorld(World):
         return [one["name"] for one in statement["subject"]], [one["name"] for one in statement["predicate"]["runDetails"].get("byproducts", [])]
 
 
-__all__ = ["MARK", "NAMES", "PORT", "NodeWorld"]
+__all__ = ["MARK", "NAMES", "NodeWorld"]

@@ -13,6 +13,7 @@ import time
 
 from pod_world import NODE, REAL, SPACE, Cluster
 from runner_world import BUILD, IS_ROOT, MARK, RUNNER, Registry, World, run_tests
+from ports import free_port
 
 IMAGE = "registry.example/sijil-pod@sha256:" + "0" * 64
 NODES = ["11111111-2222-4333-8444-555555555555", NODE]
@@ -30,11 +31,6 @@ sleep 2.5
 """
 WRITES = "mkdir /out/model; echo 1 > /out/model/1\n"
 WAITS = "echo begun; sleep 1000; : MARK\n"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class PodWorld(World):

@@ -133,7 +133,7 @@ with socket.create_server(('0.0.0.0', 7070)) as server:
     while True: server.accept()[0].close()
 """
 TALK = """
-import errno, os, socket, threading, time
+import errno, os, socket, struct, threading, time
 def tell(what, call):
     try: call(); print(what, 'open')
     except OSError as error: print(what, errno.errorcode.get(error.errno, 'ETIMEDOUT'))
@@ -142,7 +142,22 @@ def call(address, family=socket.AF_INET):
 tell('other', lambda: call(('10.77.0.2', 7070)))
 for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET): tell('kind', lambda: socket.socket(socket.AF_INET, kind))
 tell('sctp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)); tell('mptcp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262))
-for family in (socket.AF_NETLINK, socket.AF_PACKET): tell('family', lambda: socket.socket(family, socket.SOCK_RAW))
+tell('family', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+for protocol in range(1, 23): tell('family', lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol))  # all but routes
+assert [name for _, name in socket.if_nameindex()] == ['lo', 'one']
+def route(kind, body):  # a question or a change, which the kernel answers by an error
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM) as one:
+        one.bind((0, 0)); one.send(struct.pack('IHHII', 16 + len(body), kind, 5, 1, 0) + body)
+        failed = -struct.unpack('i', one.recv(4096)[16:20])[0]
+        if failed: raise OSError(failed, '')
+address = struct.pack('BBBBI', socket.AF_INET, 24, 0, 0, 1) + struct.pack('HH4s', 8, 2, bytes([10, 77, 0, 2]))
+tell('change', lambda: route(20, address))  # the other's address on lo
+for kind in range(16, 120):
+    if kind % 4 != 2: tell('change', lambda: route(kind, bytes(32)))  # each kind of message that makes, sets or deletes
+def pass_on():
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as one, socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as two:
+        two.bind((0, 0)); one.sendto(b'x' * 16, two.getsockname())
+tell('change', pass_on)  # to another program of the pod
 def leave():  # bind() fails, and the socket is of the other device all the same
     with socket.socket(socket.AF_INET6) as six:
         try: six.bind(('fe80::dead:beef', 0, 0, SCOPE))
@@ -186,7 +201,7 @@ def tasks_reach_each_other_and_nobody_else():
         assert reach.returncode != 0 and (b"timed out" in reach.stderr or b"refused" in reach.stderr), reach.stderr
         assert status == 0 and "\nend\n" in text, (status, text, own)
         said = [line.split() for line in text.splitlines() if len(line.split()) == 2]
-        for what, wanted in (("other", {"ETIMEDOUT"}), ("kind", {"EPERM"}), ("family", {"ENOSYS"}), ("sctp", {"EPROTONOSUPPORT"}), ("mptcp", {"EPROTONOSUPPORT"}), ("six", {"EAFNOSUPPORT"}),
+        for what, wanted in (("other", {"ETIMEDOUT"}), ("kind", {"EPERM"}), ("family", {"ENOSYS"}), ("change", {"EPERM"}), ("sctp", {"EPROTONOSUPPORT"}), ("mptcp", {"EPROTONOSUPPORT"}), ("six", {"EAFNOSUPPORT"}),
                              ("unbind", {"EPERM"}), ("move", {"EPERM"}), ("own", {"open"}), ("accept", {"ETIMEDOUT"})):
             assert {end for name, end in said if name == what} == wanted, (what, text)
         own_server = subprocess.Popen([*networks.words(0), *python(SERVER.replace("7070", "7072"))], stdout=subprocess.PIPE)
@@ -241,7 +256,7 @@ def the_payload_ends_with_its_agent():
 
 
 def what_is_open_is_refused():
-    token = tempfile.mkdtemp(dir="/dev/shm")
+    token = tempfile.mkdtemp(prefix="sijil-pod-", dir="/dev/shm")
     writable = tuple("--bind" if word == "--ro-bind" else word for word in BWRAP)
     for sealed, said in ((BWRAP + ("--ro-bind", token, "/run/sijil"), "/run/sijil"), (writable, "can be written to"),
                          (tuple(word for word in BWRAP if word != "--as-pid-1"), "share their processes")):

@@ -7,13 +7,13 @@ import subprocess
 import time
 import urllib.parse
 
+from ports import free_ports
 from runner_peer import RUNS, Handler, Peer
 from runner_registry import Registry
 from runner_world import BUILD, IS_ROOT, RUNNER, SECONDS, World, leftovers, user
 from slurm import Cluster
 
 NODES = {"node1": "ae/dxb", "node2": "ae/auh"}
-PORT = 47800       # of runners, for those of other nodes
 CALLER = "daemon"  # the user whose jobs they are
 SILENCE_S = 5      # after which an attempt is lost; a registry waits longer
 ATTEMPTS = 3
@@ -172,6 +172,7 @@ class SlurmWorld(World):
         self.peer = QueuePeer(folder, self.registry.authority())
         self.peer.registry = self.registry
         self.runners, self.logs = {}, {}
+        self.ports = {name: free_ports(2) for name in NODES}  # two runs at a time (--parallel)
         for name in ("runner", "head", *NODES):
             os.makedirs(self.at(name, "work"), exist_ok=True)
             self.registry.enroll(self.at(name, "state"), self.peer.server_port, self.peer.ca(), name=name)
@@ -195,7 +196,7 @@ class SlurmWorld(World):
     def start_runner(self, name, *options):
         jobs = [f"--jobs={self.at(name, 'here', 'jobs')}", f"--jobs-user={CALLER}"] if name in NODES else []
         if name in NODES and os.path.exists("/dev/net/tun"):
-            jobs.append(f"--tunnel-listen=127.0.0.1:{PORT + 10 * list(NODES).index(name)}")
+            jobs.append(f"--tunnel-listen=127.0.0.1:{self.ports[name]}")
         return self.launch(name, "--work=" + self.at(name, "work"), "--parallel=2", *jobs, *([f"--user={user()}"] if IS_ROOT else []), *options)
 
     def start_head(self, *options, url=None, patience=20):

@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """Trust rules of CI systems on a whole server: signed by two approvers, used at /token by tokens shaped like the real ones, and ended (docs/ci.md)."""
 import base64
+import concurrent.futures
 import hashlib
-import http.server
 import json
 import os
-import re
 import subprocess
 import tempfile
 import threading
 import time
 
-import yaml
-
 import signing_keys
 import sijil_test
+from ci_systems import SHAPES, actions, commands_of, filled_in
 from fleet import Fleet
 from signing_keys import Key
 from sijil_test import Issuer, Server, make_person, run, wait_until
@@ -27,27 +25,6 @@ audience = f"https://{at}"
 admin = server.client(server.admin)
 people, issuers = {}, {}
 TYPE = "application/vnd.sijil.trust-rule.v1+json"
-
-# Claims as the systems write them; ids are those of a public repository and project.
-SHAPES = {
-    "github": ("https://token.actions.githubusercontent.com", {
-        "sub": "repo:acme/train:ref:refs/heads/main", "repository": "acme/train", "repository_id": "260064828", "repository_owner": "acme",
-        "repository_owner_id": "1342004", "repository_visibility": "private", "ref": "refs/heads/main", "ref_protected": "true", "ref_type": "branch",
-        "event_name": "push", "actor": "ann", "actor_id": "71", "workflow": "model", "head_ref": "", "base_ref": "", "run_id": "90210", "run_number": "7",
-        "run_attempt": "1", "sha": "9c1f" * 10, "job_workflow_ref": "acme/train/.github/workflows/model.yml@refs/heads/main",
-        "workflow_ref": "acme/train/.github/workflows/model.yml@refs/heads/main", "runner_environment": "github-hosted"}),
-    "gitlab": ("https://gitlab.com", {
-        "sub": "project_path:acme/train:ref_type:branch:ref:main", "project_id": "20", "project_path": "acme/train", "namespace_id": "72",
-        "namespace_path": "acme", "user_id": "1", "user_login": "ann", "pipeline_id": "574", "pipeline_source": "push", "job_id": "302", "ref": "main",
-        "ref_type": "branch", "ref_path": "refs/heads/main", "ref_protected": "true", "runner_environment": "gitlab-hosted", "sha": "7149" * 10,
-        "ci_config_ref_uri": "gitlab.com/acme/train//.gitlab-ci.yml@refs/heads/main"}),
-    "jenkins": ("https://jenkins.example/oidc", {"sub": "https://jenkins.example/job/model/", "build_number": 12, "jti": "jenkins-model-12"}),
-    "kubernetes": ("https://kubernetes.default.svc", {
-        "sub": "system:serviceaccount:ci:model",
-        "kubernetes.io": {"namespace": "ci", "node": {"name": "n1", "uid": "4e1e6c7c-0a54-4e3c-8a9c-1f8b3d9f2a10"},
-                          "pod": {"name": "model-x", "uid": "9c5e1f52-2f2c-4c43-9a57-6f6f4b6c1d11"},
-                          "serviceaccount": {"name": "model", "uid": "0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"}}}),
-}
 
 
 def person(who):
@@ -314,57 +291,13 @@ def a_rule_is_tested_offline():
     assert "gives" in sijil("nobody", "ci", "test-rule", written(whole), claims_path)
 
 
-class Actions(http.server.BaseHTTPRequestHandler):
-    """The token endpoint of a job of GitHub Actions."""
-
-    def do_GET(self):
-        right = self.headers["Authorization"] == "Bearer the-jobs-own" and self.path == f"/token?api-version=2.0&audience={audience}"
-        answer = json.dumps({"count": 1, "value": token("github")} if right else {}).encode()
-        self.send_response(200 if right else 403)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
-
-
-def actions():
-    import issuer
-    place = os.path.join(folder.name, "actions")
-    os.makedirs(place)
-    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Actions)
-    listening.daemon_threads = True
-    listening.socket = issuer.certify(place).wrap_socket(listening.socket, server_side=True)
-    threading.Thread(target=listening.serve_forever, daemon=True).start()
-    return {"ACTIONS_ID_TOKEN_REQUEST_URL": f"https://localhost:{listening.server_port}/token?api-version=2.0",
-            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "the-jobs-own", "CURL_CA_BUNDLE": os.path.join(place, "tls.pem"), "GITHUB_SHA": "9c1f" * 10}
-
-
-def commands_of(system, text):
-    """The lines that the system would give to a shell."""
-    if system == "github":
-        return [step["run"] for step in yaml.safe_load(text)["jobs"]["model"]["steps"] if "run" in step]
-    if system == "gitlab":
-        return yaml.safe_load(text)["model"]["script"]
-    if system == "jenkins":
-        return re.findall(r"^ *sh '(.*)'$", text, re.MULTILINE)
-    container = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"][0]
-    return container["args"][0].replace("/var/run/sijil", folder.name).splitlines()
-
-
 def a_printed_pipeline(system):
     """The commands of the pipeline run as the system would run them, with the rule that `sijil ci init --rule` prints."""
     repository, work = f"main/models/{system}", os.path.join(folder.name, "work-" + system)
-    wanted = sijil("nobody", "ci", "init", system, at, repository, "--rule")
-    for blank, value in (("ID-OF-THE-REPOSITORY", "260064828"), ("ID-OF-ITS-OWNER", "1342004"), ("ID-OF-THE-PROJECT", "20"), ("https://JENKINS", "https://jenkins.example"),
-                         ("https://ISSUER-OF-THE-CLUSTER", SHAPES["kubernetes"][0]), ("UID-OF-THE-SERVICE-ACCOUNT", "0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"),
-                         ("NAMESPACE", "ci")):
-        wanted = wanted.replace(blank, value)
-    wanted = {**json.loads(wanted), "priority": 900}
+    wanted = {**filled_in(sijil("nobody", "ci", "init", system, at, repository, "--rule")), "priority": 900}
     assert by_root(wanted)["state"] == "in force"
     text = sijil("nobody", "ci", "init", system, at, repository, "--file", "weights.onnx")
-    commands = commands_of(system, text)
+    commands = commands_of(system, text, folder.name)
     assert len(commands) == 3 and "ci login" in commands[0], commands
     os.makedirs(work)
     content = os.urandom(100000)
@@ -373,7 +306,7 @@ def a_printed_pipeline(system):
     with open(os.path.join(folder.name, "token"), "w", encoding="ascii") as file:
         file.write(token(system))
     environment = {**environment_of("ci-" + system), "PATH": os.path.dirname(sijil_test.program("sijil")) + ":" + os.environ["PATH"], "SIJIL_ID_TOKEN": token(system),
-                   "CI_COMMIT_SHA": "7149" * 10, "BUILD_NUMBER": "12", "POD_NAME": "model-x", **(actions() if system == "github" else {})}
+                   "CI_COMMIT_SHA": "7149" * 10, "BUILD_NUMBER": "12", "POD_NAME": "model-x", **(actions(folder.name, audience, lambda: token("github")) if system == "github" else {})}
     if system == "jenkins":
         environment["SIJIL_ID_TOKEN"] = token(system, jti="jenkins-model-13")
     for command in commands:
@@ -421,10 +354,60 @@ def a_token_counts_once_at_all_gateways():
         assert time.monotonic() - began < 1.5, "the withdrawal took longer than a second at the other gateway"
 
 
+def approver_at(fleet, who, boss):
+    """A person of the fleet with a key that approves; `boss`, another person, has let it in."""
+    login = make_person(fleet, who, "registry-admin", "")
+    client = fleet.clients(login)[0]
+    me = client.api("GET", "/self")
+    key = Key("ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest(), "approve")
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    client.api("POST", "/keys/signing", drafted)
+    fleet.clients(boss)[0].api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, fleet.path("approver.pem"))]})
+    return login, key.path
+
+
+def of_two_rules_at_two_gateways_one_comes_into_force():
+    """Both could match one token, and both approvals are sent at one moment: each gateway has not yet read the other's rule."""
+    with Fleet(2) as fleet, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = fleet.clients(fleet.admin)[0]
+        first.api("POST", "/issuers", {"url": SHAPES["github"][0], "algorithms": ["ES256"], "jwks": Issuer(SHAPES["github"][0], audience).jwks, "lifetime_max": 900})
+        first.api("POST", "/organisations", {"name": "rival"})
+        first.api("POST", "/projects", {"organisation": "rival", "name": "models"})
+        boss = make_person(fleet, "boss", "registry-admin", "")
+        (ann, key), (ben, other) = approver_at(fleet, "ann", boss), approver_at(fleet, "ben", boss)
+
+        def draft(scope, number):
+            now = time.time()
+            wanted = rule(scope=scope, grant=[{"role": "publisher", "on": scope + "/models"}], match={"/repository_id": {"eq": str(number)}, "/ref": {"eq": "refs/heads/main"}})
+            body = {name: value for name, value in {**wanted, "audience": f"https://127.0.0.1:{fleet.port}"}.items() if name not in ("id", "scope")}
+            document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": "trust-rule", "scope": scope, "name": f"gh-{number}", "version": 1,
+                                               "effective_from": signing_keys.utc(now), "expires": signing_keys.utc(now + 86400), "body": body})
+            envelopes = [sign(document, key), sign(document, other)]
+            fleet.clients(ann)[0].api("POST", "/trust-rules", envelopes[0])
+            return {"envelopes": envelopes}
+
+        def approve(gateway, number, body):
+            at_once.wait()
+            return fleet.clients(ben)[gateway].call("POST", f"/api/v1/trust-rules/gh-{number}/approval", json.dumps(body), {"Content-Type": "application/json"},
+                                                    scope="registry:admin:*")
+        races = 0
+        for number in range(500, 508):
+            drafts, at_once = [draft("main", number), draft("rival", number)], threading.Barrier(2)
+            answers = [one.result() for one in [pool.submit(approve, gateway, number, drafts[gateway]) for gateway in range(2)]]
+            statuses = [answer.status for answer in answers]
+            assert sum(status < 300 for status in statuses) == 1 and set(statuses) <= {200, 201, 403, 409}, [(answer.status, answer.body) for answer in answers]
+            loser = statuses.index(max(statuses))
+            races += statuses[loser] == 409
+            at_once = threading.Barrier(1)
+            wait_until(lambda: approve(loser, number, drafts[loser]).status == 403, 10, "the rule that came second is not refused")
+        print(f"{races} of 8 approvals met another one that was being recorded")
+
+
 for shape in SHAPES:
     trust(shape)
 person("ann")
 person("ben")
 run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
     a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
-    a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, server=server)
+    a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, of_two_rules_at_two_gateways_one_comes_into_force, server=server)

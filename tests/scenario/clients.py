@@ -418,7 +418,8 @@ def an_upload_without_bytes_is_begun_anew():
         pushed = sijil("push", work + "/barely.bin", host() + "/main/models/barely:v1")
         assert "resumed" not in pushed.stderr, pushed.stderr
         assert place.call("GET", "blobs/" + sha256(data)).body == data
-        assert place.call("GET", location).status == 404
+        answer = place.call("GET", location)
+        assert answer.status == 404, (answer.status, answer.body, pushed.stderr)
 
 
 def who_still_writes_is_waited_for():

@@ -222,8 +222,22 @@ def the_log_of_a_failed_run_is_saved_whole():
         assert file.read() == text
     os.unlink(path)
     assert "the log is cut" in command("logs", failed(text, text[:-1]), "--output", path, code=6)[1]
-    assert not os.path.exists(path) and not os.path.exists(path + ".part")
+    assert "another log than the runner has signed" in command("logs", failed(text, text[:-1] + b"!"), "--output", path, code=6)[1]
+    assert [name for name in os.listdir(os.path.dirname(path)) if name.startswith("log.txt")] == [], "something is left"
     assert "--output writes a whole log" in command("logs", state["made"], "--output", path, "--follow", code=2)[1]
+
+
+def the_manifest_of_a_log_is_for_its_readers():
+    run_id = failed(b"all of it")
+    place = f"/{run_id}/log/manifest"
+    answer = state["alice"].call("GET", place + "?attempt=1")
+    assert answer.status == 200 and answer.body.decode() == manifest_of_log(b"all of it"), answer.body
+    assert state["alice"].call("GET", place).status == 400
+    assert [state["alice"].call("GET", place + more).status for more in ("?attempt=2", "?attempt=1&node=1")] == [404, 404]
+    stranger = server.client(make_robot(server, "stranger", "auditor", ""))
+    asked = f"/api/v1/projects/{PROJECT}/runs"
+    assert stranger.call("GET", f"{asked}/{run_id}", scope="registry:admin:*").status in (200, 403)
+    assert stranger.call("GET", asked + place + "?attempt=1", scope="registry:admin:*").status == 403
 
 
 def a_bundle_is_verified_with_own_keys():
@@ -259,5 +273,6 @@ def a_rerun_is_a_new_request_that_names_the_old_order():
 if __name__ == "__main__":
     run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
         waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
-        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, a_bundle_is_verified_with_own_keys,
+        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, the_manifest_of_a_log_is_for_its_readers,
+        a_bundle_is_verified_with_own_keys,
         a_rerun_is_a_new_request_that_names_the_old_order, server=server)

@@ -22,6 +22,8 @@ LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed
         ("run.expire", "allowed"): "expired", REFUSED: "refused failed", LATE: "quarantined"}
 JOB_ENDED = "the scheduler ended the job, or the runner was stopped"  # docs/slurm.md: then the run is cancelled
 
+OF_OTHERS = ("PostgreSQL", "sem.", "sijil-", "sijil_blob_")  # files in memory of servers, and of tests that run beside this one (tests/support/blob.h)
+
 
 class Checks:
     def __init__(self, kills):
@@ -43,7 +45,7 @@ class Checks:
         groups, memory = self.kills.before
         machines = [*self.kills.machines, *(self.kills.slurm.nodes if self.kills.slurm else ())]
         return [*(f"process {process}" for process in processes(MARK)), *(control_groups() - groups), *(path for machine in machines for path in machine.left()),
-                *(name for name in set(os.listdir("/dev/shm")) - memory if not name.startswith(("PostgreSQL", "sijil-", "sem."))),
+                *(name for name in set(os.listdir("/dev/shm")) - memory if not name.startswith(OF_OTHERS)),
                 *(self.kills.slurm.open_jobs() if self.kills.slurm else ())]
 
     def check_nothing_is_left(self):

@@ -100,6 +100,4 @@ class People(threading.Thread):
 
     def log_in_again(self):
         """A login lives for ten minutes."""
-        issuer = self.fleet.people
-        with open(os.path.join(issuer.folder, "people", "alice"), encoding="ascii") as file:
-            self.alice.login = sijil_test.Person(("oidc", issuer.fetch("/token", login=("alice", file.read()))["id_token"]))
+        self.alice.login = sijil_test.login_of(self.fleet, "alice")

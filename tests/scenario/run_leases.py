@@ -335,6 +335,27 @@ def a_scheduler_sees_sizes_and_no_order():
     done(later)
 
 
+def people_learn_why_a_run_waits():
+    """Runners ask at one gateway, and the run is shown by the other; each question after the first has no event."""
+    sql("DELETE FROM run_offer")  # of the cases before
+    asked = state["alice"].request(spec=spec(pool="scarce"))
+    state["alice"].wait(asked, "ordered")
+    runners = [Runner(state["world"], pool="scarce", jurisdictions=["DE"]), Runner(state["world"], pool="scarce"), Runner(state["world"], pool="scarce")]
+    assert state["bob"].run(asked)["runners"] == {"asked": 0, "fit": 0, "lack": []}
+    for runner in runners:
+        assert runner.ask(memory_bytes=1 << 20, port=server.ports[1]).status == 204
+    events = len(state["world"].events("runner.ask"))
+    assert runners[2].ask(memory_bytes=1 << 20, cpus=0, port=server.ports[0]).status == 204
+    expected = {"asked": 3, "fit": 0, "lack": [{"what": "memory", "runners": 3}, {"what": "cpus", "runners": 1}, {"what": "jurisdiction", "runners": 1}]}
+    for port in server.ports:
+        shown = state["bob"].call("GET", "/" + asked["run"], port=port).json
+        assert shown["runners"] == expected, shown["runners"]
+    assert len(state["world"].events("runner.ask")) == events and "runners" not in state["bob"].call("GET", "").json["runs"][0]
+    assert opened(runners[1].lease(0)["lease"])[0]["run"] == asked["run"]
+    assert "runners" not in state["bob"].run(asked)
+    done(asked)
+
+
 def a_machine_that_schedules_has_one_job_for_each_run():
     """The real program between this registry and a slurmrestd of the test."""
     head = Runner(state["world"])
@@ -530,6 +551,6 @@ if __name__ == "__main__":
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
         an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
-        a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
+        people_learn_why_a_run_waits, a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
         a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits, an_approval_that_is_only_a_row_does_not_count,
         a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)

@@ -9,13 +9,13 @@ import subprocess
 import sys
 
 import sijil_test
+from ports import free_port
 from real_runner import RealRunner
 from run_fleet import RunFleet
 from run_world import PROJECT, Person, Runner, World, spec
 from sijil_test import make_robot, run
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/digits")
-PORT = 47900
 server = RunFleet(2).start()
 state = {}
 
@@ -33,7 +33,7 @@ def prepare():
     state["runners"] = []
     for number in range(3):
         runner = Runner(world, pool="cluster")
-        state["runners"].append(RealRunner(server, runner, port=server.ports[number % 2], words=[f"--tunnel-listen=127.0.0.1:{PORT + 10 * number}"]))
+        state["runners"].append(RealRunner(server, runner, port=server.ports[number % 2], words=[f"--tunnel-listen=127.0.0.1:{free_port()}"]))
         state["runners"][-1].name = runner.key.name
     atexit.register(clean_up)
 

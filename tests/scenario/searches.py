@@ -282,7 +282,7 @@ def a_name_is_found_and_only_its_pseudonym_is_in_the_log():
     client = Client(server, auditor)
     client.api("GET", "/audit/events?" + urllib.parse.urlencode({"actor": "alice", "network": "127.0.0.0/24", "purpose": "case 7 & 8"}))
     event = pages(auditor, {"action": "audit.read", "limit": 1})[0][0]
-    recorded = next(event for event in pages(auditor, {"action": "audit.read"})[0] if (event["who"] or {}).get("purpose"))
+    recorded = next(event for event in pages(auditor, {"action": "audit.read"})[0] if (event["who"] or {}).get("purpose", "a test") != "a test")
     assert recorded["who"]["purpose"] == "case 7 & 8" and recorded["who"]["search"] == "actor=alice&network=127.0.0.0/24", recorded
     assert "alice" not in json.dumps(recorded["entry"]) and "127.0.0" not in json.dumps(recorded["entry"]), event
 
@@ -291,9 +291,45 @@ def questions_without_an_answer_are_refused():
     client = Client(server, state["logins"]["auditor"])
     for query in ("actr=x", "actor=a&actor=b", "digest=abc", "outcome=maybe", "action=blob.eat", "run=7", "address=127.0.0.0/8", "network=127.0.0.0/8",
                   "network=127.0.0.1/24", "country=ae", "since=yesterday", "until=2026", "prefix=" + "a/" * 16 + "b", "decision=x", "actor=",
-                  "outcome=denied&after=x", "outcome=denied&order=random", "outcome=denied&limit=0", "rule=" + "R" * 256, "tag=" + "t" * 129, "request=" + "0" * 37, "outcome=denied&facts=no"):
-        answer = client.call("GET", "/api/v1/audit/events?" + query, scope="registry:admin:*")
+                  "outcome=denied&after=x", "outcome=denied&order=random", "outcome=denied&limit=0", "rule=" + "R" * 256, "tag=" + "t" * 129, "request=" + "0" * 37, "outcome=denied&facts=no",
+                  "outcome=denied&purpose=" + "p" * 513, "outcome=denied&purpose="):
+        answer = client.call("GET", "/api/v1/audit/events?" + (query if "purpose" in query else "purpose=x&" + query), scope="registry:admin:*")
         assert answer.status == 400, (query, answer.status, answer.body)
+
+
+def personal_data_needs_a_purpose():
+    client = Client(server, state["logins"]["auditor"])
+    for query in ("actor=alice", "address=127.0.0.1", "network=127.0.0.0/24", "country=FR"):
+        answer = client.call("GET", "/api/v1/audit/events?" + query, scope="registry:admin:*")
+        assert answer.status == 400 and "purpose" in answer.json["detail"], (query, answer.status, answer.body)
+    event = next(event for event in state["events"] if (event.get("who") or {}).get("subject") == "alice")
+    for path in (f"/{event['seq']}", "?limit=50", f"?actor={event['entry']['actor']}"):
+        shown = client.call("GET", "/api/v1/audit/events" + path, scope="registry:admin:*").json
+        whos = [one["who"] for one in shown.get("events", [shown])]
+        assert {"sealed": True} in whos and all(who in (None, {"sealed": True}) for who in whos), (path, whos[:3])
+
+
+def an_auditor_has_the_log_and_nothing_else():
+    """Every route of the description, as auditor of the registry: only those of the log and of the caller itself answer."""
+    client = Client(server, state["logins"]["auditor"])
+    tried, found = 0, []
+    for path, methods in client.api("GET", "/openapi.json")["paths"].items():
+        place = path.replace("{name}", "main/models/digits" if path.startswith("/v2/") else "main/models").replace("{reference}", "latest")
+        for method in (each.upper() for each in methods if each in ("get", "post", "put", "patch", "delete")):
+            if path in ("/v2/", "/v2", "/healthz", "/readyz", "/metrics", "/token", "/v2/_catalog", "/api/v1/projects") or \
+                    path.startswith(("/audit/", "/api/v1/audit/events", "/api/v1/audit/checkpoint", "/api/v1/audit/consistency", "/api/v1/audit/export",
+                                     "/api/v1/audit/key", "/api/v1/self", "/api/v1/openapi")):
+                continue
+            scope = "repository:main/models/digits:pull,push,delete" if path.startswith("/v2/") else "registry:admin:*"
+            body = "{}" if method in ("POST", "PUT", "PATCH") else None
+            answer = client.call(method, place, body, {"Content-Type": "application/json"} if body else {}, scope=scope)
+            tried += 1
+            if answer.status < 400 and (method != "GET" or any(answer.json.values())):  # a list of nothing tells nothing
+                found.append((method, path, answer.status, answer.body[:200]))
+    assert tried > 100 and not found, (tried, found)
+    for path, name in (("/api/v1/projects", "projects"), ("/v2/_catalog", "repositories")):
+        answer = client.call("GET", path, scope="registry:catalog:*" if name == "repositories" else "registry:admin:*")
+        assert answer.status == 200 and answer.json[name] == [], answer.body
 
 
 def the_command_line_searches():
@@ -319,14 +355,46 @@ def the_command_line_searches():
     assert lines[0] == "seq,time,outcome,action,resource,region,actor,address,rules,decision" and len(lines) == 5 and lines[1].count('","') == 9, lines
     stats = json.loads(sijil("audit", "stats", host, "--json", *words))
     assert stats["events"] == len(rows) == sum(row["events"] for row in stats["actions"]) and stats["rules"], stats
-    actors = json.loads(sijil("audit", "actors", host, "--json", *words))
+    actors = json.loads(sijil("audit", "actors", host, "--json", "--purpose", "a test", *words))
     assert sum(row["events"] for row in actors) == len(rows) and "alice" in {row.get("subject") for row in actors}, actors
     times = json.loads(sijil("audit", "timeline", host, "--json", "--by", "day", *words))
     assert sum(row["denied"] for row in times) == len(rows), times
     assert "ACTION" in sijil("audit", "stats", host, "--since", "1h") and "TIME" in sijil("audit", "timeline", host, "--since", "30m")
-    for wrong in (["search", host, "--csv", "--json"], ["search", host, "--lines", "0"], ["timeline", host, "--by", "week"]):
+    sijil("audit", "search", host, *words, "-n", "1", "--save", "denials of alice")
+    sijil("audit", "search", host, "--actor", "alice", "--since", "2h", "--purpose", "a test", "-n", "1", "--save", "alice")
+    assert {row["name"] for row in json.loads(sijil("audit", "saved", host, "--json"))} == {"denials of alice", "alice"}
+    again = [json.loads(line) for line in sijil("audit", "saved", host, "denials of alice", "--json", "--lines", "all", "--oldest-first").splitlines()]
+    assert [row["seq"] for row in again] == [row["seq"] for row in rows], (len(again), len(rows))
+    assert "ACTION" in sijil("audit", "saved", host, "alice", "--purpose", "a test")
+    sijil("audit", "saved", host, "alice", code=1)  # a name without a purpose
+    kept = server.sql("SELECT string_agg(encode(box, 'escape'), '') FROM audit_saved")
+    assert kept and "alice" not in kept and "denied" not in kept
+    assert Client(server, server.admin).api("GET", "/audit/searches")["searches"] == []  # nobody else's
+    sijil("audit", "search", host, "--actor", "alice", "--since", "1h", "--purpose", "a test", "-n", "1", "--save", "alice")
+    sijil("audit", "saved", host, "denials of alice", "--remove")
+    (left,) = json.loads(sijil("audit", "saved", host, "--json"))
+    assert left["name"] == "alice" and "since=1h" in left["search"], left
+    why = sijil("audit", "search", host, *words, "--oldest-first", "-n", "1", "--why").splitlines()
+    reason = first["who"]["denials"][0]
+    assert why[:2] == table and f"{reason['rule']} of {reason['policy']}: {reason['message']}" in why[2], why
+    shown = sijil("audit", "show", host, str(first["seq"]), "--purpose", "a test")
+    sealed = sijil("audit", "show", host, str(first["seq"]))
+    assert "address" not in sealed and sealed.count("--purpose opens") == 2, sealed
+    for line in (f"event      {first['seq']}", "outcome    denied", f"address    {first['who']['address']}", f"action     {first['entry']['act']}",
+                 f"pseudonym  {first['entry']['actor']}", f"decision   {first['entry']['why']['id']}", f"request    {first['entry']['req']}"):
+        assert line in shown.splitlines(), (line, shown)
+    assert local.strftime("%Y-%m-%d %H:%M:%S") in shown and "+0400" in shown and why[2].strip() in shown, shown
+    assert "+0400" in sijil("audit", "tail", host, "-n", "1"), "the reader's zone"
+    lines = sijil("audit", "actors", host, *words, "--csv").split("\n")
+    assert lines[0] == "subject,events,denied,failed,first,last,pseudonym" and len(lines) == len(actors) + 2 and '"alice"' in "".join(lines), lines
+    lines = sijil("audit", "timeline", host, *words, "--csv", "--by", "day").split("\n")
+    assert lines[0] == "time,events,allowed,denied,failed,completed" and len(lines) == len(times) + 2, lines
+    lines = sijil("audit", "stats", host, *words, "--csv").split("\n")
+    assert lines[0] == "action,events,allowed,denied,failed,completed" and "rule,denials" in lines, lines
+    for wrong in (["search", host, "--csv", "--json"], ["stats", host, "--csv", "--json"], ["search", host, "--lines", "0"],
+                  ["timeline", host, "--by", "week"]):
         sijil("audit", *wrong, code=2)
-    sijil("audit", "search", host, "--network", "10.0.0.0/8", code=1)
+    sijil("audit", "search", host, "--network", "10.0.0.0/8", "--purpose", "a test", code=1)
 
 
 def a_false_index_shows_no_false_event():
@@ -373,5 +441,6 @@ def an_erasure_empties_the_blind_keys():
 prepare()
 sijil_test.run(many_kinds_of_events_are_recorded, searches_equal_a_scan, also_while_events_come_and_the_gateway_is_killed,
                both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
-               questions_without_an_answer_are_refused, the_command_line_searches, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
+               questions_without_an_answer_are_refused, personal_data_needs_a_purpose, an_auditor_has_the_log_and_nothing_else,
+               the_command_line_searches, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
                an_erasure_empties_the_blind_keys, server=server)

@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import pwd
-import random
 import select
 import shutil
 import signal
@@ -28,6 +27,7 @@ import contract
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from issuer import Issuer, IssuerProcess
+from ports import free_port
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 CLUSTER = os.path.join(os.path.abspath(BUILD), "cluster")  # begins the name of a folder: tests/support/postgres.sh
@@ -42,28 +42,6 @@ def program(name):
     if not os.access(path, os.X_OK):
         sys.exit(f"{path} is not there: build first, or set SIJIL_BUILD")
     return path
-
-
-held = []  # a socket name in the kernel for each port that this process has reserved
-
-
-def free_port():
-    """A port that no other test gets until this one ends, also while its server is down; outside the kernel's range of automatic ports."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        first = int(file.read().split()[0])
-    ports = range(first - 16000, first) if first > 18000 else range(18000, 34000)  # in some kernels that range has all ports
-    for port in random.SystemRandom().sample(ports, 1000):
-        name = socket.socket(socket.AF_UNIX)
-        try:
-            name.bind(f"\0sijil-test-port-{port}")
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            name.close()
-            continue
-        held.append(name)
-        return port
-    raise AssertionError("no port is free")
 
 
 def sha256(data):
@@ -395,6 +373,8 @@ class Client:
 
     def api(self, method, path, document=None, expect=(200, 201, 204)):
         body = None if document is None else json.dumps(document)
+        if method == "GET" and path.startswith("/audit/events") and "purpose=" not in path and not path.partition("?")[0].endswith(("/entry", "/proof")):
+            path += ("&" if "?" in path else "?") + "purpose=a+test"  # else nothing that is sealed is shown
         headers = {"Content-Type": "application/json"} if body else {}
         answer = self.call(method, "/api/v1" + path, body, headers, scope="registry:admin:*")
         assert answer.status in expect, (method, path, answer.status, answer.body)
@@ -508,7 +488,14 @@ def make_person(server, name, role, scope):
         keys = server.people.fetch(server.people.fetch("/.well-known/openid-configuration")["jwks_uri"])
         server.client(server.admin).api("POST", "/issuers", {"url": server.people.url, "algorithms": ["ES256"], "jwks": keys})
     server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": name, "role": role, "scope": scope})
-    return Person(("oidc", server.people.fetch("/token", login=(name, server.people.add(name)))["id_token"]))
+    server.people.add(name)
+    return login_of(server, name)
+
+
+def login_of(server, name):
+    """A fresh login of a person that was made, for tests of more than ten minutes."""
+    with open(os.path.join(server.people.folder, "people", name), encoding="ascii") as password:
+        return Person(("oidc", server.people.fetch("/token", login=(name, password.read()))["id_token"]))
 
 
 def send_slowly(place, location, size):

@@ -4,6 +4,7 @@ where it is told to. Its runs are made by tests/vectors/run.py from docs/formats
 import base64
 import collections
 import copy
+import hashlib
 import http.server
 import json
 import os
@@ -20,20 +21,23 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import run as made  # noqa: E402
 from cryptography.hazmat.primitives.asymmetric import ec  # noqa: E402
 
-RUNS = re.compile(rf"/api/v1/projects/{made.PROJECT}/runs(?:/([0-9a-f-]{{36}})(?:/(\w+))?)?")
+RUNS = re.compile(rf"/api/v1/projects/{made.PROJECT}/runs(?:/([0-9a-f-]{{36}})(?:/(\w+(?:/manifest)?))?)?")
 PIECE = 50  # bytes of a log in one answer
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
 class Run:
-    """A run in a state, with what was signed. `looks`: members that each further look at it changes."""
+    """A run in a state, with what was signed. `looks`: members that each further look at it changes; `signed_log`: another one than the registry has."""
 
-    def __init__(self, outputs=None, state="succeeded", looks=(), log=b"", **request):
+    def __init__(self, outputs=None, state="succeeded", looks=(), log=b"", signed_log=None, **request):
         self.id = request.pop("run", str(uuid.uuid4()))
         self.requested = made.seal(made.TYPES["request"], made.request(run=self.id, **request), KEY)
         self.description = {"id": self.id, "state": state, "request": made.digest(self.requested), "requester": made.REQUESTER, "pool": "uae-gpu",
                             "approvals": 0, "approvals_wanted": 0, "requested": "2026-11-23T09:00:00.000Z", "attempt": 1, "attempts": 3}
         self.envelopes = [("request", self.requested)]
+        whole = log if signed_log is None else signed_log
+        layer = {"mediaType": "text/plain", "digest": "sha256:" + hashlib.sha256(whole).hexdigest(), "size": len(whole)}
+        self.manifest = json.dumps({"schemaVersion": 2, "layers": [layer]}).encode()
         if state != "awaiting approval":
             event = {"number": 5, "size": 9, "root": made.hex_of("root")}
             self.envelopes.append(("order", made.seal(made.TYPES["order"], made.order(self.requested, [], event), KEY)))
@@ -48,6 +52,7 @@ class Run:
         lease = {**made.lease(self.envelopes[1][1], made.thumbprint(made.point_of(KEY.public_key()))), "run": self.id}
         value = copy.deepcopy(made.result(self.envelopes[1][1], made.seal(made.TYPES["lease"], lease, KEY)))
         value["subject"] = [{"name": name, "digest": {"sha256": made.hex_of(text)}} for name, text in sorted(outputs.items())] + value["subject"][1:]
+        value["subject"][-1]["digest"]["sha256"] = hashlib.sha256(self.manifest).hexdigest()
         value["predicate"]["buildDefinition"]["externalParameters"]["run"] = self.id
         value["predicate"]["runDetails"]["metadata"]["invocationId"] = f"urn:uuid:{self.id}"
         return made.seal(made.STATEMENT, value, KEY)
@@ -147,6 +152,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"runs": [one.description for one in reversed(self.server.runs.values())]})
         elif run is not None and found[2] == "log":
             self.log_of(run, query)
+        elif run is not None and found[2] == "log/manifest" and run.manifest and query["attempt"] == ["1"]:
+            self.answer(200, run.manifest)
         elif run is not None and found[2] is None:
             self.answer(200, run.look())
         else:

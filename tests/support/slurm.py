@@ -8,13 +8,14 @@ with Cluster() as cluster:
 Each node has its own name (UTS namespace), a feature, and two devices gpu:fake."""
 import os
 import pwd
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+
+from ports import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmrestd", "scontrol", "sbatch")
 FEATURES = ("region-ae-dxb", "region-ae-auh")
@@ -83,22 +84,6 @@ def wait_for(what, is_so):
     while not is_so():
         assert time.monotonic() < until, f"the cluster has not started: {what}"
         time.sleep(0.05)
-
-
-def free_ports(count):
-    """The first of `count` neighbouring free ports."""
-    while True:
-        first = random.randrange(20000, 30000 - count)
-        sockets = [socket.socket() for _ in range(count)]
-        try:
-            for i, each in enumerate(sockets):
-                each.bind(("127.0.0.1", first + i))
-            return first
-        except OSError:
-            pass
-        finally:
-            for each in sockets:
-                each.close()
 
 
 class Cluster:

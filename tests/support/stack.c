@@ -45,8 +45,8 @@ static uint64_t epoch_now(struct stack *stack)
     return epoch;
 }
 
-struct result stack_record(struct stack *stack, const struct action_pair *pairs, size_t count, struct change *change,
-                           struct permit **permit_out, struct error *err)
+static struct result record_once(struct stack *stack, const struct action_pair *pairs, size_t count, struct change *change,
+                                 struct permit **permit_out, enum record_status *status_out, struct error *err)
 {
     struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = epoch_now(stack), .pair_count = count};
     struct record record = {.change = change, .context = {.client_address = "127.0.0.1"}};
@@ -55,13 +55,23 @@ struct result stack_record(struct stack *stack, const struct action_pair *pairs,
     memcpy(parts.pairs, pairs, count * sizeof *pairs);
     TRY(decision_make(&parts, &record.decision, err));
     sequencer_submit_and_wait(stack->sequencer, &record);
-    const enum record_status status = record.status;
+    const enum record_status status = *status_out = record.status;
     if (status == RECORD_DONE && permit_out != NULL) *permit_out = GIVE(record.permit);
     *err = record.error;
     record_done(&record);
     if (status == RECORD_DONE) return SUCCESS;
     if (status == RECORD_REFUSED) return (struct result){.ok = false};
     return failure(err, ERROR_UNAVAILABLE, "record status %d", (int)status);
+}
+
+/* Rights that change forget the keys of subjects, so that an equal decision may have to be made anew. */
+struct result stack_record(struct stack *stack, const struct action_pair *pairs, size_t count, struct change *change,
+                           struct permit **permit_out, struct error *err)
+{
+    enum record_status status = RECORD_UNAVAILABLE;
+    const struct result first = record_once(stack, pairs, count, change, permit_out, &status, err);
+
+    return status == RECORD_STALE ? record_once(stack, pairs, count, change, permit_out, &status, err) : first;
 }
 
 struct permit *stack_permit(struct stack *stack, enum action action, const struct resource *where)

@@ -165,7 +165,9 @@ static void release(struct whole *whole)
 
 static struct result check(const struct whole *whole, struct deletion_report *report, struct error *err)
 {
-    return deletion_check(buffer_bytes(&whole->log.vkey), whole->signer, buffer_bytes(&whole->bundle), report, err);
+    const struct proof_trust trust = {.vkey = buffer_bytes(&whole->log.vkey)};
+
+    return deletion_check(&trust, whole->signer, buffer_bytes(&whole->bundle), report, err);
 }
 
 static void bundles_hold_or_say_why_not(void **state)

@@ -24,7 +24,7 @@ static struct result check_text(const struct text *text, size_t step, struct exp
 {
     OWNED(export_check) *check = NULL;
 
-    TRY(export_check_new(buffer_bytes(&text->log->vkey), &check, err));
+    TRY(export_check_new(&(struct proof_trust){.vkey = buffer_bytes(&text->log->vkey)}, &check, err));
     for (size_t at = 0; at < text->bytes.length; at += step) {
         const size_t left = text->bytes.length - at;
         TRY(export_check_bytes(check, (struct bytes){text->bytes.data + at, left < step ? left : step}, err));
@@ -297,7 +297,7 @@ static void a_signature_by_another_key_is_refused(void **state)
     refused(&text, "an export of another log");
     must(note_key_make(MADE_ORIGIN, NOTE_COSIGNATURE, log.key.public_key, &other, &err), &err);
     must(note_key_write(&other, &vkey, &err), &err);
-    assert_false(export_check_new(buffer_bytes(&vkey), &check, &err).ok);
+    assert_false(export_check_new(&(struct proof_trust){.vkey = buffer_bytes(&vkey)}, &check, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
     buffer_clear(&log.vkey);
     must(check_text(&text, 4096, &report, &err), &err);

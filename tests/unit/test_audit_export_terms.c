@@ -64,7 +64,7 @@ static struct result check_vector(const json_t *vkey, const json_t *row, struct 
     OWNED(export_check) *check = NULL;
     const json_t *file = json_object_get(row, "file");
 
-    TRY(export_check_new(bytes_of_text(json_string_value(vkey)), &check, err));
+    TRY(export_check_new(&(struct proof_trust){.vkey = bytes_of_text(json_string_value(vkey))}, &check, err));
     TRY(export_check_bytes(check, (struct bytes){(const uint8_t *)json_string_value(file), json_string_length(file)}, err));
     return export_check_end(check, report, err);
 }

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/posting_priv.h"
+#include "audit/format/posting.h"
+#include "audit/format/search_terms.h"
 #include "audit/search_blind_priv.h"
-#include "audit/search_terms_priv.h"
 
 /* Lists of every length, also around the length at which the form changes. */
 static void lists_come_back_as_they_were(void **state)

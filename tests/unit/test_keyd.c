@@ -150,6 +150,44 @@ static void key_rings_have_a_last_version(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
+/* What a gateway has said to be unused, and which epochs are left after the destruction of version 1 and then of version 2. */
+static const struct epochs_row {
+    const char *name;
+    uint32_t unused_below;
+    bool by_force;
+    uint32_t after_1, after_2; /* the oldest epoch */
+} epochs_rows[] = {
+    {"nothing", 1, false, 1, 1},
+    {"version 1", 2, false, 2, 2},
+    {"versions 1 and 2", 3, false, 2, 3},
+    {"nothing, by force", 1, true, 2, 3},
+};
+
+static void epochs_go_with_their_versions(void **state)
+{
+    const struct epochs_row *row = *state;
+    struct keyring_destruction what = {
+        .passphrase = bytes_of_text("secret"), .unused_below = row->unused_below, .by_force = row->by_force, .now_s = 7};
+    OWNED_FOLDER folder;
+    uint8_t key[32];
+    uint32_t added = 0;
+    struct error err = {0};
+
+    folder_make(&folder);
+    must(create(&folder, "secret", "x.example/log", &err), &err);
+    for (uint32_t i = 2; i <= 3; i++) must(keyring_add_version(folder.fd, bytes_of_text("secret"), NULL, &added, &err), &err);
+    for (what.number = 1; what.number <= 2; what.number++) {
+        OWNED(keyring) *keyring = NULL;
+        const uint32_t oldest = what.number == 1 ? row->after_1 : row->after_2;
+        must(keyring_destroy_version(folder.fd, &what, &err), &err);
+        must(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err), &err);
+        assert_int_equal(keyring_epoch(keyring), 3);
+        assert_int_equal(keyring_oldest_epoch(keyring), oldest);
+        for (uint32_t epoch = 1; epoch <= 3; epoch++)
+            assert_int_equal(keyring_subject_key(keyring, epoch, key, &err).ok, epoch >= oldest);
+    }
+}
+
 /* ---- rate ---- */
 
 static const struct rate_limit unwraps = {"the project's keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
@@ -318,5 +356,6 @@ int main(void)
         cmocka_unit_test(every_failure_is_survived),
     };
 
-    return RUN_TABLE(bad_origin_rows, refuses_origins) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(bad_origin_rows, refuses_origins) + RUN_TABLE(epochs_rows, epochs_go_with_their_versions) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

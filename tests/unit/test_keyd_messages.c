@@ -75,13 +75,21 @@ static struct keyd_run_request by_token(void)
                                      .lifetime_s = 3600};
 }
 
+static void fill_of_log(struct keyd_request *request)
+{
+    const struct bytes policy = bytes_of_text("quorum none"), other = bytes_of_text("{}");
+
+    if (request->type == KEYD_LOG_FORKED) (void)snprintf(request->as.finding, sizeof request->as.finding, "entry 5");
+    if (request->type == KEYD_PIN_WITNESSES) request->as.witness_policy = (struct keyd_witness_policy){policy, other};
+    if (request->type == KEYD_COSIGNED) request->as.cosigned = (struct keyd_cosigned){policy, other};
+}
+
 static struct keyd_request request_of(enum keyd_type type)
 {
     struct keyd_request request = {.type = type, .id = 7};
 
     if (type == KEYD_WRAP) {
-        request.as.wrap.binding = binding();
-        request.as.wrap.data_key = (struct bytes){bytes_32, sizeof bytes_32};
+        request.as.wrap.binding = binding(), request.as.wrap.data_key = (struct bytes){bytes_32, sizeof bytes_32};
     } else if (type == KEYD_UNWRAP || type == KEYD_REWRAP) {
         request.as.unwrap.binding = binding();
         request.as.unwrap.wrapped = wrapped();
@@ -92,15 +100,15 @@ static struct keyd_request request_of(enum keyd_type type)
     } else if (type == KEYD_SUBJECT_INDEX) {
         request.as.subject_index.issuer = bytes_of_text("issuer");
         request.as.subject_index.subject = bytes_of_text("subject");
-    } else if (type == KEYD_SUBJECT_KEY_OPEN) {
+    } else if (type == KEYD_SUBJECT_KEY_OPEN || type == KEYD_SUBJECT_REWRAP) {
         request.as.subject_key.wrapped = wrapped();
     } else if (type == KEYD_CERTIFY_DELETION) {
         request.as.deletion = (struct keyd_deletion){.scope = {.region = "azure/uaenorth"},
                                                      .name = bytes_of_text("acme/models"),
                                                      .digest = bytes_of_text("sha256:00"),
                                                      .is_stored_again = true};
-    } else if (type == KEYD_LOG_FORKED) {
-        (void)snprintf(request.as.finding, sizeof request.as.finding, "entry 5");
+    } else if (type == KEYD_CERTIFY_ERASURE) {
+        request.as.erasure = (struct keyd_erasure){.pseudonym = bytes_of_text("0f0f"), .asked = 3, .done = 9, .payloads = 7};
     } else if (type == KEYD_PIN_POLICY) {
         request.as.pin = (struct document_pin_request){.envelope_count = 1,
                                                        .envelopes = {bytes_of_text("{}")},
@@ -121,6 +129,8 @@ static struct keyd_request request_of(enum keyd_type type)
                                                        .sequence = 3,
                                                        .size = 9,
                                                        .proof_count = 3};
+    } else {
+        fill_of_log(&request);
     }
     return request;
 }
@@ -139,7 +149,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
                                                    .mints_lost = 7,
                                                    .minter_count = 1,
                                                    .minters = {{{8}, 9}}};
-    } else if (type == KEYD_WRAP || type == KEYD_REWRAP) {
+    } else if (type == KEYD_WRAP || type == KEYD_REWRAP || type == KEYD_SUBJECT_REWRAP) {
         reply.as.wrapped = wrapped();
     } else if (type == KEYD_UNWRAP) {
         reply.as.data_key = (struct bytes){bytes_32, sizeof bytes_32};
@@ -152,6 +162,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.subject_key.wrapped = wrapped();
     } else if (type == KEYD_CERTIFY_RUNNER) {
         reply.as.certificate = bytes_of_text("der");
+    } else if (type == KEYD_WITNESSES) {
+        reply.as.witnesses = (struct keyd_witnesses){.is_pinned = true, .is_without = true, .epoch = 3, .log_size = 9};
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");

@@ -302,10 +302,14 @@ static void a_token_counts_under_its_widest_scope(void **state)
     assert_int_equal(mint_scope_of(&token), MINT_ADMINISTRATION);
 }
 
-/* As earlier versions of the program left it: it ends with the approvers, or with the finding. */
+/* As earlier versions of the program left it: it ends with the events that were asked for, with the approvers, or with the finding. */
 static void the_ledger_before_documents_is_read(void **state)
 {
-    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_ASKED_SIZE, BODY_4 = BODY_5 - LEDGER_DOCUMENTS_SIZE };
+    enum {
+        BODY_6 = LEDGER_BODY_SIZE - LEDGER_WITNESSES_SIZE,
+        BODY_5 = BODY_6 - LEDGER_ASKED_SIZE,
+        BODY_4 = BODY_5 - LEDGER_DOCUMENTS_SIZE
+    };
     struct ledger_state written = {.log_size = 7, .pins = {{.epoch = 3, .digest = {9}}, {.epoch = 5}}, .finding = "entry 4"},
                         read;
     uint8_t copy[LEDGER_COPY_SIZE];
@@ -314,11 +318,18 @@ static void the_ledger_before_documents_is_read(void **state)
     (void)state;
     written.approvers[11] = (struct document_approver){.point = {4, 1}, .principal = {2}, .expires_ms = 99, .is_revoked = true};
     written.asked[15] = 8;
+    written.witness_epoch = 6;
+    written.witness_digest[31] = 1;
     journal_copy_write(&ledger_format, ledger_key, &written, 12, copy);
     assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
     assert_memory_equal(&read.pins, &written.pins, sizeof read.pins);
     assert_memory_equal(&read.approvers, &written.approvers, sizeof read.approvers);
-    assert_true(read.asked[15] == 8);
+    assert_true(read.asked[15] == 8 && read.witness_epoch == 6 && read.witness_digest[31] == 1);
+
+    copy[4] = 6;
+    hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_6}, copy + BODY_6);
+    assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
+    assert_true(read.asked[15] == 8 && read.witness_epoch == 0 && read.witness_digest[31] == 0);
 
     copy[4] = 5;
     hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_5}, copy + BODY_5);
@@ -351,7 +362,7 @@ static struct result fill_in(const void *context, struct ledger_state *state, st
 /* Makes a file of format 5 out of a newer one that says nothing more. */
 static void age(struct buffer *file)
 {
-    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_ASKED_SIZE };
+    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_WITNESSES_SIZE - LEDGER_ASKED_SIZE };
 
     assert_int_equal(file->length, 2 * LEDGER_COPY_SIZE);
     for (uint8_t *copy = file->data; copy < file->data + file->length; copy += LEDGER_COPY_SIZE) {

@@ -1,6 +1,7 @@
 """usage: test_run_commands.py SIJIL VECTORS   `sijil run ...` against a stand-in of the registry (tests/support/run_peer.py): waiting, lost connections, logs
 in pieces, what a false registry answers, comparing, and each exit status."""
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -98,6 +99,18 @@ def outputs_are_shown_from_what_was_signed(world):
     assert f"next             sijil run start {world.host} acme/models SPEC --key KEY\n" in world.sijil("show", early.id).stdout.decode()
     waits = world.sijil("show", world.peer.add(Run(state="ordered")).id).stdout.decode()
     assert "waits            no runner of the pool uae-gpu has taken it yet; one must give\n" in waits and "devices 1 of gpu, in AE" in waits, waits
+    assert "\nrunners " not in waits, waits  # an older registry does not say
+    waiting = world.peer.add(Run(state="ordered"))
+    waiting.description["runners"] = {"asked": 3, "fit": 0, "lack": [{"what": "memory", "runners": 3}, {"what": "\x1b[2Jnew", "runners": 1}]}
+    waits = world.sijil("show", waiting.id).stdout.decode()
+    assert "runners          3 asked for work in the last two minutes, and 0 of them fit; of these runners are\n" \
+           "                 3 with too little free memory\n                 1 lacking ?[2Jnew\n" in waits, waits
+    waiting.description["runners"] = {"asked": 0, "fit": 0, "lack": []}
+    assert "runners          none that may take it has asked" in world.sijil("show", waiting.id).stdout.decode()
+    waiting.description["runners"] = {"asked": 2, "fit": 1, "lack": [{"what": "region", "runners": 1}]}
+    assert "2 asked for work in the last two minutes, and 1 of them fit: an older run" in world.sijil("show", waiting.id).stdout.decode()
+    shown = json.loads(world.sijil("show", waiting.id, "--json").stdout)
+    assert shown["runners"]["lack"] == [{"what": "region", "runners": 1}], shown
     run.description["doubts"] = [{"runner": made.RUNNER, "key": "k", "since": "2026-11-26T09:00:00.000Z", "reason": "stolen", "noted": "x"}]
     shown = world.sijil("show", run.id).stdout.decode()
     assert f"doubts           results of the runner {made.RUNNER} do not count since 2026-11-26T09:00:00.000Z: stolen\n" in shown, shown
@@ -214,9 +227,36 @@ def a_log_that_is_kept_no_longer_has_a_way_out(world):
     run = world.peer.add(Run(outputs={"model": "weights"}))
     world.peer.faults["log"] = [410]
     done = world.sijil("logs", run.id, code=1)
-    assert f"try          sijil pull {world.host}/acme/models/digits@sha256:{made.hex_of('log')}" in done.stderr, done.stderr
+    assert f"try          sijil pull {world.host}/acme/models/digits@sha256:{hashlib.sha256(run.manifest).hexdigest()}" in done.stderr, done.stderr
     world.peer.faults["log"] = [410]
     assert "sijil pull" not in world.sijil("logs", world.peer.add(Run(state="failed")).id, code=1).stderr
+
+
+def a_saved_log_is_the_signed_one_or_none(world):
+    """The result of the vectors says 2048 bytes; its subject is the digest of the manifest that names the log."""
+    text, path = b"epoch 1\n" * 256, os.path.join(world.folder, "saved.log")
+
+    def content(name):
+        with open(name, "rb") as file:
+            return file.read()
+
+    def refused(run, why, code=6):
+        done = world.sijil("logs", run.id, "--output", path, code=code)
+        assert why in done.stderr and content(path) == b"old" and content(path + ".part") == b"my own", done.stderr
+        assert sorted(name for name in os.listdir(world.folder) if name.startswith("saved")) == ["saved.log", "saved.log.part"]
+    for name, old in ((path, b"old"), (path + ".part", b"my own")):
+        with open(name, "wb") as file:
+            file.write(old)
+    refused(world.peer.add(Run(outputs={}, state="failed", log=text[:-1] + b"!", signed_log=text)), "another log than the runner has signed")
+    refused(world.peer.add(Run(outputs={}, state="failed", log=text + b"more", signed_log=text)), "another log than the runner has signed: 2052 bytes")
+    other = world.peer.add(Run(outputs={}, state="failed", log=text))
+    other.manifest = other.manifest.replace(b"text/plain", b"text/other")
+    refused(other, "another manifest of the log")
+    other.manifest = None
+    refused(other, "does not have the manifest of the log", code=3)
+    refused(world.peer.add(Run(outputs={}, state="failed", log=text[:-1], signed_log=text)), "has 2047 of its 2048 bytes")
+    world.sijil("logs", world.peer.add(Run(outputs={}, state="failed", log=text)).id, "--output", path)
+    assert content(path) == text and content(path + ".part") == b"my own"
 
 
 def pem(world, name, point):
@@ -331,7 +371,7 @@ def main():
         for test in (waiting_shows_each_step_and_ends_with_the_run, a_terminal_has_one_line_that_changes, waiting_goes_on_after_lost_connections,
                      outputs_are_shown_from_what_was_signed, a_run_of_several_nodes_shows_each, a_specification_is_read_member_by_member,
                      what_a_log_lacks_is_said, lists_and_logs_can_be_short, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
-                     a_false_registry_shows_no_part_twice, a_log_that_is_kept_no_longer_has_a_way_out,
+                     a_false_registry_shows_no_part_twice, a_log_that_is_kept_no_longer_has_a_way_out, a_saved_log_is_the_signed_one_or_none,
                      a_bundle_is_kept_and_verified, a_rerun_names_the_old_run_and_compares,
                      what_differs_has_its_own_exit_status, a_start_waits_and_shows_the_log):
             world.peer.faults.clear()

@@ -20,6 +20,8 @@ except ImportError:
 
 SIGNING_KEY = "application/vnd.sijil.signing-key.v1+json"
 TRUST_RULE = "application/vnd.sijil.trust-rule.v1+json"
+AUDIT_SINK = "application/vnd.sijil.audit-sink.v1+json"
+DETECTION_RULE = "application/vnd.sijil.detection-rule.v1+json"
 POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
 
 
@@ -94,6 +96,8 @@ def breaks_a_rule(case, enrolled):
     document = json.loads(base64.b64decode(json.loads(case["envelopes"][0])["payload"]))
     if document["kind"] == "trust-rule":
         return document["body"] != {} if "withdrawn" in document else rule_is_open(document)
+    if document["kind"] in ("audit-sink", "detection-rule"):
+        return document["scope"] != "" or log_document_is_wrong(document["kind"], document["name"], document["body"])
     document, named = key_of(case)
     if named[1] == "approve" and document["scope"] != "":
         return True
@@ -106,7 +110,7 @@ def check_refused(vectors):
         if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
             assert not breaks_a_rule(case, enrolled), case["name"]
             enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
-        elif json.loads(case["envelopes"][0])["payloadType"] == TRUST_RULE:
+        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE):
             assert not breaks_a_rule(case, enrolled), case["name"]
     for case in vectors["refused"]:
         assert breaks_a_rule(case, enrolled), case["name"]
@@ -145,6 +149,24 @@ def rule_document(body, **more):
                       "effective_from": "2026-11-23T09:00:00.000Z", "expires": "2027-03-01T00:00:00.000Z", "body": body, **more})
 
 
+def log_document(kind, name, body, **more):
+    return canonical({"schema": "sijil.document/v1", "kind": kind, "scope": "", "name": name, "version": 1,
+                      "effective_from": "2026-11-23T09:00:00.000Z", "expires": "2027-03-01T00:00:00.000Z", "body": body, **more})
+
+
+SINK = {"transport": "webhook", "region": "ae-dxb/siem", "address": "https://siem.example/hook", "signature": "v1a",
+        "classes": {"api-activity": ["detail"], "detection-finding": []}, "names": {"purpose": "case 4711"}, "networks": ["10.1.0.0/16"]}
+BURST = {"detector": "denial-burst", "threshold": 50, "window": 600, "severity": 2}
+DETECTORS = {"denial-burst", "mass-pull", "new-country", "new-network", "break-glass", "self-dealing", "log-gap", "clock-step", "sink-stopped"}
+
+
+def log_document_is_wrong(kind, name, body):
+    """The rules of the page that these vectors break: a webhook signs, and a detector's name is for its own rules."""
+    if kind == "audit-sink":
+        return body["transport"] == "webhook" and body.get("signature") not in ("v1", "v1a")
+    return name in DETECTORS and name != body["detector"]
+
+
 RULE = {"system": "github", "issuer": "https://token.actions.githubusercontent.com", "audience": "https://reg.acme.ae",
         "match": {"/repository_id": {"eq": "260064828"}, "/event_name": {"in": ["push", "workflow_dispatch"]}, "/ref": {"eq": "refs/heads/main"}},
         "grant": [{"role": "publisher", "on": "acme/prod/*"}], "priority": 100, "max_ttl": 300, "single_use": True}
@@ -174,7 +196,9 @@ def write(path):
             ("a trust rule of an organisation, signed by the approver and the root", TRUST_RULE, rule_document(RULE),
              ["officer", "root"], 18),
             ("the same rule, withdrawn by the approver", TRUST_RULE, rule_document({}, version=2, withdrawn="the repository was sold"),
-             ["officer"], 21)]
+             ["officer"], 21),
+            ("a sink of the log, signed by the approver and the root", AUDIT_SINK, log_document("audit-sink", "siem", SINK), ["officer", "root"], 24),
+            ("a detection rule, signed by the root", DETECTION_RULE, log_document("detection-rule", "denial-burst", BURST), ["root"], 27)]
     cases, pins = [], {}
     for name, kind, payload, signers, sequence in plan:
         case = {"name": name, "sequence": sequence, "signers": signers,
@@ -190,8 +214,12 @@ def write(path):
                ("an approver's key of an organisation", key_document(keys["holder"], "approve", holder, scope="acme"), ["holder", "root"]),
                ("a trust rule without an immutable id", rule_document(OPEN_RULE), ["root"]),
                ("a trust rule for another organisation than its own", rule_document(WIDE_RULE), ["root"]),
+               ("a sink of an organisation", log_document("audit-sink", "siem", SINK, scope="acme"), ["root"]),
+               ("a webhook that signs nothing",
+                log_document("audit-sink", "siem", {name: value for name, value in SINK.items() if name != "signature"}), ["root"]),
+               ("a detection rule with the name of another detector", log_document("detection-rule", "log-gap", BURST), ["root"]),
                ("a withdrawal of a trust rule that has a body", rule_document(RULE, version=2, withdrawn="sold"), ["root"])]
-    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE}
+    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE}
     rejected = [{"name": name, "signers": signers,
                  "envelopes": [envelope(types[json.loads(payload)["kind"]], payload, keys[signer]).decode() for signer in signers]}
                 for name, payload, signers in refused]

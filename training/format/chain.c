@@ -4,41 +4,6 @@
 #include "crypto/digest.h"
 #include "training/format/chain_priv.h"
 
-/* The members `names`; NULL ends `names`. */
-static struct result check_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
-                                struct error *err)
-{
-    for (; *names != NULL; names++)
-        if (!json_equal(run_member(envelope, *names), run_member(before, *names)))
-            return failure(err, ERROR_DENIED, "%s: %s is not that of the %s", run_type_name(envelope->type), *names,
-                           run_type_name(before->type));
-    return SUCCESS;
-}
-
-struct result chain_names(const struct run_envelope *envelope, const char *path, const struct run_envelope *before,
-                          struct error *err)
-{
-    if (strcmp(run_text(envelope, path), before->digest) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "%s: it names another %s: %.71s", run_type_name(envelope->type),
-                   run_type_name(before->type), run_text(envelope, path));
-}
-
-bool chain_is_text(const struct run_envelope *envelope, const char *path, const char *prefix, const char *text)
-{
-    const char *found = run_text(envelope, path);
-    const size_t length = strlen(prefix);
-
-    return strncmp(found, prefix, length) == 0 && strcmp(found + length, text) == 0;
-}
-
-static struct result check_life(const struct run_envelope *envelope, const char *from, struct error *err)
-{
-    const int64_t begin_ms = run_time(envelope, from), end_ms = run_time(envelope, "expires");
-
-    if (end_ms > begin_ms && end_ms - begin_ms <= RUN_LIFE_MAX_MS) return SUCCESS;
-    return failure(err, ERROR_DENIED, "%s: expires must be after %s, by at most 30 days", run_type_name(envelope->type), from);
-}
-
 /* Whether `at_ms`, by another clock, is within the life of a request or an approval. */
 static struct result check_within(const struct run_envelope *envelope, int64_t at_ms, const char *what, struct error *err)
 {
@@ -89,7 +54,7 @@ static struct result check_request(const struct run_envelope *request, struct er
     const json_t *outputs = run_member(request, "spec.outputs");
     const size_t length = strlen(project);
 
-    TRY(check_life(request, "issued_at", err));
+    TRY(chain_check_life(request, "issued_at", err));
     if (run_member(request, "claims") != NULL) TRY(check_claims(request, err));
     for (size_t i = 0; i < json_array_size(outputs); i++) {
         const char *repository = json_text_of(json_array_get(outputs, i), "repository");
@@ -104,8 +69,8 @@ static struct result check_approval(const struct run_envelope *request, const st
 {
     static const char *const same[] = {"run", "audience", NULL};
 
-    TRY(check_life(approval, "issued_at", err));
-    TRY(check_same(approval, request, same, err));
+    TRY(chain_check_life(approval, "issued_at", err));
+    TRY(chain_check_same(approval, request, same, err));
     TRY(chain_names(approval, "request", request, err));
     if (strcmp(run_text(approval, "approver"), run_text(request, "requester")) == 0)
         return failure(err, ERROR_DENIED, "approval: a person can't approve their own request");
@@ -170,8 +135,8 @@ static struct result check_order(const struct run_chain *chain, struct error *er
     static const char *const same[] = {"run", "audience", "project", "requester", "spec", NULL};
     const json_t *allowed = run_member(chain->order, "jurisdictions");
 
-    TRY(check_life(chain->order, "not_before", err));
-    TRY(check_same(chain->order, chain->request, same, err));
+    TRY(chain_check_life(chain->order, "not_before", err));
+    TRY(chain_check_same(chain->order, chain->request, same, err));
     TRY(chain_names(chain->order, "request", chain->request, err));
     TRY(check_named_approvals(chain, err));
     TRY(check_obligations(chain, err));
@@ -182,26 +147,6 @@ static struct result check_order(const struct run_chain *chain, struct error *er
     return check_within(chain->request, run_time(chain->order, "not_before"), "order", err);
 }
 
-/* ---- lease ---- */
-
-struct result chain_check_lease(const struct run_chain *chain, struct error *err)
-{
-    static const char *const same[] = {"run", "audience", NULL};
-    const struct run_envelope *lease = chain->lease, *order = chain->order;
-
-    TRY(check_life(lease, "not_before", err));
-    TRY(check_same(lease, order, same, err));
-    TRY(chain_names(lease, "order", order, err));
-    if (run_integer(lease, "attempt") > run_integer(order, "attempts"))
-        return failure(err, ERROR_DENIED, "lease: the order allows no attempt %lld", (long long)run_integer(lease, "attempt"));
-    if (run_integer(lease, "node") >= run_integer(order, "spec.nodes"))
-        return failure(err, ERROR_DENIED, "lease: the order has no node %lld", (long long)run_integer(lease, "node"));
-    if (run_time(lease, "not_before") >= run_time(order, "not_before") &&
-        run_time(lease, "expires") <= run_time(order, "expires"))
-        return SUCCESS;
-    return failure(err, ERROR_DENIED, "lease: its life is not within the order's");
-}
-
 /* ---- refusal ---- */
 
 static struct result check_refusal(const struct run_chain *chain, struct error *err)
@@ -210,7 +155,7 @@ static struct result check_refusal(const struct run_chain *chain, struct error *
     const struct run_envelope *refusal = chain->refusal, *lease = chain->lease;
     const int64_t at_ms = run_time(refusal, "at");
 
-    TRY(check_same(refusal, lease, same, err));
+    TRY(chain_check_same(refusal, lease, same, err));
     TRY(chain_names(refusal, "lease", lease, err));
     if (strcmp(refusal->dsse->signatures[0].keyid, run_text(lease, "runner.key")) != 0)
         return failure(err, ERROR_DENIED, "refusal: the lease is for another key");

@@ -10,6 +10,12 @@ RESULT chain_names(const struct run_envelope *envelope, const char *path, const 
 /** Whether the text at `path` is `prefix` and `text`. */
 bool chain_is_text(const struct run_envelope *envelope, const char *path, const char *prefix, const char *text);
 
+/** The members `names` are those of the envelope `before`; NULL ends `names`. */
+RESULT chain_check_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
+                        struct error *err);
+/** From the time `from` to `expires` are at most 30 days. */
+RESULT chain_check_life(const struct run_envelope *envelope, const char *from, struct error *err);
+
 /** Step 5, of any node. */
 RESULT chain_check_lease(const struct run_chain *chain, struct error *err);
 RESULT chain_check_peers(const struct run_chain *chain, struct error *err);

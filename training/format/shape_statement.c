@@ -1,10 +1,6 @@
 /* The payloads of in-toto: the result and the admission. */
 #include "training/format/shapes_priv.h"
 
-#define NUMBER(smallest, largest, what)                                               \
-    {                                                                                 \
-        .kind = SHAPE_INTEGER, .least = (smallest), .most = (largest), .must = (what) \
-    }
 #define TEXT(smallest, largest, what)                                              \
     {                                                                              \
         .kind = SHAPE_TEXT, .least = (smallest), .most = (largest), .must = (what) \

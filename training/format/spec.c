@@ -12,23 +12,6 @@ const struct run_limits run_limits_default = {
 #undef X
 };
 
-static const char *const isolations[] = {"rlimits", "cgroup-v1", "cgroup-v2"};
-
-const char *isolation_name(enum isolation isolation)
-{
-    return isolations[isolation];
-}
-
-bool isolation_find(const char *name, enum isolation *isolation_out)
-{
-    for (size_t i = 0; i < sizeof isolations / sizeof isolations[0]; i++) {
-        if (strcmp(isolations[i], name) != 0) continue;
-        *isolation_out = (enum isolation)i;
-        return true;
-    }
-    return false;
-}
-
 static void take_integer(const json_t *object, const char *name, int64_t *value)
 {
     const json_t *member = json_object_get(object, name);

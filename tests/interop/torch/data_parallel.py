@@ -29,5 +29,5 @@ assert all(torch.equal(weights, others) for others in everybody), "the nodes hav
 if device.type == "cuda":
     print("device GPU-" + str(getattr(torch.cuda.get_device_properties(0), "uuid", "")), flush=True)
 if os.environ["LOCAL_RANK"] == "0":
-    weights.numpy().tofile("/out/model")
+    weights.numpy().tofile(os.environ["SIJIL_OUTPUTS"] + "/model")
 distributed.destroy_process_group()

@@ -1,0 +1,37 @@
+/*
+ * audit/format/fsck_table_priv.h -- what names stand for, by keyed hashes of the names. It has a limit.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "crypto/hmac.h"
+
+enum slot_flag { IS_SEEN = 1, IS_GONE = 2, IS_UNSURE = 4, IS_ADMINISTRATOR = 8, IS_TAG = 16, IS_BINDING = 32, IS_PERSON = 64 };
+
+/* What one name stands for; the name itself is only in the key, as a keyed hash. */
+struct fsck_slot {
+    uint64_t key; /* 0: free */
+    uint64_t
+        value; /* hash of the manifest of a tag, or of the grant of a binding; how many sealed parts of a person are missing */
+    uint64_t sequence;  /* of the last event about it, plus 1 */
+    uint64_t scopes[3]; /* the places that it is in; the first: the last entry of a person whose sealed part is missing */
+    uint64_t holder;    /* hash of the robot of a binding; the first entry of a person whose sealed part is missing */
+    uint8_t flags;
+};
+
+struct fsck_table {
+    uint64_t memory;    /* bytes, at most */
+    size_t count, room; /* room: a power of two */
+    struct fsck_slot *slots;
+};
+/** The owner frees `slots`. */
+RESULT fsck_table_init(struct fsck_table *table, uint64_t memory, struct error *err) __attribute__((nonnull));
+/** A hash of a kind and of three texts; never 0. */
+#define FSCK_NAME_PARTS 3
+uint64_t fsck_table_hash(const uint8_t secret[TABLE_KEY_SIZE], char kind, const struct bytes parts[FSCK_NAME_PARTS])
+    __attribute__((nonnull));
+/** NULL: there is none. */
+struct fsck_slot *fsck_table_find(const struct fsck_table *table, uint64_t key) __attribute__((nonnull));
+/** Finds or makes; ERROR_LIMIT if there is no room for one more. Slots that were found before may have moved. */
+RESULT fsck_table_get(struct fsck_table *table, uint64_t key, struct fsck_slot **slot_out, struct error *err)
+    __attribute__((nonnull));

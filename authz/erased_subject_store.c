@@ -1,0 +1,131 @@
+#include "authz/erased_subject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/rights_priv.h"
+#include "authz/role.h"
+#include "base/text.h"
+#include "crypto/secret.h"
+#include "storage/pg_table.h"
+
+/* clang-format off */
+#define IS_LIVE "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
+#define REST \
+    " (SELECT count(*) FROM robot WHERE person = $3 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE person = $3)," \
+    " (SELECT count(*) FROM upload WHERE issuer = $1 AND subject = $2), (SELECT count(*) FROM document WHERE recorded_by = $3)," \
+    " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)"
+static const struct pg_statement holdings_of_subject_sql = {
+    "holdings_of_subject",
+    "SELECT (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND " IS_LIVE "),"
+    " (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND NOT (" IS_LIVE "))," REST,
+    "text text text", "int8 int8 int8 int8 int8 int8 int8"};
+static const struct pg_statement holdings_of_robot_sql = {
+    "holdings_of_robot",
+    "SELECT (SELECT count(*) FROM robot WHERE name = $2 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE name = $2 AND NOT (" IS_LIVE "))," REST,
+    "text text text", "int8 int8 int8 int8 int8 int8 int8"};
+static const struct pg_statement robot_owners_sql = {
+    "robot_owners",
+    "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by]) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
+    "text int8", "text"};
+static const struct pg_statement *const statements[] = {&holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
+/* clang-format on */
+const struct pg_table erased_subject_table = PG_TABLE(statements);
+
+static bool is_robot(const struct erasure_person *person)
+{
+    return person->issuer[0] == '\0';
+}
+
+/* "" for a robot: rows name robots by their ids. */
+static void key_of(const struct erasure_person *person, char key_out[PRINCIPAL_KEY_SIZE])
+{
+    struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
+
+    key_out[0] = '\0';
+    if (is_robot(person)) return;
+    (void)text_copy(principal.issuer, sizeof principal.issuer, person->issuer);
+    (void)text_copy(principal.subject, sizeof principal.subject, person->subject);
+    principal_key(&principal, key_out);
+    secret_wipe(&principal, sizeof principal);
+}
+
+static struct result select_holdings(struct pg *pg, const struct erasure_person *person, struct subject_holdings *holdings_out,
+                                     struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    char key[PRINCIPAL_KEY_SIZE];
+
+    key_of(person, key);
+    pg_add_text(&arguments, person->issuer);
+    pg_add_text(&arguments, person->subject);
+    pg_add_text(&arguments, key);
+    TRY(pg_run(pg, is_robot(person) ? &holdings_of_robot_sql : &holdings_of_subject_sql, &arguments, &rows, err));
+    *holdings_out = (struct subject_holdings){.roles_live = pg_int8(rows, 0, 0),
+                                              .roles_ended = pg_int8(rows, 0, 1),
+                                              .robots_live = pg_int8(rows, 0, 2),
+                                              .robots = pg_int8(rows, 0, 3),
+                                              .uploads = pg_int8(rows, 0, 4),
+                                              .documents = pg_int8(rows, 0, 5),
+                                              .given = pg_int8(rows, 0, 6)};
+    return SUCCESS;
+}
+
+struct result subject_holdings_find(const struct permit *permit, enum action action, struct pg *pg,
+                                    const struct erasure_person *person, struct subject_holdings *holdings_out, struct error *err)
+{
+    (void)permit_resource(permit, action);
+    return select_holdings(pg, person, holdings_out, err);
+}
+
+struct result subject_owners_find(const struct permit *permit, enum action action, struct pg *pg,
+                                  const struct erasure_person *person, struct subject_owners *owners_out, struct error *err)
+{
+    struct subject_owners owners = {.count = 0};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    (void)permit_resource(permit, action);
+    if (!is_robot(person)) {
+        owners.count = 1;
+        key_of(person, owners.persons[0].key);
+        *owners_out = owners;
+        return SUCCESS;
+    }
+    pg_add_text(&arguments, person->subject);
+    pg_add_int8(&arguments, SUBJECT_OWNERS_MAX + 1);
+    TRY(pg_run(pg, &robot_owners_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) > SUBJECT_OWNERS_MAX)
+        return failure(err, ERROR_LIMIT, "more than %d persons have had a robot of this name", SUBJECT_OWNERS_MAX);
+    for (; owners.count < pg_rows_count(rows); owners.count++)
+        (void)text_copy(owners.persons[owners.count].key, sizeof owners.persons[0].key, pg_text(rows, owners.count, 0));
+    *owners_out = owners;
+    return SUCCESS;
+}
+
+static struct result check_gone(struct pg *pg, const struct erasure_person *person, struct error *err)
+{
+    struct subject_holdings holdings;
+
+    TRY(select_holdings(pg, person, &holdings, err));
+    if (holdings.roles_live == 0 && holdings.uploads == 0) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the person has a role or an open upload again: end these first");
+}
+
+static struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct subject_erase *erase = (const struct subject_erase *)change; /* its first member */
+    static const struct uuid registry = {{0}};
+
+    if (erase->person != NULL) TRY(check_gone(pg, erase->person, err));
+    TRY(erasure_begin(permit, pg, &erase->begin, err));
+    if (erase->person != NULL) TRY(erasure_rename(permit, pg, erase->person, err));
+    return rights_raise_epoch(pg, &registry, err);
+}
+
+void subject_erase_init(struct subject_erase *erase, const struct erasure_begin *begin, const struct erasure_person *person)
+{
+    *erase =
+        (struct subject_erase){.change = {.run = run, .raises_epoch = true, .is_alone = true}, .begin = *begin, .person = person};
+}

@@ -1,0 +1,89 @@
+/* Whether a saved log is what the runner has signed: the result names the digest of the log's manifest, and the manifest names that of the log. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "client/commands/run_priv.h"
+#include "client/hash.h"
+#include "crypto/digest.h"
+
+#define MANIFEST_MAX ((size_t)4 << 20) /* of the registry, for any manifest */
+#define ATTEMPT      "predicate.buildDefinition.internalParameters.attempt"
+
+/* The last subject of each result (docs/formats/run.md). */
+static const char *log_digest(const struct run_envelope *result)
+{
+    const json_t *subjects = run_member(result, "subject"), *log = json_array_get(subjects, json_array_size(subjects) - 1);
+    const char *name = json_text_of(log, "name");
+
+    return name != NULL && strcmp(name, "log") == 0 ? json_text_of(json_object_get(log, "digest"), "sha256") : NULL;
+}
+
+static struct result get_manifest(struct session *session, const struct run_address *address, const struct run_envelope *result,
+                                  struct http_response *response, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
+
+    TRY(buffer_add_text(&path, "/api/v1", err));
+    TRY(run_path(address, "/log/manifest", &path, err));
+    TRY(buffer_format(&path, err, "?node=0&attempt=%" PRId64, run_integer(result, ATTEMPT)));
+    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
+    if (session_call(session, ADMIN_SCOPE, &request, response, err).ok) return SUCCESS;
+    if (response->status != 404) return (struct result){.ok = false};
+    return failure(
+        err, ERROR_NOT_FOUND,
+        "the registry does not have the manifest of the log, so nothing shows that the log is the one that the runner has "
+        "signed; without --output it is shown as far as it is there");
+}
+
+/* *layer_out: a view of `manifest`, which must have the signed digest and one layer. */
+static struct result read_manifest(struct bytes text, const char *signed_hex, json_t **manifest_out, const json_t **layer_out,
+                                   struct error *err)
+{
+    const struct digest found = digest_of(DIGEST_SHA256, text);
+    char digest[DIGEST_TEXT_SIZE];
+    OWNED_JSON manifest = NULL;
+
+    digest_format(&found, digest);
+    if (signed_hex == NULL || strcmp(digest + strlen("sha256:"), signed_hex) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry answered with another manifest of the log than the runner has signed");
+    TRY(json_read(text, MANIFEST_MAX, &manifest, err));
+    const json_t *layers = json_object_get(manifest, "layers");
+    if (json_array_size(layers) != 1) return failure(err, ERROR_CORRUPT, "the signed manifest of the log has not one layer");
+    *layer_out = json_array_get(layers, 0);
+    *manifest_out = GIVE(manifest);
+    return SUCCESS;
+}
+
+static struct result digest_of_file(int fd, char digest_out[DIGEST_TEXT_SIZE], uint64_t *size_out, struct error *err)
+{
+    OWNED(hasher) *hasher = NULL;
+
+    TRY(hasher_new(DIGEST_SHA256, &hasher, err));
+    TRY(hash_file(fd, UINT64_MAX, hasher, NULL, size_out, err));
+    const struct digest digest = hasher_digest(hasher);
+    digest_format(&digest, digest_out);
+    return SUCCESS;
+}
+
+struct result run_saved_check(struct session *session, const struct run_address *address, const struct run_envelope *result,
+                              int fd, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    OWNED_JSON manifest = NULL;
+    const json_t *layer = NULL;
+    char written[DIGEST_TEXT_SIZE];
+    uint64_t size = 0;
+
+    TRY(get_manifest(session, address, result, &response, err));
+    TRY(read_manifest(buffer_bytes(&response.body), log_digest(result), &manifest, &layer, err));
+    TRY(digest_of_file(fd, written, &size, err));
+    const char *wanted = json_text_of(layer, "digest");
+    if (wanted != NULL && strcmp(wanted, written) == 0 && (uint64_t)number_of(layer, "size") == size) return SUCCESS;
+    return failure(err, ERROR_CORRUPT,
+                   "the registry has another log than the runner has signed: %" PRIu64
+                   " bytes with %s, and %.80s is signed; nothing was "
+                   "saved",
+                   size, written, wanted == NULL ? "no digest" : wanted);
+}

@@ -1,0 +1,72 @@
+#include "detection/detection_store_priv.h"
+
+#include "storage/pg_table.h"
+
+/* clang-format off */
+static const struct pg_statement detection_lock_sql = {
+    "detection_lock", "SELECT pg_try_advisory_lock(7308, 0)", "", "bool"};
+static const struct pg_statement detection_read_sql = {
+    "detection_read", "SELECT at, done FROM audit_detection", "", "int8 int4"};
+static const struct pg_statement detection_insert_sql = {
+    "detection_insert", "INSERT INTO audit_detection (at) VALUES ($1) ON CONFLICT DO NOTHING", "int8", ""};
+static const struct pg_statement detection_advance_sql = {
+    "detection_advance", "UPDATE audit_detection SET at = $1, done = 0 WHERE at < $1", "int8", ""};
+static const struct pg_statement detection_alarm_sql = {
+    "detection_alarm", "UPDATE audit_detection SET at = $1, done = $2 + 1 WHERE at < $1 OR (at = $1 AND done <= $2)", "int8 int4", ""};
+static const struct pg_statement *const statements[] = {
+    &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql,
+};
+/* clang-format on */
+const struct pg_table detection_table = PG_TABLE(statements);
+
+struct result detection_lock(struct pg *pg, bool *is_mine_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &detection_lock_sql, NULL, &rows, err));
+    *is_mine_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result detection_open(struct pg *pg, uint64_t first, struct detection_position *position_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)first);
+    TRY(pg_run(pg, &detection_insert_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, &detection_read_sql, NULL, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the position of the detection rules is missing");
+    *position_out = (struct detection_position){(uint64_t)pg_int8(rows, 0, 0), (int32_t)pg_int8(rows, 0, 1)};
+    return SUCCESS;
+}
+
+struct result detection_advance(struct pg *pg, uint64_t at, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)at);
+    return pg_run(pg, &detection_advance_sql, &arguments, NULL, err);
+}
+
+static struct result run_alarm(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    static const struct resource registry = {.kind = RESOURCE_SYSTEM};
+    const struct alarm_change *self = (const struct alarm_change *)change; /* its first member */
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_ALARM_RAISE, &registry);
+    pg_add_int8(&arguments, (int64_t)self->position.at);
+    pg_add_int4(&arguments, self->position.done);
+    TRY(pg_run(pg, &detection_alarm_sql, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "this alarm was recorded before");
+}
+
+void alarm_change_init(struct alarm_change *change, const struct detection_position *position, const struct alarm *alarm)
+{
+    change->change = (struct change){.run = run_alarm, .invalidates = CHANGE_INVALIDATES_NOTHING, .detail = change->text};
+    change->position = *position;
+    alarm_text(alarm, change->text);
+}

@@ -1,0 +1,24 @@
+/* detection/detection_store_priv.h -- the table audit_detection: how far the rules have looked. */
+#pragma once
+
+#include "audit/sequencer.h"
+#include "detection/detective.h"
+
+/** Of event `at`, `done` alarms are recorded; all alarms of events before it are. */
+struct detection_position {
+    uint64_t at;
+    int32_t done;
+};
+/** Whether this connection now has the lock; it keeps the lock until it ends. */
+RESULT detection_lock(struct pg *pg, bool *is_mine_out, struct error *err);
+/** The position; a registry that has none begins with event `first`. */
+RESULT detection_open(struct pg *pg, uint64_t first, struct detection_position *position_out, struct error *err);
+RESULT detection_advance(struct pg *pg, uint64_t at, struct error *err);
+
+/** A change: one more alarm of the event position.at is recorded, under a permit for alarm.raise. ERROR_CONFLICT: it was recorded before. */
+struct alarm_change {
+    struct change change; /* points into this struct: don't copy it */
+    struct detection_position position;
+    char text[ALARM_TEXT_SIZE];
+};
+void alarm_change_init(struct alarm_change *change, const struct detection_position *position, const struct alarm *alarm);

@@ -1,0 +1,258 @@
+#include "detection/detective.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit_store.h"
+#include "audit/first_place.h"
+#include "audit/follow.h"
+#include "audit/job_permit.h"
+#include "base/memory.h"
+#include "crypto/hmac.h"
+#include "crypto/random.h"
+#include "detection/detection_store_priv.h"
+
+#define PAGE       256
+#define REPLAY_MAX 1000000 /* events from which the state of the rules is made again */
+#define LOOK_MS    1000    /* until the next look for new events */
+#define OTHER_MS   3000    /* until the next try for the lock that another gateway has */
+
+struct detective {
+    struct detective_options options;
+    struct pg *pg;
+    struct detection_rules rules; /* of the engine */
+    struct engine *engine;        /* NULL: none yet */
+    struct detection_position position;
+    int32_t raised; /* alarms of the event that is being fed */
+    uint64_t alarms;
+    bool is_holder, is_replaying;
+    uint8_t hash_key[TABLE_KEY_SIZE];
+};
+
+struct result detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err)
+{
+    static const struct pg_table *const tables[] = {&detection_table,     &audit_query_table, &audit_tree_table,
+                                                    &audit_subject_table, &first_place_table, NULL};
+    OWNED(detective) *detective = memory_zeroed(1, sizeof *detective);
+
+    if (detective == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
+    detective->options = *options;
+    random_bytes(detective->hash_key, sizeof detective->hash_key);
+    TRY(pg_open_lazily(options->conninfo, tables, &detective->pg, err));
+    *detective_out = GIVE(detective);
+    return SUCCESS;
+}
+
+void detective_free(struct detective *detective)
+{
+    if (detective == NULL) return;
+    engine_free(detective->engine);
+    pg_free(detective->pg);
+    free(detective);
+}
+
+void alarm_text(const struct alarm *alarm, char text_out[ALARM_TEXT_SIZE])
+{
+    int length =
+        snprintf(text_out, ALARM_TEXT_SIZE, "%s detector=%s severity=%d actor=%s count=%" PRIu64 " events=", alarm->rule->name,
+                 detector_name(alarm->rule->detector), (int)alarm->rule->severity, alarm->actor[0] == '\0' ? "-" : alarm->actor,
+                 alarm->count);
+
+    for (size_t i = 0; i < alarm->event_count && length < ALARM_TEXT_SIZE; i++)
+        length +=
+            snprintf(text_out + length, (size_t)(ALARM_TEXT_SIZE - length), "%s%" PRIu64, i == 0 ? "" : ",", alarm->events[i]);
+}
+
+/* ---- alarms ---- */
+
+static struct result record(struct detective *detective, const struct alarm *alarm, struct error *err)
+{
+    const struct action_pair pair = {.action = ACTION_ALARM_RAISE, .resource.kind = RESOURCE_SYSTEM};
+    const struct detection_position position = {detective->position.at, detective->raised};
+    struct alarm_change change;
+    struct record record;
+
+    alarm_change_init(&change, &position, alarm);
+    TRY(record_prepare_for_job(&pair, &change.change, &record, err));
+    sequencer_submit_and_wait(detective->options.sequencer, &record);
+    const enum record_status status = record.status;
+    const struct error why = record.error;
+    record_done(&record);
+    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "an alarm can't be recorded: %.200s", why.message);
+}
+
+/* Alarms of an event come in the order of the rules, so their number tells which ones an earlier life has recorded. */
+static struct result raise(void *context, const struct alarm *alarm, struct error *err)
+{
+    struct detective *detective = context;
+
+    if (detective->is_replaying) return SUCCESS;
+    if (detective->raised >= detective->position.done) {
+        TRY(record(detective, alarm, err));
+        detective->alarms++;
+    }
+    detective->raised++;
+    return SUCCESS;
+}
+
+/* ---- events ---- */
+
+static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)
+{
+    const struct first_place_source source = {detective->pg, detective->options.keyd, detective->options.origin};
+    struct first_place first = {false, false};
+    struct leaf leaf;
+
+    if (!audit_page_is_readable(page, index)) return SUCCESS;
+    TRY(leaf_read(audit_page_leaf(page, index), &leaf, err));
+    if (!detective->is_replaying && engine_wants_place(detective->engine, &leaf))
+        TRY(first_place_of(&source, page, index, &leaf, &first, err));
+    const struct event_place place = {first.is_new_network, first.is_new_country};
+    detective->raised = 0;
+    return engine_feed(detective->engine, &leaf, &place, raise, detective, err);
+}
+
+/* The engine has taken part of the page after a failure, so its state is made again. */
+static struct result feed_page(struct detective *detective, const struct signed_checkpoint *checkpoint,
+                               const struct audit_span *span, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+
+    TRY(audit_follow(detective->pg, checkpoint, span, &page, err));
+    if (!detective->is_replaying) TRY(audit_page_load_facts(page, detective->pg, err));
+    for (size_t i = 0; i < audit_page_count(page); i++) {
+        if (!detective->is_replaying && audit_page_sequence(page, i) != detective->position.at)
+            detective->position = (struct detection_position){audit_page_sequence(page, i), 0};
+        TRY(feed(detective, page, i, err));
+    }
+    return SUCCESS;
+}
+
+/* ---- the state ---- */
+
+/* The first event with a time of at least `from_ms`, of those before `until`: times never fall. */
+static struct result find_time(struct detective *detective, const struct signed_checkpoint *checkpoint, int64_t from_ms,
+                               uint64_t *number, uint64_t until, struct error *err)
+{
+    uint64_t low = *number, high = until;
+
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        int64_t time_ms = 0;
+        TRY(audit_follow_time(detective->pg, checkpoint, middle, &time_ms, err));
+        if (time_ms < from_ms) low = middle + 1;
+        else high = middle;
+    }
+    *number = low;
+    return SUCCESS;
+}
+
+static struct result replay(struct detective *detective, const struct signed_checkpoint *checkpoint, struct error *err)
+{
+    const uint64_t at = detective->position.at;
+    uint64_t from = at > REPLAY_MAX ? at - REPLAY_MAX : 0;
+    int64_t now_ms = 0;
+
+    if (at == 0) return SUCCESS;
+    TRY(audit_follow_time(detective->pg, checkpoint, at - 1, &now_ms, err));
+    TRY(find_time(detective, checkpoint, now_ms - engine_window_ms(detective->engine), &from, at, err));
+    detective->is_replaying = true;
+    struct result replayed = SUCCESS;
+    for (; from < at && replayed.ok; from += PAGE) {
+        const struct audit_span span = {from, at - from > PAGE ? from + PAGE : at};
+        replayed = feed_page(detective, checkpoint, &span, err);
+    }
+    detective->is_replaying = false;
+    return replayed;
+}
+
+static bool are_same(const struct detection_rules *one, const struct detection_rules *other)
+{
+    bool same = one->count == other->count;
+
+    for (size_t i = 0; i < one->count && same; i++) {
+        const struct detection_rule *a = &one->each[i], *b = &other->each[i];
+        same = strcmp(a->name, b->name) == 0 && a->detector == b->detector && a->threshold == b->threshold &&
+               a->window_s == b->window_s && a->severity == b->severity;
+    }
+    return same;
+}
+
+static void forget(struct detective *detective)
+{
+    engine_free(detective->engine);
+    detective->engine = NULL;
+}
+
+static struct result prepare(struct detective *detective, const struct detection_rules *rules,
+                             const struct signed_checkpoint *checkpoint, struct error *err)
+{
+    if (detective->engine != NULL && are_same(&detective->rules, rules)) return SUCCESS;
+    forget(detective);
+    detective->rules = *rules;
+    TRY(detection_open(detective->pg, checkpoint->size, &detective->position, err));
+    if (detective->position.at > checkpoint->size) return failure(err, ERROR_UNAVAILABLE, "detection is ahead of the signed log");
+    TRY(engine_new(&detective->rules, detective->hash_key, &detective->engine, err));
+    const struct result replayed = replay(detective, checkpoint, err);
+    if (!replayed.ok) forget(detective);
+    return replayed;
+}
+
+/* ---- steps ---- */
+
+static struct result hold(struct detective *detective, struct error *err)
+{
+    if (pg_is_broken(detective->pg)) {
+        detective->is_holder = false;
+        forget(detective);
+        TRY(pg_reopen(detective->pg, err));
+    }
+    return detective->is_holder ? SUCCESS : detection_lock(detective->pg, &detective->is_holder, err);
+}
+
+static struct result look(struct detective *detective, const struct signed_checkpoint *checkpoint, struct error *err)
+{
+    uint64_t known = 0;
+
+    TRY(first_place_known(detective->pg, &known, err));
+    const uint64_t end = known < checkpoint->size ? known : checkpoint->size, at = detective->position.at;
+    if (at >= end) return SUCCESS;
+    const struct audit_span span = {at, end - at > PAGE ? at + PAGE : end};
+    const struct result fed = feed_page(detective, checkpoint, &span, err);
+    if (!fed.ok) {
+        forget(detective);
+        return fed;
+    }
+    detective->position = (struct detection_position){span.until, 0};
+    return detection_advance(detective->pg, span.until, err);
+}
+
+static struct result watch(struct detective *detective, const struct detection_rules *rules, struct detective_report *report,
+                           struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    TRY(sequencer_checkpoint(detective->options.sequencer, &checkpoint, err));
+    TRY(prepare(detective, rules, &checkpoint, err));
+    detective->alarms = 0;
+    const uint64_t before = detective->position.at;
+    TRY(look(detective, &checkpoint, err));
+    report->alarms = detective->alarms;
+    report->lag = checkpoint.size - detective->position.at;
+    report->wait_ms = detective->position.at > before && report->lag > 0 ? 0 : LOOK_MS;
+    return SUCCESS;
+}
+
+struct result detective_step(struct detective *detective, const struct detection_rules *rules,
+                             struct detective_report *report_out, struct error *err)
+{
+    struct detective_report report = {.wait_ms = OTHER_MS};
+
+    TRY(hold(detective, err));
+    report.is_holder = detective->is_holder;
+    if (detective->is_holder) TRY(watch(detective, rules, &report, err));
+    *report_out = report;
+    return SUCCESS;
+}

@@ -1,0 +1,252 @@
+/* The detectors: what in the log is worth an alarm. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "detection/engine_priv.h"
+
+static bool is_outcome(const struct leaf *leaf, const char *outcome)
+{
+    return strcmp(leaf->outcome, outcome) == 0;
+}
+
+static bool is_action(const struct leaf *leaf, const char *action)
+{
+    return strcmp(leaf->targets[0].action, action) == 0;
+}
+
+/* What follows "#"; "" if nothing does. */
+static const char *detail_of(const struct leaf *leaf)
+{
+    const char *resource = leaf->targets[0].resource;
+    const size_t length = strcspn(resource, "#");
+
+    return resource[length] == '#' ? resource + length + 1 : "";
+}
+
+static void name_actor(const struct leaf *leaf, struct alarm *alarm)
+{
+    (void)snprintf(alarm->actor, sizeof alarm->actor, "%s", leaf->actor);
+}
+
+/* An alarm of this one event. */
+static bool alone(const struct feeding *feeding, struct alarm *alarm)
+{
+    alarm->count = alarm->event_count = 1;
+    alarm->events[0] = feeding->leaf->sequence;
+    return true;
+}
+
+static void take_events(const struct tracked *tracked, struct alarm *alarm)
+{
+    alarm->event_count = tracked->event_count;
+    memcpy(alarm->events, tracked->events, tracked->event_count * sizeof tracked->events[0]);
+}
+
+static bool counted(struct feeding *feeding, uint64_t key, struct alarm *alarm)
+{
+    bool is_new = false;
+    struct tracked *tracked = track(feeding, key, &is_new);
+
+    if (!count_event(feeding, tracked, &alarm->count)) return false;
+    take_events(tracked, alarm);
+    tracked->event_count = 0;
+    return true;
+}
+
+/* ---- many of something ---- */
+
+static bool detect_denials(struct feeding *feeding, struct alarm *alarm)
+{
+    if (!is_outcome(feeding->leaf, "denied")) return false;
+    name_actor(feeding->leaf, alarm);
+    return counted(feeding, key_of_text(feeding, "actor", feeding->leaf->actor), alarm);
+}
+
+static bool is_pull(const struct leaf *leaf)
+{
+    return is_outcome(leaf, "allowed") &&
+           (is_action(leaf, "manifest.read") || is_action(leaf, "blob.read") || is_action(leaf, "run.fetch"));
+}
+
+static void turn_half(struct seen *seen, int64_t half)
+{
+    if (half == seen->half) return;
+    if (half == seen->half + 1) memcpy(seen->before, seen->now, sizeof seen->before);
+    else memset(seen->before, 0, sizeof seen->before);
+    memset(seen->now, 0, sizeof seen->now);
+    seen->half = half;
+}
+
+/* Whether the artifact is a new one in this window. */
+static bool note_artifact(struct feeding *feeding, const struct tracked *tracked)
+{
+    struct seen *seen = &feeding->state->seen[tracked - feeding->state->tracked];
+    const int64_t half_ms = feeding->rule->window_s * 500;
+    const uint64_t bit =
+        table_hash(feeding->hash_key, bytes_of_text(feeding->leaf->targets[0].resource)) % ((uint64_t)SEEN_BYTES * 8);
+    const uint8_t mask = (uint8_t)(1U << (bit % 8));
+
+    turn_half(seen, feeding->leaf->time_ms / (half_ms > 0 ? half_ms : 1));
+    const bool is_known = ((seen->now[bit / 8] | seen->before[bit / 8]) & mask) != 0;
+    seen->now[bit / 8] |= mask;
+    return !is_known;
+}
+
+static bool detect_pulls(struct feeding *feeding, struct alarm *alarm)
+{
+    bool is_new = false;
+
+    if (!is_pull(feeding->leaf)) return false;
+    struct tracked *tracked = track(feeding, key_of_text(feeding, "actor", feeding->leaf->actor), &is_new);
+    if (!note_artifact(feeding, tracked)) return false;
+    name_actor(feeding->leaf, alarm);
+    return counted(feeding, tracked->key, alarm);
+}
+
+/* ---- places ---- */
+
+static bool detect_country(struct feeding *feeding, struct alarm *alarm)
+{
+    if (feeding->place == NULL || !feeding->place->is_new_country) return false;
+    name_actor(feeding->leaf, alarm);
+    return alone(feeding, alarm);
+}
+
+static bool detect_network(struct feeding *feeding, struct alarm *alarm)
+{
+    if (feeding->place == NULL || !feeding->place->is_new_network) return false;
+    name_actor(feeding->leaf, alarm);
+    return alone(feeding, alarm);
+}
+
+/* ---- officers ---- */
+
+static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
+{
+    const struct leaf *leaf = feeding->leaf;
+    const bool is_grant = is_action(leaf, "binding.create") && !is_outcome(leaf, "denied") && !is_outcome(leaf, "failed") &&
+                          strstr(detail_of(leaf), "break-glass") != NULL;
+
+    if (!is_grant && !is_action(leaf, "administrator.replace")) return false;
+    name_actor(leaf, alarm);
+    return alone(feeding, alarm);
+}
+
+/* What one person asks for and another one approves. */
+static const struct {
+    const char *asks, *approves;
+} pairs[] = {{"rule.draft", "rule.approve"}, {"sink.draft", "sink.approve"},      {"detection.draft", "detection.approve"},
+             {"key.enroll", "key.approve"},  {"runner.invite", "runner.approve"}, {"runner.invite", "runner.confirm"},
+             {"run.request", "run.approve"}};
+
+/* The last word of a detail: the digest of a document, which its draft and its approval have in common; or the id of a run. */
+static const char *last_word(const char *detail)
+{
+    const char *blank = strrchr(detail, ' ');
+
+    return blank == NULL ? detail : blank + 1;
+}
+
+static void note_request(struct feeding *feeding, const char *asks)
+{
+    const struct leaf *leaf = feeding->leaf;
+    char kind[64];
+    bool is_new = false;
+
+    (void)snprintf(kind, sizeof kind, "%s by", asks);
+    struct tracked *by = track(feeding, key_of_text(feeding, kind, leaf->actor), &is_new);
+    by->event_count = 0;
+    by->muted_ms = 0;
+    by->slice = leaf->time_ms;
+    note_number(by, leaf->sequence);
+    struct tracked *what = track(feeding, key_of_text(feeding, asks, last_word(detail_of(leaf))), &is_new);
+    what->event_count = 0;
+    what->muted_ms = 0;
+    what->slice = leaf->time_ms;
+    what->other = table_hash(feeding->hash_key, bytes_of_text(leaf->actor));
+    note_number(what, leaf->sequence);
+}
+
+static bool is_within(const struct feeding *feeding, const struct tracked *tracked, bool is_new)
+{
+    return !is_new && tracked->event_count > 0 && tracked->muted_ms == 0 &&
+           feeding->leaf->time_ms - tracked->slice <= feeding->rule->window_s * 1000;
+}
+
+static bool raise(struct feeding *feeding, struct tracked *tracked, struct alarm *alarm)
+{
+    tracked->muted_ms = 1; /* of one request one alarm */
+    note_number(tracked, feeding->leaf->sequence);
+    take_events(tracked, alarm);
+    alarm->count = alarm->event_count;
+    name_actor(feeding->leaf, alarm);
+    return true;
+}
+
+/* The gateway refuses such an approval, so it was tried; or it was given, although the gateway must refuse it. */
+static bool is_approved_by_itself(struct feeding *feeding, const char *asks, struct alarm *alarm)
+{
+    const struct leaf *leaf = feeding->leaf;
+    const bool is_refused = is_outcome(leaf, "denied") || is_outcome(leaf, "failed");
+    char kind[64];
+    bool is_new = false;
+
+    (void)snprintf(kind, sizeof kind, "%s by", asks);
+    if (is_refused) {
+        struct tracked *by = track(feeding, key_of_text(feeding, kind, leaf->actor), &is_new);
+        return is_within(feeding, by, is_new) && raise(feeding, by, alarm);
+    }
+    struct tracked *what = track(feeding, key_of_text(feeding, asks, last_word(detail_of(leaf))), &is_new);
+    if (!is_within(feeding, what, is_new) || what->other != table_hash(feeding->hash_key, bytes_of_text(leaf->actor)))
+        return false;
+    return raise(feeding, what, alarm);
+}
+
+static bool detect_self_dealing(struct feeding *feeding, struct alarm *alarm)
+{
+    const struct leaf *leaf = feeding->leaf;
+
+    if (strlen(leaf->actor) != 64) return false;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (is_action(leaf, pairs[i].asks) && is_outcome(leaf, "allowed")) note_request(feeding, pairs[i].asks);
+        if (is_action(leaf, pairs[i].approves) && is_approved_by_itself(feeding, pairs[i].asks, alarm)) return true;
+    }
+    return false;
+}
+
+/* ---- the log itself ---- */
+
+static bool detect_gap(struct feeding *feeding, struct alarm *alarm)
+{
+    const struct leaf *leaf = feeding->leaf;
+    char source[128];
+    bool is_new = false;
+
+    (void)snprintf(source, sizeof source, "%s %" PRIu64, leaf->source.instance, leaf->source.boot);
+    struct tracked *gateway = track(feeding, key_of_text(feeding, "source", source), &is_new);
+    const bool has_gap = !is_new && leaf->source.number > gateway->other + 1;
+    if (is_new || leaf->source.number > gateway->other) gateway->other = leaf->source.number;
+    if (!has_gap && !is_action(leaf, "log.unrecorded")) return false;
+    return counted(feeding, key_of_text(feeding, "log", ""), alarm); /* a gap and its log.unrecorded have one cause */
+}
+
+static bool detect_clock(struct feeding *feeding, struct alarm *alarm)
+{
+    return is_action(feeding->leaf, "clock.step") && counted(feeding, key_of_text(feeding, "clock", ""), alarm);
+}
+
+static bool detect_sink(struct feeding *feeding, struct alarm *alarm)
+{
+    return is_action(feeding->leaf, "sink.stop") && alone(feeding, alarm);
+}
+
+detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS] = detect_denials,
+                                                               [DETECTOR_PULLS] = detect_pulls,
+                                                               [DETECTOR_COUNTRY] = detect_country,
+                                                               [DETECTOR_NETWORK] = detect_network,
+                                                               [DETECTOR_BREAK_GLASS] = detect_break_glass,
+                                                               [DETECTOR_SELF_DEALING] = detect_self_dealing,
+                                                               [DETECTOR_GAP] = detect_gap,
+                                                               [DETECTOR_CLOCK] = detect_clock,
+                                                               [DETECTOR_SINK] = detect_sink};

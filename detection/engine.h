@@ -1,0 +1,48 @@
+/*
+ * detection/engine.h -- rules over the events of the log, one event after the other: docs/detection.md.
+ *
+ * Pure: no clock, network, file or database. The same events give the same alarms. Memory is bounded: for each rule the state of
+ * DETECTION_TRACKED_MAX actors, of which the one that was seen longest ago makes room. Times are those of events.
+ */
+#pragma once
+
+#include "audit/format/leaf.h"
+#include "documents/format/detection_rule.h"
+
+#define DETECTION_RULES_MAX   32
+#define DETECTION_TRACKED_MAX 1024
+#define ALARM_EVENTS_MAX      16
+
+struct detection_rules {
+    size_t count;
+    struct detection_rule each[DETECTION_RULES_MAX]; /* without those that are off */
+};
+
+struct alarm {
+    const struct detection_rule *rule;
+    char actor[65]; /* pseudonym, "anonymous" or "system"; "": nobody in particular */
+    uint64_t count; /* events that made it, within the window */
+    size_t event_count;
+    uint64_t events[ALARM_EVENTS_MAX]; /* their numbers: the last ones */
+    int64_t time_ms;                   /* of the last one */
+};
+/** May fail; then the event was not taken, and is fed again. */
+typedef struct result alarm_visitor(void *context, const struct alarm *alarm, struct error *err);
+
+/** Whether an event is the first one of its actor from its client's network and country, while the actor has earlier events. */
+struct event_place {
+    bool is_new_network, is_new_country;
+};
+
+struct engine;
+/** `hash_key`: random, so that nobody can choose names that count as one. */
+RESULT engine_new(const struct detection_rules *rules, const uint8_t hash_key[16], struct engine **engine_out, struct error *err);
+/** Takes an event. `place` may be NULL: not known. */
+RESULT engine_feed(struct engine *engine, const struct leaf *leaf, const struct event_place *place, alarm_visitor *visit,
+                   void *context, struct error *err) __attribute__((nonnull(1, 2, 4, 6)));
+/** Whether a rule wants to know the place of an event. */
+bool engine_wants_place(const struct engine *engine, const struct leaf *leaf);
+/** The longest window of all rules. */
+int64_t engine_window_ms(const struct engine *engine);
+void engine_free(struct engine *engine);
+DEFINE_OWNED(engine);

@@ -1,0 +1,107 @@
+#include "documents/format/erasure.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "documents/format/document_priv.h"
+
+#define DAY_MS     INT64_C(86400000)
+#define HEX_DIGITS "0123456789abcdef"
+
+bool erasure_pseudonym_is_valid(const char *text)
+{
+    return strlen(text) == ERASURE_PSEUDONYM_SIZE - 1 && text_consists_of(bytes_of_text(text), HEX_DIGITS);
+}
+
+static bool is_reason(const char *text)
+{
+    const size_t length = strlen(text);
+
+    return length > 0 && length <= ERASURE_REASON_MAX;
+}
+
+static struct result check_head(const struct document *document, const char *what, int64_t days_max, struct error *err)
+{
+    if (document->scope[0] != '\0')
+        return failure(err, ERROR_INVALID, "%s concerns the whole log: its scope is the registry", what);
+    if (document->expires_ms == 0 || document->expires_ms - document->effective_ms > days_max * DAY_MS)
+        return failure(err, ERROR_INVALID, "%s expires, within %lld days", what, (long long)days_max);
+    return SUCCESS;
+}
+
+struct result erasure_read(const struct document *document, const char **reason_out, struct error *err)
+{
+    const char *reason = NULL;
+
+    TRY(check_head(document, "an erasure", ERASURE_DAYS_MAX, err));
+    if (!erasure_pseudonym_is_valid(document->name))
+        return failure(err, ERROR_INVALID, "the name of an erasure is the pseudonym of the person: 64 hexadecimal digits");
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of an erasure", err, "{s:s}", "reason", &reason));
+    if (!is_reason(reason)) return failure(err, ERROR_INVALID, "reason: 1 to %d bytes, without a name", ERASURE_REASON_MAX);
+    *reason_out = reason;
+    return SUCCESS;
+}
+
+struct result legal_hold_read(const struct document *document, struct legal_hold *hold_out, struct error *err)
+{
+    struct legal_hold hold = {.subject = NULL};
+
+    TRY(check_head(document, "a hold", HOLD_DAYS_MAX, err));
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a hold", err, "{s:s, s:s}", "subject",
+                        &hold.subject, "reason", &hold.reason));
+    if (strcmp(hold.subject, HOLD_OF_ALL) != 0 && !erasure_pseudonym_is_valid(hold.subject))
+        return failure(err, ERROR_INVALID, "subject: the pseudonym of a person, or %s for all", HOLD_OF_ALL);
+    if (!is_reason(hold.reason)) return failure(err, ERROR_INVALID, "reason: 1 to %d bytes, without a name", ERASURE_REASON_MAX);
+    *hold_out = hold;
+    return SUCCESS;
+}
+
+bool legal_hold_covers(const struct legal_hold *hold, const char *pseudonym)
+{
+    return strcmp(hold->subject, HOLD_OF_ALL) == 0 || strcmp(hold->subject, pseudonym) == 0;
+}
+
+static struct result count_persons(const struct document *document, const struct document_trust *trust, unsigned *persons_out,
+                                   struct error *err)
+{
+    static const uint8_t no_key[ECDSA_PUBLIC_SIZE], nobody[DOCUMENT_DIGEST_SIZE];
+    const struct document_own own = {no_key, nobody};
+
+    TRY(document_check_time(document, trust->now_ms, err));
+    return document_count_approvers(document, trust, &own, persons_out, err);
+}
+
+/* Two persons, so the root does not count: nobody knows how many persons hold it. */
+struct result document_check_erasure(const struct document *document, const struct document_trust *trust, struct error *err)
+{
+    const char *reason = NULL;
+    unsigned persons = 0;
+
+    TRY(erasure_read(document, &reason, err));
+    TRY(count_persons(document, trust, &persons, err));
+    if (persons >= document_signers_needed(document)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "an erasure needs the signatures of %u approvers, and there are %u",
+                   document_signers_needed(document), persons);
+}
+
+static struct result check_hold_body(const struct document *document, struct error *err)
+{
+    struct legal_hold hold;
+
+    if (!document->is_withdrawn) return legal_hold_read(document, &hold, err);
+    TRY(check_head(document, "a hold", HOLD_DAYS_MAX, err));
+    if (json_object_size(json_object_get(document->json, "body")) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the release of a hold has an empty body");
+}
+
+struct result document_check_legal_hold(const struct document *document, const struct document_trust *trust, struct error *err)
+{
+    bool has_root = false;
+    unsigned persons = 0;
+
+    TRY(check_hold_body(document, err));
+    TRY(count_persons(document, trust, &persons, err));
+    TRY(document_is_signed_by(document, trust->root, &has_root, err));
+    if (has_root || persons >= document_signers_needed(document)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "a hold needs the signature of an approver or of the root");
+}

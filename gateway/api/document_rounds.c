@@ -1,0 +1,79 @@
+/* Signed documents of which each version replaces the one before: their versions, and their signers, each a person of its own. */
+#include <string.h>
+
+#include "documents/change.h"
+#include "gateway/api/document_priv.h"
+#include "policy/decider.h"
+
+static struct result note_known(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct document_known *known = context;
+
+    (void)err;
+    *known = (struct document_known){pinned->document->version, pinned->sequence, pinned->document->is_withdrawn};
+    return SUCCESS;
+}
+
+/* Also of a deleted organisation of the name: its versions are used up. */
+struct result document_check_newer(struct request *request, struct pg *pg, const struct document *document,
+                                   struct document_known *known_out, struct error *err)
+{
+    const struct document_scope any = {document->scope, 0};
+    const struct view_range one = {document->kind, &any, document->name, 1};
+    struct error none = {0};
+
+    *known_out = (struct document_known){0};
+    TRY(document_refresh(request, pg, err));
+    if (!document_view_find(request->gateway->documents, &one, note_known, known_out, &none).ok && none.kind != ERROR_NOT_FOUND)
+        return failure(err, none.kind, "%s", none.message);
+    if (document->version > known_out->version) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "version %llu of %.63s is recorded already: sign a higher one",
+                   (unsigned long long)known_out->version, document->name);
+}
+
+static struct result add_person(const struct request *request, const uint8_t *point, struct person persons[], size_t *count,
+                                struct error *err)
+{
+    TRY(document_approver_person(request, point, &persons[*count], err));
+    for (size_t i = 0; i < *count; i++)
+        if (!person_is_another(&persons[i], &persons[*count]))
+            return failure(err, ERROR_CONFLICT, "one person has signed twice: another person signs, too");
+    (*count)++;
+    return SUCCESS;
+}
+
+struct result document_check_signers(const struct request *request, const struct signed_body *body,
+                                     const struct document_trust *trust, bool *has_root_out, struct error *err)
+{
+    struct person persons[DOCUMENT_SIGNATURES_MAX];
+    size_t count = 0;
+
+    *has_root_out = false;
+    for (size_t i = 0; i < body->count; i++) {
+        OWNED(document) *envelope = NULL;
+        const uint8_t *point = NULL;
+        bool is_sender = true;
+        TRY(document_read(&body->envelopes[i], 1, &envelope, err));
+        TRY(document_approver_key(trust, envelope, &point, err));
+        if (i + 1 == body->count) TRY(document_check_sender(request, point, trust, &is_sender, err));
+        if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
+        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) *has_root_out = true;
+        else TRY(add_person(request, point, persons, &count, err));
+    }
+    return SUCCESS;
+}
+
+struct result document_record_draft(struct request *request, const struct signed_body *body, enum action action,
+                                    struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    struct document_draft_change change;
+    char drafter[PRINCIPAL_KEY_SIZE];
+
+    principal_key(request->principal, drafter);
+    const struct document_draft_row row = {action,          body->document,
+                                           body->envelopes, body->count,
+                                           drafter,         uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
+    document_draft_change_init(&change, &row);
+    return request_record(request, &change.change, err);
+}

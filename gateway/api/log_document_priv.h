@@ -1,0 +1,33 @@
+/*
+ * gateway/api/log_document_priv.h -- what the routes of sinks have in common with those of other documents about the log: drafts, approvals,
+ * withdrawals and lists of signed documents of the registry (docs/delivery.md).
+ */
+#pragma once
+
+#include "gateway/api/document_priv.h"
+
+/** One kind, and the actions of its routes. */
+struct log_documents {
+    enum document_kind kind;
+    enum action draft, approve, revoke, reject, read;
+    const char *list; /* the member of the answer of a list: "sinks" */
+    const char *what; /* "sink", in messages */
+    unsigned most;    /* documents in force at a time */
+    RESULT (*check)(const struct document *document, struct error *err);
+    /** Adds to the description of a document in force what only this kind has; NULL: nothing. */
+    RESULT (*add)(struct request *request, struct pg *pg, json_t *value, struct error *err);
+};
+extern const struct log_documents log_sinks, log_detections; /* sink.c, detection.c */
+
+/* Targets; handlers find the kind by the action of the first pair. */
+RESULT log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err);
+RESULT log_document_target_approve(struct request *request, const struct log_documents *documents, struct error *err);
+RESULT log_document_target_revoke(struct request *request, const struct log_documents *documents, struct error *err);
+/** Of a route with the name of a document in the path. */
+RESULT log_document_target_named(struct request *request, enum action action);
+
+/** The kind whose routes have this action. */
+const struct log_documents *log_documents_of(enum action action);
+/** Answers with the description of a document; `sequence` 0: a draft. */
+RESULT log_document_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
+                           struct error *err);

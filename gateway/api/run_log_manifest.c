@@ -1,0 +1,30 @@
+/* GET /api/v1/projects/{name}/runs/{reference}/log/manifest: what the signed result names as the log. Its readers compare the log with it. */
+#include "gateway/api/api_priv.h"
+#include "gateway/api/run_log_priv.h"
+#include "registry/held_manifest.h"
+#include "training/log.h"
+
+struct result target_run_log_manifest(struct request *request, struct lookup *lookup, struct error *err)
+{
+    return target_run_log(request, lookup, err);
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER body = BUFFER(MANIFEST_SIZE_MAX);
+    struct held_key key = {.attempt = 0};
+    uint64_t attempt = 0, node = 0;
+
+    if (!run_log_argument(request, "attempt", 1, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node))
+        return SUCCESS;
+    if (attempt == 0) return failure(err, ERROR_INVALID, "attempt: which attempt's log? a number from 1 to 100 is expected");
+    TRY(api_id(request, "run", &key.run, err));
+    key.attempt = (int64_t)attempt;
+    key.node = (int64_t)node;
+    TRY(held_log_read(request->permit, request->gateway->registry, pg, &key, &body, err));
+    response_buffer(request, 200, "application/json", &body, NULL);
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+const struct handler handler_run_log_manifest = {.handle = handle};

@@ -1,0 +1,39 @@
+/*
+ * keyd/key_register_format.h -- the file of the register of keys (keyd/key_register.h), in memory and as bytes.
+ *
+ * A copy: "SJKR" | u8 3 | u64 generation | 3 times, of signing keys, of runners and of trust rules: u64 epoch, digest[32] before, u64 epoch, digest[32] now |
+ * u32 entries | 16,384 times: name[32], owner[32], u64 event, u8 1 if withdrawn, organisation[6], u32 end | HMAC-SHA256[32]; zeros up to the copy's size. The
+ * name is the thumbprint of a key, or the SHA-256 of a rule's owner. The organisation is the beginning of the SHA-256 of its name; zeros: the registry. The
+ * end is that of the document, in hours since 1970, rounded up; 0: it is not known, or never comes. Version 2 had the name as 43 letters, and neither
+ * organisation nor end. Version 1 had no pins and no entries of trust rules either.
+ */
+#pragma once
+
+#include "crypto/ecdsa.h"
+#include "documents/format/document.h"
+#include "journal/journal.h"
+#include "keyd/key_register.h"
+#include "keyd/ledger.h"
+
+enum { KEY_REGISTER_KINDS = 3, KEY_REGISTER_FIRST_KINDS = 2 }; /* FIRST: of version 1 */
+extern const enum document_kind key_register_kinds[KEY_REGISTER_KINDS];
+
+#define KEY_REGISTER_HOUR_MS INT64_C(3600000)
+
+struct key_register_entry {
+    char name[ECDSA_THUMBPRINT_SIZE];
+    uint8_t owner[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of "robot:ID", "ext:DIGEST", "runner:ID" or "rule:SCOPE:ID" */
+    uint64_t sequence;                   /* of the event that enrolled it; of its withdrawal if nobody had enrolled it */
+    uint64_t organisation;               /* 48 bits; 0: the registry, or not known */
+    uint32_t end_hours;                  /* of the document; 0: not known, or never */
+    bool is_withdrawn;
+};
+
+struct key_register_state {
+    struct document_pin before[KEY_REGISTER_KINDS], now[KEY_REGISTER_KINDS];
+    uint32_t count;
+    struct key_register_entry entries[KEY_REGISTER_MAX];
+};
+
+/** Reads and writes a struct key_register_state. */
+extern const struct journal_format key_register_format;

@@ -1,0 +1,39 @@
+/*
+ * tests/integration/signed_lease.h -- leases that sijil-keyd has signed, with the key of the vectors. The header has definitions, so only one source file of a
+ * program may include it.
+ */
+#pragma once
+
+#include "tests/support/made_run.h"
+#include "training/format/compose.h"
+
+/** The key of sijil-keyd; `who` of the vectors' scalars, such as "keyd". It stays until the program ends. */
+static inline const struct ecdsa_key *signer_of(const char *who)
+{
+    static struct ecdsa_key *keyd, *other;
+    struct ecdsa_key **key = strcmp(who, "keyd") == 0 ? &keyd : &other;
+
+    if (*key != NULL) return *key; /* a test may let the next call fail */
+    OWNED_JSON vectors = made_vectors();
+    *key = made_key(vectors, who);
+    return *key;
+}
+
+/** The envelope of a lease of node 0 for this run, attempt and runner's key, signed by `who`. The next call writes over it. */
+static inline const char *signed_lease(const char *run, int attempt, const char *runner, const char *who)
+{
+    static char text[8192]; /* a lease has a few hundred bytes */
+    OWNED_JSON vectors = made_vectors();
+    OWNED_JSON payload = made_payload(json_text_of(made_bundle(vectors, 0), "lease"));
+    struct buffer OWNED_BUFFER canonical = BUFFER(RUN_PAYLOAD_MAX), envelope = BUFFER(sizeof text - 1);
+    struct error err = {0};
+
+    assert_int_equal(json_object_set_new(payload, "run", json_string(run)), 0);
+    assert_int_equal(json_object_set_new(payload, "attempt", json_integer(attempt)), 0);
+    assert_int_equal(json_object_set_new(payload, "node", json_integer(0)), 0);
+    assert_int_equal(json_object_set_new(json_object_get(payload, "runner"), "key", json_string(runner)), 0);
+    must(json_write_canonical(&canonical, payload, &err), &err);
+    must(run_sign(RUN_LEASE, buffer_bytes(&canonical), signer_of(who), &envelope, &err), &err);
+    (void)snprintf(text, sizeof text, "%s", buffer_text(&envelope));
+    return text;
+}

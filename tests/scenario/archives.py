@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Old entries of the log in a region: two gateways, whose region is a bucket. The entries are listed, searched, walked and proven as before, also after
+the owner of the database has released their partition; and nothing but the true bytes is shown when the bucket lies or is away."""
+import json
+import os
+import threading
+
+import sijil_test
+from fleet import BucketFleet
+from sijil_test import wait_until
+from small_store import SmallStore
+
+PIECE, SIZE = 4096, 4300
+REPOSITORY, REGION = "main/models/archived", "local/main"
+state = {}
+
+
+class Archives(BucketFleet):
+    MORE = ' endpoint_networks = "127.0.0.0/8"\n'
+
+
+fleet = Archives(2, SmallStore(), audit_verify_rate=1000000, audit_verify_rest=1)
+
+
+def make_small_partitions():
+    """Partitions have 16,777,216 entries; here the first one has 4,096."""
+    fleet.psql.ask("""SET ROLE sijil_owner; BEGIN; ALTER TABLE audit_entry DETACH PARTITION audit_entry_0; ALTER TABLE audit_entry_0 RENAME TO whole;
+                      CREATE TABLE audit_entry_0 (LIKE audit_entry INCLUDING ALL); CREATE TABLE audit_entry_rest (LIKE audit_entry INCLUDING ALL);
+                      ALTER TABLE audit_entry ATTACH PARTITION audit_entry_0 FOR VALUES FROM (0) TO (4096);
+                      ALTER TABLE audit_entry ATTACH PARTITION audit_entry_rest FOR VALUES FROM (4096) TO (16777216);
+                      INSERT INTO audit_entry SELECT * FROM whole; DROP TABLE whole; COMMIT; RESET ROLE""")
+
+
+def read_often(count):
+    client, link = fleet.clients(state["login"])[count % 2], fleet.clients(state["login"])[count % 2].connection()
+    for _ in range(count):
+        assert client.call("HEAD", f"/v2/{REPOSITORY}/blobs/{state['digest']}", connection=link, scope=f"repository:{REPOSITORY}:pull").status == 200
+    link.close()
+
+
+def size():
+    return int(fleet.psql.ask("SELECT size FROM audit_log"))
+
+
+def auditors():
+    return fleet.clients(state["auditor"])
+
+
+def pages(client, query):
+    """All events of a list or a search before PIECE, in ascending order."""
+    events, after = [], ""
+    while True:
+        page = client.api("GET", f"/audit/events?order=ascending&limit=1000&{query}{after}")
+        events += [event for event in page["events"] if event["seq"] < PIECE]
+        if "next" not in page or len(events) == PIECE or (page["events"] and page["events"][-1]["seq"] >= PIECE):
+            return events
+        after = "&after=" + page["next"]
+
+
+def seen(client):
+    """Everything that is known of the first piece, in each way in which it can be read."""
+    entries = [client.call("GET", f"/audit/tile/entries/{number:03}", scope="registry:admin:*") for number in range(PIECE // 256)]
+    assert [answer.status for answer in entries] == [200] * len(entries)
+    return {"list": pages(client, ""), "key": pages(client, f"key=res:{REPOSITORY}"), "denied": pages(client, "outcome=denied"),
+            "search": pages(client, f"resource={REPOSITORY}&action=blob.stat&address=127.0.0.1"), "entries": [answer.body for answer in entries],
+            "facts": client.api("GET", f"/audit/events/{PIECE - 3}?facts=true"),
+            "entry": client.call("GET", f"/api/v1/audit/events/{PIECE - 3}/entry", scope="registry:admin:*").body}
+
+
+def archive(before, region=REGION, login=None, status=200):
+    client = fleet.client(login or fleet.admin)
+    answer = client.call("POST", "/api/v1/audit/archives", json.dumps({"before": before, "region": region}), {"Content-Type": "application/json"},
+                         scope="registry:admin:*")
+    assert answer.status == status, (answer.status, answer.body)
+    return answer.json
+
+
+def a_log_fills():
+    fleet.start()
+    make_small_partitions()
+    state["login"] = sijil_test.make_robot(fleet, "ci", "publisher", "main/models")
+    state["auditor"] = sijil_test.make_robot(fleet, "auditor", "auditor", "")
+    fleet.wait_known(state["login"], REPOSITORY)
+    state["digest"] = fleet.clients(state["login"])[0].repository(REPOSITORY).push_blob(b"read very often")
+    threads = [threading.Thread(target=read_often, args=((SIZE - size()) // 4 + 1 + number % 2,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert size() > PIECE
+    wait_until(lambda: int(fleet.psql.ask("SELECT indexed FROM audit_search")) > PIECE, 60, "the index of searches is behind")
+    state["seen"] = seen(auditors()[0])
+    assert len(state["seen"]["list"]) == PIECE and len(state["seen"]["search"]) > 3000
+
+
+def only_an_allowed_region_gets_entries():
+    archive(str(PIECE), login=state["auditor"], status=403)
+    archive("never", status=400)
+    refused = archive(str(PIECE), status=403)  # the set permits log, and not backup
+    event = auditors()[0].api("GET", "/audit/events?order=descending&action=audit.archive&outcome=denied")["events"][0]
+    assert event["entry"]["rgn"] == REGION and event["entry"]["why"]["rules"][0] == "SYS-CLOSED" and "SYS-CLOSED" in json.dumps(refused), (refused, event)
+    assert fleet.psql.ask("SELECT count(*) FROM audit_archive") == "0"
+    answer = fleet.client(fleet.admin).call("POST", "/api/v1/policies", fleet.policy_set(2, ("ingest", "mount", "read", "metadata", "log", "backup")),
+                                            {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert answer.status in (200, 201), (answer.status, answer.body)
+
+
+def a_partition_is_released_after_it_was_archived():
+    try:
+        fleet.psql.ask("CALL audit_release_archived('audit_entry_0')")
+        assert False, "what is not archived was released"
+    except AssertionError as why:
+        assert "not all entries" in str(why), why
+    before = len(fleet.store.requests())
+    answer = archive(str(PIECE + 10))
+    assert answer == {"archived": PIECE, "archived_to": PIECE, "done": True}, answer
+    assert archive(str(PIECE + 10)) == {"archived": 0, "archived_to": PIECE, "done": True}
+    assert any(" GET " in f" {line} " for line in fleet.store.requests()[before:]), "it was not read back"
+    fleet.psql.ask("SET ROLE sijil_owner; CALL audit_release_archived('audit_entry_0'); RESET ROLE")
+    empty, kept = (int(fleet.psql.ask(f"SELECT count(*) FROM audit_entry WHERE seq < {PIECE} AND leaf {how} ''")) for how in ("=", "<>"))
+    assert empty > 4000 and kept > 0 and empty + kept == PIECE, (empty, kept)
+    assert fleet.psql.ask("SELECT count(*) FROM pg_inherits WHERE inhparent = 'audit_entry'::regclass") == "3"
+
+
+def it_is_read_as_before():
+    for client in auditors():
+        again = seen(client)
+        for what, before in state["seen"].items():
+            assert again[what] == before, (what, len(before))
+    proof = auditors()[1].call("GET", f"/api/v1/audit/events/{PIECE - 3}/proof", scope="registry:admin:*")
+    assert proof.status == 200 and proof.body.startswith(b"c2sp.org/tlog-proof@v1\n"), (proof.status, proof.body[:200])
+    read_often(10)  # appends find the last entry of each key
+
+
+def rounds(number):
+    text = sijil_test.Client(fleet, None, fleet.ports[number]).call("GET", "/metrics").body.decode()
+    assert "sijil_audit_forked 0\n" in text
+    return int(float(next(line.split()[1] for line in text.splitlines() if line.startswith("sijil_audit_verify_rounds_total "))))
+
+
+def the_verifier_reads_archived_entries():
+    before = len(fleet.store.requests()), rounds(1)
+    wait_until(lambda: rounds(1) > before[1], 300, "the verifier does not end its round")
+    assert any(" GET " in f" {line} " for line in fleet.store.requests()[before[0]:]), "the verifier did not read the bucket"
+
+
+def no_false_byte_is_shown_while_the_bucket_fails():
+    client, old = auditors()[0], int(fleet.psql.ask("SELECT max(seq) FROM audit_entry WHERE leaf = ''"))
+    for how, status in (("403", 503), ("lost", 500)):
+        plan({"how": how, "count": 100000, "only": "GET"})
+        answer = client.call("GET", f"/api/v1/audit/events/{old}", scope="registry:admin:*")
+        assert answer.status == status and b'"entry"' not in answer.body, (how, answer.status, answer.body)
+        assert client.api("GET", f"/audit/events/{SIZE}")["seq"] == SIZE, "entries that are not archived"
+        read_often(3)
+    plan({})
+    assert client.api("GET", f"/audit/events/{old}")["seq"] == old
+
+
+def plan(content):
+    with open(fleet.store.root + "/plan.new", "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.rename(fleet.store.root + "/plan.new", fleet.store.root + "/plan")
+
+
+def a_false_leaf_in_its_place_is_found():
+    """The owner of the database writes an archived entry again, with other bytes."""
+    fleet.psql.ask("UPDATE audit_entry SET leaf = '{}' WHERE seq = (SELECT min(seq) FROM audit_entry WHERE leaf = '')")
+    wait_until(lambda: sijil_test.Client(fleet, None, fleet.ports[0]).call("GET", "/readyz").status == 503, 300, "a false leaf is not found")
+
+
+sijil_test.run(a_log_fills, only_an_allowed_region_gets_entries, a_partition_is_released_after_it_was_archived, it_is_read_as_before,
+               no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, a_false_leaf_in_its_place_is_found, server=fleet)

@@ -1,0 +1,413 @@
+#!/usr/bin/env python3
+"""Persons are erased from the log: planned, signed by two persons, stopped by holds, resumed after kill -9 at each step, certified; and after the change of the
+epoch no copy of the database gives them back (docs/erasure.md)."""
+import hashlib
+import json
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+import urllib.parse
+
+import signing_keys
+import sijil_test
+from signing_keys import Key
+from sijil_test import Client, Server, make_person, make_robot, run, wait_until
+
+server = Server(["--erasure-retention", "3600"]).start()
+folder = tempfile.TemporaryDirectory()
+root_key = os.path.join(server.folder, "officer", "approver.pem")
+at = f"127.0.0.1:{server.port}"
+people, state = {}, {}
+
+
+def admin():
+    return server.client(server.admin)
+
+
+def environment_of(who):
+    home = os.path.join(folder.name, "home-" + who)
+    os.makedirs(home, exist_ok=True)
+    return {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file}
+
+
+def sijil(who, *words, code=0, given=""):
+    """Runs the command with the login of `who`. With --json its answer, else all that it prints."""
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=given + "\n", text=True, capture_output=True, env=environment_of(who), timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if "--json" in words and done.stdout else done.stdout + done.stderr
+
+
+def json_lines(who, *words):
+    """The lines of an answer that has one JSON object each."""
+    done = subprocess.run([sijil_test.program("sijil"), *words, "--json"], text=True, capture_output=True, env=environment_of(who), timeout=120, check=False)
+    assert done.returncode == 0, (words, done.returncode, done.stdout[-500:], done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def approver(who):
+    """An administrator with a key that approves."""
+    login = make_person(server, who, "registry-admin", "")
+    key = Key("ext:" + hashlib.sha256(f"{server.people.url}\n{who}".encode()).hexdigest(), "approve")
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    server.client(login).api("POST", "/keys/signing", drafted)
+    admin().api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key)]})
+    people[who] = {"login": login, "key": key.path}
+    sijil(who, "login", at, "--username", login[0], "--ca-file", server.ca_file, given=login[1])
+
+
+def act(who, times, address="127.0.0.2"):
+    """Requests of a person from its own address."""
+    client = Client(server, people[who]["login"])
+    token = client.token("repository:main/models/digits:pull")
+    link = client.connection(address=address)
+    for _ in range(times):
+        link.request("GET", "/v2/main/models/digits/tags/list", headers={"Authorization": "Bearer " + token})
+        link.getresponse().read()
+
+
+def prepare():
+    publisher = make_robot(server, "publisher", "publisher", "main")
+    place = server.client(publisher).repository("main/models/digits")
+    place.push_blob(b"content")
+    assert place.put_manifest("v1", place.manifest(b"content")).status == 201
+    state["auditor"] = make_robot(server, "auditor", "auditor", "")
+    sijil("auditor", "login", at, "--username", state["auditor"][0], "--ca-file", server.ca_file, given=state["auditor"][1])
+    for who in ("ann", "ben"):
+        approver(who)
+    for who in ("alice", "bob"):
+        people[who] = {"login": make_person(server, who, "consumer", "main/models")}
+    act("alice", 30)
+    act("bob", 40, "127.0.0.3")
+
+
+def events(**query):
+    found, after = [], None
+    while True:
+        words = {**query, "limit": 1000, "order": "ascending", **({"after": after} if after is not None else {})}
+        page = Client(server, state["auditor"]).api("GET", "/audit/events?" + urllib.parse.urlencode(words))
+        found += page["events"]
+        after = page.get("next")
+        if after is None:
+            return found
+
+
+def plan_of(who, by="ann"):
+    return sijil(by, "admin", "erase", at, who, "--purpose", "a request of the person", "--json")
+
+
+def end_roles(who):
+    for binding in admin().api("GET", "/bindings?limit=1000")["bindings"]:
+        if binding.get("subject") == who:
+            admin().api("DELETE", f"/bindings/{binding['id']}")
+
+
+def sign(by, who, *more, code=0):
+    return sijil(by, "admin", "erase", at, who, "--key", people[by]["key"], "--reason", "a request of the person", *more, code=code)
+
+
+def work_of(pseudonym):
+    return next((row for row in sijil("ben", "admin", "erasure", "list", at, "--json") if row["name"] == pseudonym), {}).get("work")
+
+
+def await_done(pseudonym):
+    wait_until(lambda: work_of(pseudonym) == "done", 90, f"the erasure of {pseudonym} does not end")
+
+
+def a_plan_tells_what_goes_and_what_stays():
+    assert len(events(actor="alice")) >= 30  # a search waits for the index, whose rows the plan counts
+    plan = plan_of("alice")
+    assert plan["events"] >= 30 and {row["rule"] for row in plan["refused"]} == {"ERASURE-ROLE", "ERASURE-RETENTION"}, plan
+    assert next(row["count"] for row in plan["goes"] if "search index" in row["what"]) > 0, plan
+    assert any("pseudonym" in row["what"] and "proofs" in row["why"] for row in plan["stays"]), plan
+    state["alice"] = plan["pseudonym"]
+    assert {event["entry"]["actor"] for event in events(actor="alice")} == {plan["pseudonym"]}
+    asked = events(action="erasure.plan")[-1]
+    assert asked["who"]["search"] == "subject=alice" and asked["who"]["purpose"] == "a request of the person", asked
+    assert "alice" not in json.dumps(asked["entry"]), asked
+    assert "forbidden now by ERASURE-ROLE" in sijil("ann", "admin", "erase", at, plan["pseudonym"])
+    assert "nobody of this name has acted" in sijil("ann", "admin", "erase", at, "nobody", code=3)
+
+
+def only_approvers_may_ask():
+    for path, body in (("/erasures/plan", {"subject": "alice"}), ("/erasures", {}), ("/holds", {})):
+        for login in (state["auditor"], people["alice"]["login"]):
+            answer = Client(server, login).call("POST", "/api/v1" + path, json.dumps(body), {"Content-Type": "application/json"}, scope="registry:admin:*")
+            assert answer.status in ((403, 404) if path == "/erasures/plan" else (400, 403, 404)), (path, answer.status, answer.body)
+    assert Client(server, state["auditor"]).call("GET", "/api/v1/erasures", scope="registry:admin:*").status in (403, 404)
+
+
+def neither_roles_nor_young_events_are_passed_over():
+    assert "ERASURE-ROLE" in sign("ann", "alice", code=1)
+    end_roles("alice")
+    end_roles("bob")
+    assert "ERASURE-RETENTION" in sign("ann", "alice", code=1)
+    server.stop()
+    server.options[1] = "0"
+    server.start()
+    assert plan_of("alice")["refused"] == []
+
+
+def two_other_persons_sign():
+    assert "which person holds this key" in sijil("ann", "admin", "erase", at, "alice", "--key", root_key, "--reason", "x", code=4)
+    drafted = sign("ann", "alice", "--json")
+    assert drafted["state"] == "draft" and drafted["name"] == state["alice"], drafted
+    assert "signed twice" in sign("ann", "alice", code=1)
+    assert "ERASURE-SELF" in sign("ann", plan_of("ann")["pseudonym"], code=4)
+    assert len(events(actor="alice")) >= 30  # a draft has no effect
+
+
+def a_hold_stops_it():
+    held = sijil("ben", "admin", "hold", "add", at, "case-7", "--subject", "alice", "--key", people["ben"]["key"], "--reason", "a court asks", "--json")
+    assert held["state"] == "in force" and held["body"]["subject"] == state["alice"] and "alice" not in json.dumps(held), held
+    assert "ERASURE-HOLD" in sign("ben", "alice", code=1)
+    assert "case-7" in sijil("ann", "admin", "hold", "list", at)
+    assert next(part for part in plan_of("ben")["stays"] if "signed documents" in part["what"])["count"] >= 1  # this hold
+    sijil("ben", "admin", "hold", "release", at, "case-7", "--key", people["ben"]["key"], "--reason", "the case is over")
+    assert plan_of("alice")["refused"] == []
+    assert "released already" in sijil("ben", "admin", "hold", "release", at, "case-7", "--key", people["ben"]["key"], "--reason", "again", code=1)
+
+
+ROWS = "SELECT json_build_object('subjects', (SELECT json_agg(s) FROM (SELECT encode(subject, 'hex') AS subject, key_version AS version, " \
+       "encode(wrapped_key, 'hex') AS wrapped FROM audit_subject WHERE subject IN (SELECT subject FROM audit_payload WHERE seq = %d)) AS s), " \
+       "'payloads', (SELECT json_agg(p) FROM (SELECT seq, encode(subject, 'hex') AS subject, encode(salt, 'hex') AS salt, encode(box, 'hex') AS box " \
+       "FROM audit_payload WHERE seq = %d) AS p))"
+
+
+def keep_copy():
+    """The rows that an old copy of the database has about alice, and that put back let anybody try to open them."""
+    state["numbers"] = [event["seq"] for event in events(actor="alice")]
+    state["copy"] = json.loads(server.sql(ROWS % (state["numbers"][0], state["numbers"][0])))
+    assert len(state["copy"]["subjects"]) == 1 and len(state["copy"]["payloads"]) == 1, state["copy"]
+
+
+def put_copy_back():
+    """What the log then shows about alice's first event."""
+    subject, payload = state["copy"]["subjects"][0], state["copy"]["payloads"][0]
+    server.sql(f"INSERT INTO audit_subject (subject, key_version, wrapped_key) VALUES (decode('{subject['subject']}', 'hex'), {subject['version']}, "
+               f"decode('{subject['wrapped']}', 'hex')); INSERT INTO audit_payload (seq, subject, salt, box) VALUES ({payload['seq']}, "
+               f"decode('{payload['subject']}', 'hex'), decode('{payload['salt']}', 'hex'), decode('{payload['box']}', 'hex'))")
+    shown = Client(server, state["auditor"]).api("GET", f"/audit/events/{payload['seq']}")["who"]
+    server.sql(f"DELETE FROM audit_payload WHERE seq = {payload['seq']}; DELETE FROM audit_subject WHERE subject = decode('{subject['subject']}', 'hex')")
+    return shown
+
+
+def the_second_signature_erases():
+    keep_copy()
+    before = events(key="act:" + state["alice"])
+    signed = sign("ben", "alice", "--json")
+    assert signed["state"] == "in force", signed
+    await_done(state["alice"])
+    after = events(key="act:" + state["alice"])
+    assert [event["entry"] for event in after] == [event["entry"] for event in before] and len(after) >= 30
+    assert all(event["who"] == {"missing": "payload"} for event in after), after[-1]
+    assert events(actor="alice") == [] and not {event["seq"] for event in events(address="127.0.0.2")} & {event["seq"] for event in after}
+    steps = [(event["entry"]["out"], event["entry"]["why"].get("note")) for event in events(detail=state["alice"], action="subject.erase")]
+    assert steps == [("allowed", None), ("completed", "the key is destroyed"), ("completed", f"{len(after)} sealed parts are deleted")], steps
+    assert "the person was erased" in sijil("ann", "admin", "erase", at, state["alice"], code=1)
+
+
+def a_dump_of_the_database_has_no_name():
+    pids = server.processes("postgres")
+    with open(f"/proc/{min(pids)}/cmdline", "rb") as file:
+        words = [word.decode() for word in file.read().split(b"\0")]
+    sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+    dump = subprocess.run([os.path.join(os.path.dirname(words[0]), "pg_dump"), "-h", sockets, "-U", "postgres", "--inserts", "sijil"], check=True,
+                          capture_output=True, text=True, timeout=120).stdout
+    rows = [line for line in dump.splitlines() if "alice" in line]
+    assert not rows, [line[:200] for line in rows]
+    assert "bob" in dump  # so the search finds a name that is there
+
+
+def proofs_and_exports_still_verify():
+    key = sijil("auditor", "audit", "key", at).strip()
+    proven = os.path.join(folder.name, "proven")
+    sijil("auditor", "audit", "proof", at, str(state["numbers"][0]), "-o", proven)
+    verify = sijil_test.program("sijil-verify")
+    subprocess.run([verify, "proof", "--key", key, "--entry", proven + "/entry.json", proven + "/entry.tlog-proof"], check=True, capture_output=True)
+    file, nonce = os.path.join(folder.name, "export.ndjson"), "0123456789abcdef" * 2
+    sijil("auditor", "audit", "export", at, "--key", "act:" + state["alice"], "--nonce", nonce, "--open", "--purpose", "a check", "-o", file)
+    done = subprocess.run([verify, "export", "--key", key, "--nonce", nonce, file], check=True, capture_output=True, text=True)
+    with open(file, encoding="utf-8") as text:
+        assert "complete" in done.stdout and "alice" not in text.read(), done.stdout
+
+
+def the_continuous_check_does_not_complain():
+    def metric(name):
+        text = server.client().call("GET", "/metrics").body.decode()
+        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(name + " "))
+    server.stop()
+    server.start()
+    wait_until(lambda: metric("sijil_audit_verify_last_seconds") > 0, 120, "no round of the verification ends")
+    assert metric("sijil_audit_payloads_missing") == 0 and metric("sijil_audit_payloads_damaged") == 0
+    assert metric("sijil_audit_forked") == 0
+
+
+def certificate(pseudonym):
+    name = os.path.join(folder.name, "certificate.json")
+    wait_until(lambda: os.path.exists(name) or sijil("ann", "admin", "erasure", "certificate", at, pseudonym, "-o", name) is not None, 20, "no certificate")
+    return name
+
+
+def check_certificate(name, code=0):
+    for option, file in ((("--documents",), "documents.pem"), ((), "log.vkey")):
+        with open(os.path.join(folder.name, file), "w", encoding="utf-8") as out:
+            out.write(sijil("auditor", "audit", "key", at, *option))
+    with open(os.path.join(folder.name, "log.vkey"), encoding="utf-8") as file:
+        key = file.read().strip()
+    done = subprocess.run([sijil_test.program("sijil-verify"), "certificate", "--key", key, "--signer", os.path.join(folder.name, "documents.pem"), name],
+                          capture_output=True, text=True)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def a_certificate_is_checked_offline():
+    name = certificate(state["alice"])
+    said = check_certificate(name)
+    assert "Stage 1 of 2" in said and state["alice"] in said, said
+    with open(name, encoding="utf-8") as file:
+        bundle = json.load(file)
+    for member, value in (("document", bundle["document"].replace("a request", "no request")), ("erased", bundle["asked"]), ("asked_proof", bundle["erased_proof"])):
+        changed = os.path.join(folder.name, "changed.json")
+        with open(changed, "w", encoding="utf-8") as file:
+            json.dump({**bundle, member: value}, file)
+        check_certificate(changed, code=1)
+    os.remove(name)
+
+
+def a_copy_from_before_gives_her_back_until_the_epoch_ends():
+    shown = put_copy_back()
+    assert shown.get("subject") == "alice", shown
+    server.stop()
+    keyd("--add-version")
+    server.start()
+    job = sijil("ann", "admin", "rewrap", at, "--json")
+    assert job["state"] == "completed", job
+    assert int(server.sql("SELECT count(*) FROM audit_subject WHERE key_version < 2")) == 0
+    server.stop()
+    keyd("--destroy-version", "1")
+    server.start()
+    shown = put_copy_back()
+    assert shown == {"damaged": True}, shown
+    assert "Stage 2 of 2" in check_certificate(certificate(state["alice"]))
+    bob = [event for event in events(actor="bob")]
+    assert len(bob) >= 40 and all(event["who"]["subject"] == "bob" for event in bob)  # others are still found, and opened
+    wait_until(lambda: len({event["seq"] for event in events(address="127.0.0.3")} & {event["seq"] for event in bob}) >= 40, 60, "the index is not made again")
+
+
+def an_exposure_lists_what_was_done_and_by_what_was_made():
+    """A robot that makes robots is stolen: its events, theirs, and those of its token alone."""
+    chief = make_robot(server, "chief", "org-admin", "main")
+    maker = Client(server, chief)
+    made = maker.api("POST", "/robots", {"organisation": "main", "name": "made"})
+    admin().api("POST", "/bindings", {"robot": made["id"], "role": "consumer", "scope": "main/models"})
+    place = Client(server, (made["name"], made["secret"])).repository("main/models/digits")
+    shown = place.call("GET", "manifests/v1")
+    digest = shown["Docker-Content-Digest"]
+    assert shown.status == 200 and place.call("GET", "manifests/" + digest).status == 200
+    assert place.call("DELETE", "manifests/v1").status >= 400
+    words = ["audit", "exposure", at, chief[0], "--from", "1h", "--purpose", "incident 9"]
+    rows = json_lines("auditor", *words)
+    created = next(row for row in rows if row["action"] == "robot.create")
+    theirs = [row for row in rows if row.get("made_by") == f"robot.create {created['seq']}"]
+    assert {row["subject"] for row in theirs} == {made["name"]} and any(digest in row["digests"] for row in theirs), theirs
+    assert {row["what"] for row in theirs} >= {"read", "minted", "denied"} and all(row["address"] == "127.0.0.1" for row in theirs), theirs
+    assert {row["seq"] for row in rows if "made_by" not in row} == {event["seq"] for event in events(actor=chief[0])}
+    assert "seq,time,what" in sijil("auditor", *words, "--csv") and "WHAT" in sijil("auditor", *words)
+    sijil("auditor", "audit", "exposure", at, chief[0], code=2)  # without a purpose
+    token = next(event["who"]["token"] for event in events(actor=made["name"]) if event["entry"]["act"] == "manifest.read")
+    rows = json_lines("auditor", "audit", "exposure", at, token, "--purpose", "incident 9")
+    assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
+
+
+def a_person_gets_a_copy_of_what_is_held():
+    own = json_lines("ben", "audit", "subject", at)
+    pseudonym = plan_of("ben")["pseudonym"]
+    assert own[-1]["pseudonym"] == pseudonym and own[-1]["held"]["roles"] == 1, own[-1]
+    assert {event["entry"]["actor"] for event in own[:-1]} == {pseudonym} and all(event["who"]["subject"] == "ben" for event in own[:-1])
+    assert [event["seq"] for event in own[:-1]] == sorted(event["seq"] for event in own[:-1]) and len(own) > 4
+    asked = json_lines("ann", "audit", "subject", at, "ben", "--purpose", "request 17")
+    assert [event["seq"] for event in asked[:-1]][:len(own) - 1] == [event["seq"] for event in own[:-1]]
+    assert events(action="subject.read")[-1]["who"]["subject"] == "ben" and events(action="subject.copy")[-1]["who"]["purpose"] == "request 17"
+    sijil("ann", "audit", "subject", at, "ben", code=2)  # without a purpose
+    sijil("auditor", "audit", "subject", at, "ben", "--purpose", "curiosity", code=4)
+
+
+def keyd(*words):
+    owner = pwd.getpwnam("sijil-keyd") if os.geteuid() == 0 else None
+    who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if owner else {}
+    with open(server.passphrase, "rb") as secret:
+        done = subprocess.run([sijil_test.program("sijil-keyd"), "--directory", os.path.join(server.folder, "keyd"), "--passphrase-fd", str(secret.fileno()),
+                               *words], pass_fds=[secret.fileno()], capture_output=True, text=True, **who)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+
+
+class Held:
+    """Locks rows in a transaction of another connection, as a database that hangs would."""
+
+    def __init__(self, query):
+        with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
+            words = [word.decode() for word in file.read().split(b"\0")]
+        sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+        self.psql = subprocess.Popen([os.path.join(os.path.dirname(words[0]), "psql"), "-XAtq", "-h", sockets, "-U", "postgres", "-d", "sijil"],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.psql.stdin.write(f"BEGIN; {query} FOR UPDATE; SELECT 'held';\n")
+        self.psql.stdin.flush()
+        while self.psql.stdout.readline().strip() != "held":
+            pass
+
+    def kill_when_blocked(self, then=None):
+        """Waits until a gateway waits for the rows, kills all gateways, and lets the rows go."""
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')"
+        wait_until(lambda: int(server.sql(waits)) > 0, 90, "nothing waits for the rows")
+        for process in server.processes("sijild"):
+            if process != server.process.pid:
+                os.kill(process, signal.SIGKILL)
+        if then is not None:
+            then()
+        self.end()
+
+    def end(self):
+        self.psql.stdin.close()
+        self.psql.wait(30)
+
+
+def kills_at_each_step_lead_to_one_end():
+    """Before the key is destroyed, while sealed parts are deleted, before the end is noted."""
+    pseudonym = plan_of("bob")["pseudonym"]
+    numbers = [event["seq"] for event in events(actor="bob")]
+    row = server.sql(f"SELECT encode(subject, 'hex') FROM audit_payload WHERE seq = {numbers[0]}")
+    sign("ann", "bob")
+    payload = Held(f"SELECT seq FROM audit_payload WHERE seq = {numbers[-1]}")
+    key = Held(f"SELECT subject FROM audit_subject WHERE subject = decode('{row}', 'hex')")
+    signed = subprocess.Popen([sijil_test.program("sijil"), "admin", "erase", at, "bob", "--key", people["ben"]["key"]], env=environment_of("ben"),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    key.kill_when_blocked()
+    assert signed.wait(60) is not None
+    server.wait_ready()
+    payload.kill_when_blocked(lambda: state.update(end=Held(f"SELECT 1 FROM audit_erasure WHERE pseudonym = '{pseudonym}'")))
+    state["end"].kill_when_blocked()
+    server.wait_ready()
+    await_done(pseudonym)
+    assert int(server.sql(f"SELECT count(*) FROM audit_payload WHERE seq IN ({','.join(map(str, numbers))})")) == 0
+    assert int(server.sql(f"SELECT payloads FROM audit_erasure WHERE pseudonym = '{pseudonym}'")) == len(numbers)
+    assert server.sql(f"SELECT subject IS NULL FROM audit_erasure WHERE pseudonym = '{pseudonym}'") == "t"
+    assert events(actor="bob") == [] and len(events(key="act:" + pseudonym)) == len(numbers)
+
+
+def a_person_that_comes_back_is_another_one():
+    os.remove(os.path.join(server.people.folder, "people", "alice"))  # the issuer gives her a new password
+    admin().api("POST", "/bindings", {"issuer": server.people.url, "subject": "alice", "role": "consumer", "scope": "main/models"})
+    people["alice"] = {"login": sijil_test.Person(("oidc", server.people.fetch("/token", login=("alice", server.people.add("alice")))["id_token"]))}
+    act("alice", 3)
+    found = {event["entry"]["actor"] for event in events(actor="alice")}
+    assert len(found) == 1 and found != {state["alice"]}, found
+
+
+prepare()
+run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
+    the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
+    a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
+    a_person_that_comes_back_is_another_one, server=server)

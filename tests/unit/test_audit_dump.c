@@ -1,0 +1,136 @@
+/* A sound dump of a log has no finding, in one pass or in several; what is damaged, cut or of another log is refused; and the vectors agree. */
+#include "tests/unit/dump_fixture.h"
+
+#include "base/file.h"
+#include "base/json.h"
+
+static void a_sound_dump_has_no_finding(void **state)
+{
+    static const struct {
+        size_t step;
+        uint64_t memory;
+        unsigned passes;
+    } ways[] = {{1 << 20, FSCK_MEMORY_DEFAULT, 1}, {4099, SMALL_MEMORY, 3}};
+    struct buffer OWNED_BUFFER text = BUFFER(65536);
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        OWNED(fsck) *fsck = new_check(ways[i].memory);
+        must(check(fsck, buffer_bytes(&made.bytes), ways[i].step, &err), &err);
+        const struct fsck_report *report = fsck_report(fsck);
+        if (fsck_report_count(report) != 0) fail_msg("%s: %s", fsck_kind_name(report->first[0].kind), report->first[0].what);
+        assert_int_equal(report->passes, ways[i].passes);
+        assert_int_equal(report->size, ENTRIES);
+        assert_int_equal(report->signed_size, ENTRIES);
+        assert_int_equal(report->checkpoints, 3);
+        assert_int_equal(report->payloads, ENTRIES - 7);
+        assert_int_equal(report->erased, 7);
+        assert_int_equal(report->facts, MADE_FACTS);
+        assert_int_equal(report->bindings, 2);
+        assert_true(report->keys > REPOSITORIES && report->tags > 10 && report->unwraps > 0 && report->reads > 1000);
+        buffer_clear(&text);
+        must(fsck_heads_text(report, &text, &err), &err);
+        assert_true(strncmp(buffer_text(&text), "sijil-key-heads/v1\n" MADE_ORIGIN "\n9000\n", 43) == 0);
+        must(fsck_report_text(report, &text, &err), &err);
+        must(fsck_report_json(report, &text, &err), &err);
+    }
+}
+
+/* ---- what is no dump ---- */
+
+static void a_damaged_dump_is_refused(void **state)
+{
+    static const double places[] = {0, 0.0001, 0.3, 0.7, 0.95, 1};
+    struct buffer OWNED_BUFFER damaged = BUFFER(DUMP_MAX);
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
+        buffer_clear(&damaged);
+        must(buffer_add(&damaged, made.bytes.data, made.bytes.length, &err), &err);
+        damaged.data[(size_t)((double)(damaged.length - 1) * places[i])] ^= 0x40;
+        if (check(fsck, buffer_bytes(&damaged), 1 << 20, &err).ok) fail_msg("a dump that is damaged in byte %zu is taken", i);
+        assert_true(err.kind == ERROR_INVALID || err.kind == ERROR_DENIED);
+    }
+}
+
+static void a_cut_dump_is_refused(void **state)
+{
+    const size_t length = made.bytes.length, cuts[] = {0, 10, 20, 4000, length / 2, length - 1};
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cuts); i++) {
+        OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
+        assert_false(check(fsck, (struct bytes){made.bytes.data, cuts[i]}, 1 << 20, &err).ok);
+        assert_int_equal(err.kind, ERROR_INVALID);
+        assert_non_null(strstr(err.message, "cut"));
+    }
+    OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT), *longer = new_check(FSCK_MEMORY_DEFAULT);
+    bool again = false;
+    must(fsck_feed(fsck, buffer_bytes(&made.bytes), &err), &err);
+    assert_false(fsck_feed(fsck, (struct bytes){made.bytes.data + 20, 500}, &err).ok);
+    must(fsck_feed(longer, buffer_bytes(&made.bytes), &err), &err);
+    must(fsck_feed(longer, bytes_of_text("x"), &err), &err); /* less than a record */
+    assert_false(fsck_end_pass(longer, &again, &err).ok);
+}
+
+static void another_log_is_refused(void **state)
+{
+    static const char text[] = DUMP_MAGIC;
+    struct error err = {0};
+
+    (void)state;
+    OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
+    (void)snprintf(fsck->key.name, sizeof fsck->key.name, "another.example/audit");
+    assert_false(fsck_feed(fsck, buffer_bytes(&made.bytes), &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    OWNED(fsck) *other = new_check(FSCK_MEMORY_DEFAULT);
+    assert_false(fsck_feed(other, bytes_of_text("sijil-audit-dump/v2\n"), &err).ok);
+    assert_int_equal(strlen(text), strlen("sijil-audit-dump/v2\n"));
+}
+
+static void check_vector(const char *vkey, const json_t *vector)
+{
+    struct buffer OWNED_BUFFER dump = BUFFER(1 << 20), OWNED_BUFFER said = BUFFER(4096);
+    const json_t *statement = json_object_get(vector, "statement");
+    OWNED(fsck) *fsck = NULL;
+    struct error err = {0};
+
+    must(text_from_base64(&dump, BASE64_STANDARD, bytes_of_text(json_text_of(vector, "dump")), &err), &err);
+    const struct fsck_options options = {bytes_of_text(vkey), FSCK_MEMORY_DEFAULT, 1};
+    must(fsck_new(&options, &fsck, &err), &err);
+    const bool holds = check(fsck, buffer_bytes(&dump), 100, &err).ok && fsck_heads_text(fsck_report(fsck), &said, &err).ok;
+    if (holds != json_is_string(statement)) fail_msg("%s: %s", json_text_of(vector, "name"), err.message);
+    if (holds) assert_string_equal(buffer_text(&said), json_string_value(statement));
+}
+
+/* tests/vectors/audit_dump.py reads the same ones. */
+static void vectors_agree(void **state)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(1 << 20);
+    OWNED_JSON vectors = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(file_read(AUDIT_DUMP_VECTORS, &text, &err), &err);
+    must(json_read(buffer_bytes(&text), 1 << 20, &vectors, &err), &err);
+    const json_t *dumps = json_object_get(vectors, "dumps");
+    assert_true(json_array_size(dumps) >= 10);
+    for (size_t i = 0; i < json_array_size(dumps); i++) check_vector(json_text_of(vectors, "key"), json_array_get(dumps, i));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vectors_agree),
+        cmocka_unit_test(a_sound_dump_has_no_finding),
+        cmocka_unit_test(a_damaged_dump_is_refused),
+        cmocka_unit_test(a_cut_dump_is_refused),
+        cmocka_unit_test(another_log_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, make, unmake);
+}

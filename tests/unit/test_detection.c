@@ -1,0 +1,299 @@
+/* Detection rules: a played attack and a harmless look-alike for each detector; state that is made again; what a document may say. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "detection/detective.h"
+#include "detection/rules.h"
+
+#define ALICE   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define BOB     "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define START   INT64_C(1795000000000)
+#define NEW_NET 1
+#define NEW_ALL 3 /* network and country */
+
+/* Some events that are alike: `times` of them, `apart_ms` apart. In the resource and in the actor %d is the number of the event in its row. */
+struct events {
+    int times;
+    int64_t apart_ms;
+    const char *actor, *action, *outcome, *resource;
+    unsigned place;
+    int64_t skip; /* in the gateway's own numbers */
+};
+
+#define ROW_EVENTS 5
+static const struct attack {
+    const char *name;
+    enum detector detector;
+    unsigned alarms;
+    struct events events[ROW_EVENTS];
+} attacks[] = {
+    {"denials of one actor in a minute", DETECTOR_DENIALS, 1, {{25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
+    {"denials over a day", DETECTOR_DENIALS, 0, {{25, 3600000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
+    {"denials of many actors", DETECTOR_DENIALS, 0, {{25, 1000, "%064d", "blob.read", "denied", "a/b/c", 0, 0}}},
+    {"a job that reads much", DETECTOR_DENIALS, 0, {{5000, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}}},
+    {"denials that go on make one alarm", DETECTOR_DENIALS, 1, {{250, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
+    {"denials again an hour later",
+     DETECTOR_DENIALS,
+     2,
+     {{25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0},
+      {1, 3600000, BOB, "blob.read", "allowed", "a/b/c", 0, 0},
+      {25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
+    {"everything is pulled", DETECTOR_PULLS, 1, {{600, 1000, ALICE, "manifest.read", "allowed", "a/b/%d#sha256:%d", 0, 0}}},
+    {"a job pulls one model again and again",
+     DETECTOR_PULLS,
+     0,
+     {{5000, 500, ALICE, "manifest.read", "allowed", "a/b/c#sha256:1", 0, 0}}},
+    {"many jobs pull a few models each",
+     DETECTOR_PULLS,
+     0,
+     {{600, 1000, "%064d", "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0}}},
+    {"models over a month", DETECTOR_PULLS, 0, {{600, 3600000, ALICE, "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0}}},
+    {"pulls that are refused", DETECTOR_PULLS, 0, {{600, 1000, ALICE, "blob.read", "denied", "a/b/%d#sha256:%d", 0, 0}}},
+    {"a login from abroad", DETECTOR_COUNTRY, 1, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_ALL, 0}}},
+    {"another network at home", DETECTOR_COUNTRY, 0, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_NET, 0}}},
+    {"the usual place", DETECTOR_COUNTRY, 0, {{9, 1000, ALICE, "token.mint", "allowed", "", 0, 0}}},
+    {"another network", DETECTOR_NETWORK, 1, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_NET, 0}}},
+    {"the usual network", DETECTOR_NETWORK, 0, {{9, 1000, ALICE, "token.mint", "allowed", "", 0, 0}}},
+    {"the glass is broken",
+     DETECTOR_BREAK_GLASS,
+     1,
+     {{1, 0, ALICE, "binding.create", "allowed", "acme#break-glass robot:1", 0, 0}}},
+    {"the administrator is replaced",
+     DETECTOR_BREAK_GLASS,
+     1,
+     {{1, 0, "system", "administrator.replace", "allowed", "#x", 0, 0}}},
+    {"a usual role", DETECTOR_BREAK_GLASS, 0, {{9, 1000, ALICE, "binding.create", "allowed", "acme#publisher robot:1", 0, 0}}},
+    {"the glass that stays whole",
+     DETECTOR_BREAK_GLASS,
+     0,
+     {{1, 0, ALICE, "binding.create", "denied", "acme#break-glass robot:1", 0, 0}}},
+    {"the same person drafts and approves",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0},
+      {1, 9000, ALICE, "rule.approve", "allowed", "acme#sha256:2 1 sha256:d", 0, 0}}},
+    {"another person approves",
+     DETECTOR_SELF_DEALING,
+     0,
+     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0},
+      {1, 9000, BOB, "rule.approve", "allowed", "acme#sha256:2 1 sha256:d", 0, 0}}},
+    {"an approval of something else",
+     DETECTOR_SELF_DEALING,
+     0,
+     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0},
+      {1, 9000, ALICE, "rule.approve", "allowed", "acme#sha256:2 1 sha256:e", 0, 0}}},
+    {"an approval that the gateway refuses",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0},
+      {3, 9000, ALICE, "run.approve", "denied", "acme/models#run-1", 0, 0}}},
+    {"a refusal of another person's approval",
+     DETECTOR_SELF_DEALING,
+     0,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0},
+      {3, 9000, BOB, "run.approve", "denied", "acme/models#run-1", 0, 0}}},
+    {"an approval long after", /* of a run that the same person asked for again */
+     DETECTOR_SELF_DEALING,
+     0,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0},
+      {1, 90000000, ALICE, "run.approve", "denied", "acme/models#run-1", 0, 0}}},
+    {"an event that is missing",
+     DETECTOR_GAP,
+     1,
+     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}, {1, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 2}}},
+    {"a gap and its own event",
+     DETECTOR_GAP,
+     1,
+     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0},
+      {1, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 2},
+      {1, 10, "system", "log.unrecorded", "allowed", "", 0, 0}}},
+    {"no gap", DETECTOR_GAP, 0, {{500, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}}},
+    {"the clock is set", DETECTOR_CLOCK, 1, {{1, 10, "system", "clock.step", "allowed", "", 0, 0}}},
+    {"the clock is set again and again", DETECTOR_CLOCK, 1, {{5, 10000, "system", "clock.step", "allowed", "", 0, 0}}},
+    {"time passes", DETECTOR_CLOCK, 0, {{5, 86400000, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}}},
+    {"a sink stops", DETECTOR_SINK, 1, {{1, 0, "system", "sink.stop", "allowed", "#siem", 0, 0}}},
+    {"a sink returns", DETECTOR_SINK, 0, {{1, 0, "system", "sink.return", "allowed", "#siem", 0, 0}}},
+};
+
+struct played {
+    struct engine *engine;
+    uint64_t sequence, number;
+    int64_t time_ms;
+    unsigned alarms;
+    struct alarm last;
+};
+
+static struct result note(void *context, const struct alarm *alarm, struct error *err)
+{
+    struct played *played = context;
+
+    (void)err;
+    played->alarms++;
+    played->last = *alarm;
+    return SUCCESS;
+}
+
+static struct leaf leaf_of(struct played *played, const struct events *events, int i)
+{
+    struct leaf leaf = {.version = 2, .target_count = 1, .has_payload = true, .class_uid = 600302};
+
+    played->time_ms += events->apart_ms;
+    played->number += 1 + (uint64_t)events->skip;
+    leaf.sequence = played->sequence++;
+    leaf.time_ms = played->time_ms;
+    leaf.source = (struct leaf_source){"gw-1", 7, played->number};
+    const char *mark = strstr(events->resource, "%d");
+    if (mark == NULL) (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s", events->resource);
+    else
+        (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%.*s%d", (int)(mark - events->resource),
+                       events->resource, i);
+    if (strchr(events->actor, '%') == NULL) (void)snprintf(leaf.actor, sizeof leaf.actor, "%s", events->actor);
+    else (void)snprintf(leaf.actor, sizeof leaf.actor, "%064d", i);
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", events->action);
+    (void)snprintf(leaf.outcome, sizeof leaf.outcome, "%s", events->outcome);
+    return leaf;
+}
+
+static void play(struct played *played, const struct events *events)
+{
+    const struct event_place place = {(events->place & 1) != 0, (events->place & 2) != 0};
+    struct error err = {0};
+
+    for (int i = 0; i < events->times; i++) {
+        const struct leaf leaf = leaf_of(played, events, i);
+        must(engine_feed(played->engine, &leaf, &place, note, played, &err), &err);
+    }
+}
+
+static struct engine *engine_of(enum detector detector)
+{
+    static const uint8_t key[16] = {1};
+    const struct detection_rules rules = {.count = 1, .each = {detection_rule_default(detector)}};
+    struct engine *engine = NULL;
+    struct error err = {0};
+
+    must(engine_new(&rules, key, &engine, &err), &err);
+    return engine;
+}
+
+static void finds_the_attack_and_nothing_else(void **state)
+{
+    const struct attack *row = *state;
+    struct played played = {.engine = engine_of(row->detector), .time_ms = START, .sequence = 100};
+
+    for (size_t i = 0; i < ROW_EVENTS && row->events[i].times > 0; i++) play(&played, &row->events[i]);
+    assert_int_equal(played.alarms, row->alarms);
+    if (row->alarms > 0) {
+        assert_in_range(played.last.event_count, 1, ALARM_EVENTS_MAX);
+        assert_in_range(played.last.events[0], 100, played.sequence - 1);
+        assert_true(played.last.count >= played.last.event_count || row->detector == DETECTOR_SELF_DEALING);
+    }
+    engine_free(played.engine);
+}
+
+/* After a start the state is made from the window's events and the alarms among them; the cause of an alarm makes no second one. */
+static void makes_no_second_alarm_after_a_start(void **state)
+{
+    const struct events before = {19, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0},
+                        more = {15, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0};
+    struct played played = {.engine = engine_of(DETECTOR_DENIALS), .time_ms = START, .sequence = 0};
+    char text[ALARM_TEXT_SIZE], resource[ALARM_TEXT_SIZE + 1];
+
+    (void)state;
+    play(&played, &before);
+    play(&played, &more);
+    assert_int_equal(played.alarms, 1);
+    alarm_text(&played.last, text);
+    (void)snprintf(resource, sizeof resource, "#%s", text);
+    engine_free(played.engine);
+    played = (struct played){.engine = engine_of(DETECTOR_DENIALS), .time_ms = START + 19000, .sequence = 19};
+    play(&played, &more); /* the rest of the window, without what made the alarm */
+    play(&played, &(struct events){1, 0, "system", "alarm.raise", "allowed", resource, 0, 0});
+    play(&played, &more);
+    assert_int_equal(played.alarms, 0);
+    engine_free(played.engine);
+}
+
+static void says_what_was_found(void **state)
+{
+    const struct detection_rule rule = detection_rule_default(DETECTOR_DENIALS);
+    const struct alarm alarm = {.rule = &rule, .actor = ALICE, .count = 20, .event_count = 2, .events = {4711, 4712}};
+    char text[ALARM_TEXT_SIZE];
+
+    (void)state;
+    alarm_text(&alarm, text);
+    assert_string_equal(text, "denial-burst detector=denial-burst severity=3 actor=" ALICE " count=20 events=4711,4712");
+}
+
+/* ---- bounds ---- */
+
+/* More actors than are tracked: the memory stays, and one that is seen all the time is found among them. */
+static void keeps_its_memory(void **state)
+{
+    struct played played = {.engine = engine_of(DETECTOR_DENIALS), .time_ms = START};
+
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        play(&played, &(struct events){DETECTION_TRACKED_MAX / 2, 1, "%064d", "blob.read", "denied", "a/b/c", 0, 0});
+        play(&played, &(struct events){1, 1, ALICE, "blob.read", "denied", "a/b/c", 0, 0});
+    }
+    assert_true(played.alarms > 0);
+    engine_free(played.engine);
+}
+
+/* ---- documents ---- */
+
+static const struct body_row {
+    const char *name, *rule, *body, *says; /* says NULL: it is accepted */
+} body_rows[] = {
+    {"a default rule with other numbers", "denial-burst", "{\"detector\":\"denial-burst\",\"threshold\":5,\"window\":60}", NULL},
+    {"a rule of its own", "night", "{\"detector\":\"mass-pull\",\"severity\":5}", NULL},
+    {"a rule that is off", "new-country", "{\"detector\":\"new-country\",\"off\":true}", NULL},
+    {"the name of another detector", "log-gap", "{\"detector\":\"clock-step\"}", "the name of another detector"},
+    {"an unknown detector", "x", "{\"detector\":\"magic\"}", "there is no \"magic\""},
+    {"no detector", "x", "{}", "\"detector\" is missing"},
+    {"no threshold at all", "x", "{\"detector\":\"mass-pull\",\"threshold\":0}", "threshold: 1 to"},
+    {"a window that is too long", "x", "{\"detector\":\"mass-pull\",\"window\":604801}", "window: 1 to"},
+    {"a window where there is none", "x", "{\"detector\":\"break-glass\",\"window\":5}", "this detector has none"},
+    {"a severity of nothing", "x", "{\"detector\":\"mass-pull\",\"severity\":6}", "severity: 1 to 5"},
+    {"off as a word", "x", "{\"detector\":\"mass-pull\",\"off\":\"yes\"}", "off: true or false"},
+    {"an unknown member", "x", "{\"detector\":\"mass-pull\",\"mute\":5}", "there is no member \"mute\""},
+};
+
+static void says_what_is_wrong(void **state)
+{
+    const struct body_row *row = *state;
+    struct buffer OWNED_BUFFER payload = BUFFER(DETECTION_BYTES_MAX);
+    OWNED_JSON body = json_loads(row->body, 0, NULL);
+    const struct document_parts parts = {.kind = DOCUMENT_DETECTION_RULE,
+                                         .scope = "",
+                                         .name = row->rule,
+                                         .version = 1,
+                                         .effective_ms = START,
+                                         .expires_ms = START + 86400000,
+                                         .body = body};
+    OWNED(document) *document = NULL;
+    struct detection_rule rule;
+    struct error err = {0};
+
+    must(document_compose(&parts, &payload, &err), &err);
+    must(document_read_payload(DOCUMENT_DETECTION_RULE, buffer_bytes(&payload), &document, &err), &err);
+    const bool ok = detection_rule_read(document, &rule, &err).ok;
+    if (ok != (row->says == NULL)) fail_msg("%s", ok ? "it is accepted" : err.message);
+    if (!ok && strstr(err.message, row->says) == NULL) fail_msg("%s", err.message);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(makes_no_second_alarm_after_a_start),
+        cmocka_unit_test(says_what_was_found),
+        cmocka_unit_test(keeps_its_memory),
+    };
+    int failed = RUN_TABLE(attacks, finds_the_attack_and_nothing_else);
+
+    failed += RUN_TABLE(body_rows, says_what_is_wrong);
+    return failed + cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* No organisation takes all places of the register of sijil-keyd, and what has ended makes room. */
+#include "tests/unit/keyd_register_fixture.h"
+
+#include "base/fault.h"
+#include "base/text.h"
+
+/* A file of version 3 as keyd wrote it: `count` enrolments of other keys in acme, then two versions of a rule of acme. */
+struct filling {
+    uint32_t count, end_hours, withdrawn; /* withdrawn: so many of them were */
+    uint32_t rule_hours[2];               /* the ends of both versions of the rule; 0: there are none */
+};
+enum { THIRD_HEAD = 3 * 2 * 40 + 4, THIRD_ENTRY = 83, THIRD_BODY = THIRD_HEAD + KEY_REGISTER_MAX * THIRD_ENTRY };
+#define NOW_MS  INT64_C(1795000000000)
+#define HOUR_MS INT64_C(3600000)
+
+static size_t third_size(uint8_t version)
+{
+    return version == 3 ? THIRD_BODY : 0;
+}
+
+static void write_filled(uint8_t *entry, const uint8_t name[32], uint64_t sequence, bool is_withdrawn, uint32_t end_hours)
+{
+    uint8_t organisation[32];
+
+    sha256_of(bytes_of_text("acme"), organisation);
+    memcpy(entry, name, 32);
+    store_u64(entry + 64, sequence);
+    entry[72] = is_withdrawn;
+    memcpy(entry + 73, organisation, 6);
+    store_u32(entry + 79, end_hours);
+}
+
+static void write_filling(const void *context, uint8_t *body_out)
+{
+    const struct filling *filling = context;
+    uint8_t *at = body_out + THIRD_HEAD, name[32] = {0};
+    uint32_t count = filling->count;
+
+    memset(body_out, 0, THIRD_BODY);
+    for (uint32_t i = 0; i < filling->count; i++, at += THIRD_ENTRY) {
+        store_u32(name, i + 1);
+        write_filled(at, name, 100 + i, i < filling->withdrawn, filling->end_hours);
+    }
+    sha256_of(bytes_of_text("rule:acme:gh-train"), name);
+    for (size_t i = 0; i < 2 && filling->rule_hours[i] != 0; i++, at += THIRD_ENTRY, count++)
+        write_filled(at, name, 50000 + i, false, filling->rule_hours[i]);
+    store_u32(body_out + THIRD_HEAD - 4, count);
+}
+
+static void begin_filled(struct world *world, const struct filling *filling)
+{
+    static const struct journal_format third = {.name = KEY_REGISTER_FILE,
+                                                .magic = "SJKR",
+                                                .version = 3,
+                                                .copy_size = (size_t)337 * 4096,
+                                                .body_size = third_size,
+                                                .write = write_filling};
+    struct error err = {0};
+
+    begin(world);
+    key_register_free(world->keys);
+    world->keys = NULL;
+    assert_int_equal(unlinkat(world->folder.fd, KEY_REGISTER_FILE, 0), 0);
+    assert_true(journal_create(world->folder.fd, &third, ledger_key, filling, &err).ok);
+    assert_int_equal(open_register(world), ERROR_NONE);
+}
+
+/* Another rule of this scope, whose pin is the next one. */
+static enum error_kind notes(struct world *world, const char *scope, const char *name, uint64_t sequence)
+{
+    struct document rule = rule_in(scope);
+    const struct key_register_note noted = {.document = &rule,
+                                            .sequence = sequence,
+                                            .now_ms = NOW_MS,
+                                            .is_approved = true,
+                                            .before = pin_number(sequence - 1),
+                                            .pin = pin_number(sequence)};
+    struct error err = {0};
+
+    (void)snprintf(rule.name, sizeof rule.name, "%s", name);
+    rule.expires_ms = NOW_MS + 24 * HOUR_MS;
+    return key_register_note(world->keys, &noted, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static void an_organisation_takes_no_more_than_it_leaves(void **state)
+{
+    const struct filling filling = {.count = KEY_REGISTER_MAX / 2 - 1, .end_hours = UINT32_MAX};
+    OWNED_WORLD world;
+
+    (void)state;
+    begin_filled(&world, &filling);
+    assert_int_equal(notes(&world, "acme/models", "one", 10), ERROR_NONE); /* a project takes from its organisation */
+    assert_int_equal(notes(&world, "acme", "two", 11), ERROR_LIMIT);
+    assert_int_equal(notes(&world, "acme/models", "three", 11), ERROR_LIMIT);
+    assert_int_equal(notes(&world, "globex", "one", 11), ERROR_NONE);
+    assert_int_equal(notes(&world, "", "one", 12), ERROR_NONE);
+    pin(&world, DOCUMENT_TRUST_RULE, 12);
+    assert_int_equal(open_register(&world), ERROR_NONE); /* and after a restart */
+    assert_int_equal(notes(&world, "acme", "two", 13), ERROR_LIMIT);
+    assert_int_equal(notes(&world, "initech", "one", 13), ERROR_NONE);
+}
+
+static bool is_known(struct world *world, uint32_t number, bool *withdrawn_out)
+{
+    struct buffer OWNED_BUFFER name = BUFFER(64);
+    uint8_t raw[32] = {0};
+    struct error err = {0};
+
+    store_u32(raw, number + 1);
+    assert_true(text_base64(&name, BASE64_URL, (struct bytes){raw, sizeof raw}, &err).ok);
+    const bool may = key_register_check(world->keys, buffer_text(&name), &err).ok;
+    *withdrawn_out = !may && strstr(err.message, "was withdrawn") != NULL;
+    return may || *withdrawn_out;
+}
+
+/* What was withdrawn stays for ever. The rest goes 32 days after its end, and only if its place is needed. */
+static const struct ended_case {
+    const char *name;
+    int64_t ended_ms; /* ago */
+    bool goes;
+} ended_cases[] = {
+    {"31 days ago", 31 * 24 * HOUR_MS, false},
+    {"33 days ago", 33 * 24 * HOUR_MS, true},
+    {"in an hour", -HOUR_MS, false},
+};
+
+static void what_has_ended_makes_room(void **state)
+{
+    const struct ended_case *row = *state;
+    const struct filling filling = {
+        .count = KEY_REGISTER_MAX / 2, .end_hours = (uint32_t)((NOW_MS - row->ended_ms) / HOUR_MS), .withdrawn = 7};
+    bool is_withdrawn = false;
+    OWNED_WORLD world;
+
+    begin_filled(&world, &filling);
+    assert_true(is_known(&world, 9, &is_withdrawn) && !is_withdrawn);
+    assert_int_equal(notes(&world, "globex", "one", 10), ERROR_NONE); /* it needs no place of acme */
+    assert_true(is_known(&world, 9, &is_withdrawn));
+    assert_int_equal(notes(&world, "acme", "one", 11), row->goes ? ERROR_NONE : ERROR_LIMIT);
+    assert_int_equal(is_known(&world, 9, &is_withdrawn), !row->goes);
+    assert_true(is_known(&world, 6, &is_withdrawn) && is_withdrawn);
+    pin(&world, DOCUMENT_TRUST_RULE, row->goes ? 11 : 10);
+    assert_int_equal(open_register(&world), ERROR_NONE);
+    assert_int_equal(is_known(&world, 9, &is_withdrawn), !row->goes);
+    assert_true(is_known(&world, 6, &is_withdrawn) && is_withdrawn);
+}
+
+/* If the newest version of a rule has ended before an older one would, the older one does not come back. */
+static void no_older_version_of_a_rule_comes_back(void **state)
+{
+    const uint32_t now_hours = (uint32_t)(NOW_MS / HOUR_MS), ended = now_hours - 40 * 24, lasts = now_hours + 24;
+    const struct filling filling = {.count = KEY_REGISTER_MAX / 2 - 2, .end_hours = lasts, .rule_hours = {lasts, ended}};
+    const struct filling both = {.count = KEY_REGISTER_MAX / 2 - 2, .end_hours = lasts, .rule_hours = {ended, ended}};
+    const struct document rule = rule_in("acme");
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        OWNED_WORLD world;
+        begin_filled(&world, i == 0 ? &filling : &both);
+        assert_true(is_newest(&world, "acme", 50001) && !is_newest(&world, "acme", 50000));
+        assert_int_equal(notes(&world, "acme", "other", 10), i == 0 ? ERROR_LIMIT : ERROR_NONE);
+        assert_false(is_newest(&world, "acme", 50000));
+        assert_int_equal(is_pinned(&world, &rule, 50000), i == 0);
+        assert_int_equal(is_pinned(&world, &rule, 50001), i == 0);
+    }
+}
+
+/* Each call fails once. What would have gone is still there, as long as nothing new was noted. */
+static void a_failed_write_forgets_nothing(void **state)
+{
+    const struct filling filling = {.count = KEY_REGISTER_MAX / 2, .end_hours = (uint32_t)(NOW_MS / HOUR_MS) - 40 * 24};
+    bool is_withdrawn = false;
+    unsigned long nth = 1;
+
+    (void)state;
+    for (bool has_fired = true; has_fired; nth++) {
+        OWNED_WORLD world;
+        begin_filled(&world, &filling);
+        fault_arm(nth);
+        const bool is_noted = notes(&world, "acme", "one", 10) == ERROR_NONE;
+        has_fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(is_noted, !has_fired);
+        assert_int_equal(is_known(&world, 9, &is_withdrawn), has_fired);
+    }
+    assert_failures(nth - 2, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_organisation_takes_no_more_than_it_leaves),
+        cmocka_unit_test(no_older_version_of_a_rule_comes_back),
+        cmocka_unit_test(a_failed_write_forgets_nothing),
+    };
+    const int failed = RUN_TABLE(ended_cases, what_has_ended_makes_room);
+
+    return failed + cmocka_run_group_tests_name("others", tests, NULL, NULL);
+}
