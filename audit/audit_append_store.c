@@ -52,6 +52,7 @@ static const struct pg_statement audit_read_rights_sql = {
     "SELECT coalesce(c.epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
     " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
     "uuid[]", "int8"};
+static const struct pg_statement audit_count_erasures_sql = {"audit_count_erasures", "SELECT count(*) FROM audit_erasure", "", "int8"};
 static const struct pg_statement audit_append_sql = {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"};
 static const struct pg_statement audit_append_unread_sql = {
     "audit_append_unread",
@@ -82,8 +83,8 @@ static const struct pg_statement audit_name_log_sql = {
     "audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""};
 static const struct pg_statement *const statements[] = {
     &audit_hold_epoch_sql, &audit_lock_epoch_sql, &audit_lock_log_sql, &audit_read_state_sql, &audit_read_heads_sql,
-    &audit_read_rights_sql, &audit_append_sql, &audit_append_unread_sql, &audit_insert_tiles_sql, &audit_insert_facts_sql,
-    &audit_find_entry_sql, &audit_entry_leaf_sql, &audit_end_backend_sql, &audit_next_boot_sql, &audit_name_log_sql,
+    &audit_read_rights_sql, &audit_count_erasures_sql, &audit_append_sql, &audit_append_unread_sql, &audit_insert_tiles_sql,
+    &audit_insert_facts_sql, &audit_find_entry_sql, &audit_entry_leaf_sql, &audit_end_backend_sql, &audit_next_boot_sql, &audit_name_log_sql,
 };
 /* clang-format on */
 const struct pg_table audit_append_table = PG_TABLE(statements);
@@ -332,6 +333,15 @@ struct result audit_entry_leaf(struct pg *pg, uint64_t sequence, struct pg_rows 
 
     pg_add_int8(&arguments, (int64_t)sequence);
     return pg_run(pg, &audit_entry_leaf_sql, &arguments, rows_out, err);
+}
+
+struct result audit_count_erasures(struct pg *pg, int64_t *count_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &audit_count_erasures_sql, NULL, &rows, err));
+    *count_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
 }
 
 struct result audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err)

@@ -177,6 +177,7 @@ struct result sequencer_start(const struct sequencer_options *options, struct se
     TRY(sequencer_check_log(sequencer, err));
     TRY(sequencer_sign_now(sequencer, err)); /* entries that were left unsigned are signed before anything is served */
     TRY(audit_next_boot(sequencer->pg, &sequencer->boot, err));
+    TRY(audit_count_erasures(sequencer->pg, &sequencer->erasures, err)); /* before any key of a person is looked up */
     sequencer->next_number = 1;
     sequencer_guard_socket(sequencer);
     TRY(start_threads(sequencer, err));

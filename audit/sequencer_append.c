@@ -121,15 +121,21 @@ static struct result check_clock(struct sequencer *sequencer, const struct audit
     return SUCCESS;
 }
 
-/* The key of an erased person must seal nothing any more (docs/erasure.md). An erasure raises the registry's epoch, and each gateway reads it here before its
- * first append behind the erasure. */
-static void note_rights(struct sequencer *sequencer, const struct group *group)
+/*
+ * The key of an erased person must seal nothing any more (docs/erasure.md). An erasure raises the registry's epoch, and each gateway reads it here before its
+ * first append behind the erasure. Other changes of the registry leave the keys alone: without sijil-keyd they could not be found again.
+ */
+static struct result note_rights(struct sequencer *sequencer, const struct group *group, struct error *err)
 {
     const uint64_t epoch = group->organisation_epochs[0]; /* of the registry: group_gather_rights() */
+    int64_t erasures = 0;
 
-    if (sequencer->rights_are_known && epoch > sequencer->registry_epoch) subject_cache_forget(sequencer->subjects);
+    if (epoch == sequencer->registry_epoch) return SUCCESS;
+    TRY(audit_count_erasures(sequencer->pg, &erasures, err));
+    if (erasures != sequencer->erasures) subject_cache_forget(sequencer->subjects);
+    sequencer->erasures = erasures;
     sequencer->registry_epoch = epoch;
-    sequencer->rights_are_known = true;
+    return SUCCESS;
 }
 
 static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
@@ -152,7 +158,7 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
         sequencer_note_all(sequencer); /* another gateway made the change */
     log_cache_read(sequencer->cache, &group->state, clock_monotonic_ms());
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
-    note_rights(sequencer, group);
+    TRY(note_rights(sequencer, group, err));
     TRY(drop_stale(sequencer, group, err));
     set_positions(group);
     return SUCCESS;

@@ -177,8 +177,8 @@ struct sequencer {
     /* Used by the group thread only. */
     struct pg *pg;
     struct pg_backend backend; /* of `pg` */
-    bool rights_are_known;
-    uint64_t registry_epoch; /* of the last change of the registry's own rights that this thread has seen */
+    uint64_t registry_epoch;   /* of the last change of the registry's own rights that this thread has seen; 0: none yet */
+    int64_t erasures;          /* that were in the database then */
     struct group *group;
     uint64_t boot, next_number;
     size_t group_limit;

@@ -112,6 +112,28 @@ static void an_old_decision_is_stale(void **state)
     audit_log_close(&log);
 }
 
+/* Without sijil-keyd a gateway records what those do whose keys it knows, also behind a change of the registry's rights; behind an erasure it knows no key. */
+static void an_erasure_alone_takes_keys_from_memory(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    append(log.sequencer, 5);
+    (void)database_ask(log.database, "SELECT raise_authorization_epoch()");
+    keyd_process_kill(log.keyd);
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH, NULL), RECORD_STALE);
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 1, NULL), RECORD_DONE);
+    (void)database_ask(log.database, "WITH erased AS (INSERT INTO audit_erasure (pseudonym, asked, begun, ended, key_version)"
+                                     " VALUES (repeat('e', 64), 1, 2, 3, 1)) SELECT raise_authorization_epoch()");
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 1, NULL), RECORD_STALE);
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 2, NULL), RECORD_UNAVAILABLE);
+    keyd_process_restart(log.keyd);
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 2, NULL), RECORD_DONE);
+    assert_true(audit_log_check(&log) >= 7);
+    audit_log_close(&log);
+}
+
 static const struct uuid acme = {.bytes = {0xac}}, beta = {.bytes = {0xbe}};
 
 /* The outcome of a decision that depends on one organisation, or on two. */
@@ -222,6 +244,7 @@ int main(void)
         cmocka_unit_test(two_gateways_take_turns),
         cmocka_unit_test(a_change_concerns_its_organisation_alone),
         cmocka_unit_test(an_old_decision_is_stale),
+        cmocka_unit_test(an_erasure_alone_takes_keys_from_memory),
         cmocka_unit_test(changes_reach_who_remembers),
         cmocka_unit_test(changes_of_another_gateway_reach_it),
     };
