@@ -2,7 +2,7 @@
  * audit/first_place.h -- whether a client is somewhere for the first time, as the index of searches knows it: for detection.
  *
  * Rule: it needs no permit, so no code that serves a request may include this (tests/lint/closed_headers.txt). Connections need
- * first_place_table, audit_subject_table and audit_query_table.
+ * first_place_table, audit_subject_table, audit_query_table and audit_archive_table.
  */
 #pragma once
 

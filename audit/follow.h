@@ -2,7 +2,7 @@
  * audit/follow.h -- reads the log by number for work of the server that follows it: deliveries to other systems, detection.
  *
  * Rule: it needs no permit, so no code that serves a request may include this (tests/lint/closed_headers.txt). Connections need
- * audit_query_table and audit_tree_table.
+ * audit_query_table and audit_tree_table; and audit_archive_table and audit_subject_table, with which leaves that were released are read.
  */
 #pragma once
 
@@ -13,6 +13,7 @@ struct audit_span {
 };
 /**
  * The entries of a span below `checkpoint`. Each entry was proven to lead to the signed root. ERROR_FORKED: one does not, or is missing.
+ * ERROR_UNAVAILABLE, ERROR_CORRUPT: the region of an archived entry can't be read, or has lost it.
  */
 RESULT audit_follow(struct pg *pg, const struct signed_checkpoint *checkpoint, const struct audit_span *span,
                     struct audit_page **page_out, struct error *err) __attribute__((nonnull));

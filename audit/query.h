@@ -3,7 +3,7 @@
  *
  * Rule: each function that reads takes the permit first, never null: a permit for audit.read, unless its comment names another action. It
  * shows only events inside the permit's resource. An auditor of an organisation or a project sees the events that have its key. Connections
- * need audit_query_table and audit_tree_table.
+ * need audit_query_table and audit_tree_table; and audit_archive_table and audit_subject_table, with which leaves that were released are read.
  */
 #pragma once
 

@@ -178,18 +178,18 @@ static struct result fill(struct filling *filling, struct audit_page *page, stru
 }
 
 struct result delivery_batch_fill(struct delivery_batch *batch, const struct delivery_source *source,
-                                  const struct signed_checkpoint *checkpoint, uint64_t from, struct error *err)
+                                  const struct signed_checkpoint *checkpoint, const struct audit_span *span, struct error *err)
 {
-    const uint64_t all = checkpoint->size - from, some = all < DELIVERY_EVENTS_MAX ? all : DELIVERY_EVENTS_MAX;
-    const struct audit_span span = {from, from + some};
+    const uint64_t all = span->until - span->from, some = all < DELIVERY_EVENTS_MAX ? all : DELIVERY_EVENTS_MAX;
+    const struct audit_span first = {span->from, span->from + some};
     struct filling filling = {.batch = batch, .source = source, .now_ms = clock_wall_ms()};
     OWNED(audit_page) *page = NULL;
 
     if (batch->text.length > 0) secret_wipe(batch->text.data, batch->text.length);
     buffer_clear(&batch->text);
-    batch->from = batch->next = from;
+    batch->from = batch->next = span->from;
     batch->count = batch->opened = 0;
     batch->withheld = 0;
-    TRY(audit_follow(source->pg, checkpoint, &span, &page, err));
+    TRY(audit_follow(source->pg, checkpoint, &first, &page, err));
     return fill(&filling, page, err);
 }

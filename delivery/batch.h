@@ -14,7 +14,7 @@
 #define DELIVERY_BYTES_MAX  ((size_t)1 << 20)
 
 struct delivery_source {
-    struct pg *pg; /* audit_query_table, audit_tree_table */
+    struct pg *pg; /* with the tables of audit/follow.h */
     struct decider *decider;
     struct keyd_client *keyd;
     const char *origin;
@@ -37,9 +37,10 @@ struct delivery_batch {
     struct buffer text; /* JSON, one after the other */
 };
 RESULT delivery_batch_new(struct delivery_batch **batch_out, struct error *err);
-/** Fills it with the events from `from` on, which are below the checkpoint. ERROR_FORKED, ERROR_UNAVAILABLE. */
+/** Fills it with the events of `span` for which there is room. They are below the checkpoint. ERROR_FORKED, ERROR_UNAVAILABLE, ERROR_CORRUPT. */
 RESULT delivery_batch_fill(struct delivery_batch *batch, const struct delivery_source *source,
-                           const struct signed_checkpoint *checkpoint, uint64_t from, struct error *err) __attribute__((nonnull));
+                           const struct signed_checkpoint *checkpoint, const struct audit_span *span, struct error *err)
+    __attribute__((nonnull));
 struct bytes delivery_batch_text(const struct delivery_batch *batch, size_t index);
 void delivery_batch_free(struct delivery_batch *batch);
 DEFINE_OWNED(delivery_batch);

@@ -18,6 +18,8 @@ void peer_refuse(struct peer_outcome *outcome, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(outcome->problem, sizeof outcome->problem, format, arguments);
     va_end(arguments);
+    for (char *at = outcome->problem; *at != '\0'; at++)
+        if (*at < ' ' || *at > '~') *at = '?'; /* a peer may have written it, and PostgreSQL takes no half a character */
     outcome->is_taken = false;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/archive.h"
 #include "audit/audit_store.h"
 #include "audit/job_permit.h"
 #include "base/json.h"
@@ -28,10 +29,11 @@ struct deliverer {
     struct peer *peer;
     struct delivery_batch *batch;
     struct sink_state state;
-    uint64_t at;       /* the next event that is sent; before state.next after a new connection */
-    bool is_holder;    /* with this connection to the database */
-    bool is_filled;    /* the batch begins with `at`, and was not taken yet */
-    unsigned failures; /* in a row */
+    uint64_t at;    /* the next event that is sent; before state.next after a new connection */
+    uint64_t until; /* where the batch from `at` on ended that was not taken; 0: there was none. So it has the same id again */
+    bool is_holder; /* with this connection to the database */
+    struct audit_span opened; /* the last events whose names the log says to have left */
+    unsigned failures;        /* in a row */
 };
 
 static struct result open_peer(struct deliverer *deliverer, struct error *err)
@@ -55,8 +57,8 @@ static struct result open_peer(struct deliverer *deliverer, struct error *err)
 struct result deliverer_new(const struct deliverer_options *options, const struct pinned_document *pinned,
                             struct deliverer **deliverer_out, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&sink_table, &audit_query_table, &audit_tree_table, &audit_subject_table,
-                                                    NULL};
+    static const struct pg_table *const tables[] = {&sink_table,          &audit_query_table,   &audit_tree_table,
+                                                    &audit_subject_table, &audit_archive_table, NULL};
     struct buffer OWNED_BUFFER payload = BUFFER(AUDIT_SINK_BYTES_MAX);
     OWNED(deliverer) *deliverer = memory_zeroed(1, sizeof *deliverer);
 
@@ -83,7 +85,7 @@ const char *deliverer_name(const struct deliverer *deliverer)
 static void go_back(struct deliverer *deliverer, uint64_t to)
 {
     deliverer->at = to;
-    deliverer->is_filled = false;
+    deliverer->until = 0;
 }
 
 /* The lock belongs to the connection. The state is read again, because another gateway may have moved it. */
@@ -136,24 +138,28 @@ static struct result record_opening(struct deliverer *deliverer, struct error *e
     OWNED(permit) *permit = NULL;
     char range[48];
 
-    if (batch->opened == 0) return SUCCESS;
+    if (batch->opened == 0 || (batch->from >= deliverer->opened.from && batch->next <= deliverer->opened.until)) return SUCCESS;
     (void)snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, batch->from, batch->next - 1);
     const struct action_pair pair = pair_of(deliverer, ACTION_SINK_OPEN, range);
-    return permit_for_job(deliverer->options.sequencer, &pair, &permit, err);
+    TRY(permit_for_job(deliverer->options.sequencer, &pair, &permit, err));
+    deliverer->opened = (struct audit_span){batch->from, batch->next};
+    return SUCCESS;
 }
 
 /* ---- a batch ---- */
 
+/* For each attempt anew: while a peer takes nothing, policies change and persons are erased. */
 static struct result fill(struct deliverer *deliverer, const struct signed_checkpoint *checkpoint, struct error *err)
 {
     const struct deliverer_options *options = &deliverer->options;
     const struct delivery_source source = {deliverer->pg, options->decider, options->keyd, options->origin, &deliverer->sink};
 
-    if (deliverer->is_filled) return SUCCESS;
-    TRY(delivery_batch_fill(deliverer->batch, &source, checkpoint, deliverer->at, err));
-    TRY(record_opening(deliverer, err));
-    deliverer->is_filled = true;
-    return SUCCESS;
+    const bool is_again = deliverer->until != 0 && deliverer->until < checkpoint->size;
+    const struct audit_span span = {deliverer->at, is_again ? deliverer->until : checkpoint->size};
+
+    TRY(delivery_batch_fill(deliverer->batch, &source, checkpoint, &span, err));
+    deliverer->until = deliverer->batch->next;
+    return record_opening(deliverer, err);
 }
 
 /* A peer that confirms nothing may have lost what was sent last over the connection before. */
@@ -175,6 +181,18 @@ static struct result send_next(struct deliverer *deliverer, const struct signed_
     if (!outcome->is_taken) return SUCCESS;
     TRY(fill(deliverer, checkpoint, err));
     return deliverer->peer->send(deliverer->peer, deliverer->batch, &deliverer->state, outcome, err);
+}
+
+/* What this side can't read, as an archived entry whose region is away, stops a sink as its peer does: else nobody would hear of it. */
+static struct result attempt(struct deliverer *deliverer, const struct signed_checkpoint *checkpoint,
+                             struct peer_outcome *outcome, struct error *err)
+{
+    struct error why = {0};
+
+    if (send_next(deliverer, checkpoint, outcome, &why).ok) return SUCCESS;
+    if (why.kind == ERROR_FORKED || pg_is_broken(deliverer->pg)) return failure(err, why.kind, "%s", why.message);
+    peer_refuse(outcome, "on this side: %.250s", why.message);
+    return SUCCESS;
 }
 
 static struct result take(struct deliverer *deliverer, struct deliverer_report *report, struct error *err)
@@ -224,7 +242,7 @@ static struct result deliver(struct deliverer *deliverer, const struct signed_ch
         return failure(err, ERROR_UNAVAILABLE, "the sink %.63s is ahead of the signed log", deliverer->state.name);
     report->lag = checkpoint->size - deliverer->state.next;
     if (report->lag == 0) return SUCCESS;
-    TRY(send_next(deliverer, checkpoint, &outcome, err));
+    TRY(attempt(deliverer, checkpoint, &outcome, err));
     if (outcome.is_taken) TRY(take(deliverer, report, err));
     else TRY(refuse(deliverer, &outcome, report, err));
     report->lag = checkpoint->size - deliverer->state.next;

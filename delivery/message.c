@@ -25,6 +25,14 @@ static bool cut_details(const json_t *resources)
     return true;
 }
 
+/* The text of an alarm is a detail, and has the pseudonym of its actor. */
+static bool cut_alarm(const json_t *event)
+{
+    json_t *finding = json_object_get(event, "finding_info");
+
+    return finding == NULL || json_object_set_new(finding, "title", json_string("alarm.raise")) == 0;
+}
+
 static void drop_regions(const json_t *resources)
 {
     size_t i;
@@ -37,6 +45,8 @@ static void drop_regions(const json_t *resources)
 static bool redact(json_t *event, unsigned hidden)
 {
     const json_t *resources = json_object_get(event, "resources");
+    const bool is_alarm = json_object_get(event, "finding_info") != NULL;
+    const bool cuts = hides(hidden, SINK_HIDES_DETAIL) || (is_alarm && hides(hidden, SINK_HIDES_ACTOR));
 
     if (hidden != 0) (void)json_object_del(event, "raw_data");
     if (hides(hidden, SINK_HIDES_ACTOR)) {
@@ -48,7 +58,8 @@ static bool redact(json_t *event, unsigned hidden)
     if (hides(hidden, SINK_HIDES_RULES)) (void)json_object_del(event, "status_detail");
     if (hides(hidden, SINK_HIDES_REQUEST)) (void)json_object_del(json_object_get(event, "api"), "request");
     if (hides(hidden, SINK_HIDES_REGION)) drop_regions(resources);
-    if (hides(hidden, SINK_HIDES_DETAIL) && !cut_details(resources)) return false;
+    if ((cuts || hides(hidden, SINK_HIDES_RESOURCE)) && !cut_alarm(event)) return false;
+    if (cuts && !cut_details(resources)) return false;
     if (hides(hidden, SINK_HIDES_RESOURCE)) (void)json_object_del(event, "resources");
     return true;
 }

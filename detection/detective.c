@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/archive.h"
 #include "audit/audit_store.h"
 #include "audit/first_place.h"
 #include "audit/follow.h"
@@ -32,8 +33,13 @@ struct detective {
 
 struct result detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&detection_table,     &audit_query_table, &audit_tree_table,
-                                                    &audit_subject_table, &first_place_table, NULL};
+    static const struct pg_table *const tables[] = {&detection_table,
+                                                    &audit_query_table,
+                                                    &audit_tree_table,
+                                                    &audit_subject_table,
+                                                    &first_place_table,
+                                                    &audit_archive_table,
+                                                    NULL};
     OWNED(detective) *detective = memory_zeroed(1, sizeof *detective);
 
     if (detective == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
@@ -161,6 +167,10 @@ static struct result replay(struct detective *detective, const struct signed_che
     detective->is_replaying = true;
     struct result replayed = SUCCESS;
     for (; from < at && replayed.ok; from += PAGE) {
+        if (atomic_load(detective->options.gives_up)) {
+            replayed = failure(err, ERROR_UNAVAILABLE, "the server ends");
+            break;
+        }
         const struct audit_span span = {from, at - from > PAGE ? from + PAGE : at};
         replayed = feed_page(detective, checkpoint, &span, err);
     }
@@ -235,6 +245,7 @@ static struct result watch(struct detective *detective, const struct detection_r
     struct signed_checkpoint checkpoint;
 
     TRY(sequencer_checkpoint(detective->options.sequencer, &checkpoint, err));
+    report->lag = checkpoint.size > detective->position.at ? checkpoint.size - detective->position.at : 0;
     TRY(prepare(detective, rules, &checkpoint, err));
     detective->alarms = 0;
     const uint64_t before = detective->position.at;
@@ -250,9 +261,10 @@ struct result detective_step(struct detective *detective, const struct detection
 {
     struct detective_report report = {.wait_ms = OTHER_MS};
 
-    TRY(hold(detective, err));
+    struct result stepped = hold(detective, err);
+
     report.is_holder = detective->is_holder;
-    if (detective->is_holder) TRY(watch(detective, rules, &report, err));
+    if (stepped.ok && detective->is_holder) stepped = watch(detective, rules, &report, err);
     *report_out = report;
-    return SUCCESS;
+    return stepped;
 }

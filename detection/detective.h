@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "audit/sequencer.h"
 #include "detection/engine.h"
 
@@ -16,6 +18,7 @@ struct detective_options {
     const char *conninfo, *origin;
     struct keyd_client *keyd;
     struct sequencer *sequencer;
+    const atomic_bool *gives_up; /* once it is set, a step ends soon */
 };
 /** What `options` points at outlives the detective. */
 RESULT detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err);
@@ -26,7 +29,10 @@ struct detective_report {
     uint64_t alarms; /* in this step */
     int64_t wait_ms; /* until the next step */
 };
-/** One step with these rules; others than in the step before make the state anew. ERROR_FORKED; ERROR_UNAVAILABLE. */
+/**
+ * One step with these rules; others than in the step before make the state anew. ERROR_FORKED; ERROR_UNAVAILABLE. *report_out is set after a failure,
+ * too: its lag shows that nobody watches.
+ */
 RESULT detective_step(struct detective *detective, const struct detection_rules *rules, struct detective_report *report_out,
                       struct error *err) __attribute__((nonnull));
 void detective_free(struct detective *detective);

@@ -13,8 +13,9 @@
 #include "delivery/metrics.h"
 #include "gateway/pipeline/gateway.h"
 
-#define LOOK_EVERY_MS 2000 /* for sinks that came into force */
-#define FAILED_MS     2000 /* until the next try after a failure on this side */
+#define LOOK_EVERY_MS 2000  /* for sinks that came into force */
+#define FAILED_MS     2000  /* until the next try after a failure on this side */
+#define UNKNOWN_MS    30000 /* after this it is not known which sinks are still in force, so nothing leaves until it is */
 
 /* A sink in force, and its thread. */
 struct worker {
@@ -33,7 +34,8 @@ struct delivery {
     struct gateway *gateway;
     struct pg *pg;
     bool is_failed;
-    int64_t now_ms; /* of a look */
+    int64_t now_ms;   /* of a look */
+    int64_t known_ms; /* when the sinks in force were read last; monotonic */
     struct worker workers[DELIVERY_SINKS_MAX];
     struct thread thread;
 };
@@ -180,6 +182,7 @@ static struct result look(struct delivery *delivery, struct error *err)
     TRY(document_view_update(gateway->documents, DOCUMENT_AUDIT_SINK, &source, &pin, err));
     for (size_t i = 0; i < DELIVERY_SINKS_MAX; i++) delivery->workers[i].is_wanted = false;
     const struct result visited = document_view_read(gateway->documents, DOCUMENT_AUDIT_SINK, &visit, err);
+    if (visited.ok) delivery->known_ms = clock_monotonic_ms();
     const struct result begun = visited.ok ? begin_fresh(delivery, &wanted, err) : visited;
     free_wanted(&wanted);
     return begun;
@@ -203,6 +206,13 @@ static void show(const struct delivery *delivery)
     metric_set(DELIVERY_METRIC(delivery_lag), (int64_t)lag);
 }
 
+/* A sink may have been withdrawn, or be over, without this gateway knowing it. */
+static void end_unknown(struct delivery *delivery)
+{
+    if (clock_monotonic_ms() - delivery->known_ms <= UNKNOWN_MS) return;
+    for (size_t i = 0; i < DELIVERY_SINKS_MAX; i++) end(&delivery->workers[i]);
+}
+
 static void *delivery_main(void *argument)
 {
     struct delivery *delivery = argument;
@@ -212,6 +222,7 @@ static void *delivery_main(void *argument)
         const bool is_well = look(delivery, &err).ok;
         if (!is_well && !delivery->is_failed) log_error("the sinks of the log can't be read; it is tried again", &err);
         delivery->is_failed = !is_well;
+        end_unknown(delivery);
         show(delivery);
     } while (thread_sleep(&delivery->thread, LOOK_EVERY_MS));
     return NULL;

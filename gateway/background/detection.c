@@ -20,6 +20,7 @@ struct detection {
     struct detection_rules rules;
     int64_t looked_ms; /* monotonic; 0: never */
     bool is_failed;    /* the last step failed, and the log says so */
+    atomic_bool gives_up;
     struct thread thread;
 };
 
@@ -48,19 +49,21 @@ static struct result work(struct detection *detection, struct detective_report *
 static int64_t failed(struct detection *detection, const struct error *why)
 {
     if (why->kind == ERROR_FORKED) sequencer_set_forked(detection->gateway->sequencer, why);
-    if (!detection->is_failed) log_error("the log can't be watched for attacks; it is tried again", why);
+    if (!detection->is_failed && !atomic_load(&detection->gives_up))
+        log_error("the log can't be watched for attacks; it is tried again", why);
     detection->is_failed = true;
     return FAILED_MS;
 }
 
 static int64_t step(struct detection *detection)
 {
-    struct detective_report report;
+    struct detective_report report = {.is_holder = false};
     struct error err = {0};
+    const bool is_well = work(detection, &report, &err).ok;
 
-    if (!work(detection, &report, &err).ok) return failed(detection, &err);
-    detection->is_failed = false;
     metric_set(DETECTION_METRIC(detection_lag), report.is_holder ? (int64_t)report.lag : 0);
+    if (!is_well) return failed(detection, &err);
+    detection->is_failed = false;
     metric_add(DETECTION_METRIC(detection_alarms), (int64_t)report.alarms);
     if (report.alarms > 0) log_line(LOG_WARNING, "the log has a new alarm: sijil audit search --action alarm.raise", NULL);
     return report.wait_ms;
@@ -77,10 +80,11 @@ static void *detection_main(void *argument)
 struct result detection_start(struct gateway *gateway, struct detection **detection_out, struct error *err)
 {
     static const struct pg_table *const tables[] = {&document_table, &audit_tree_table, NULL};
-    const struct detective_options options = {gateway->settings->database, gateway->origin, gateway->keyd, gateway->sequencer};
     OWNED(detection) *detection = memory_zeroed(1, sizeof *detection);
 
     if (detection == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
+    const struct detective_options options = {gateway->settings->database, gateway->origin, gateway->keyd, gateway->sequencer,
+                                              &detection->gives_up};
     detection->gateway = gateway;
     TRY(pg_open_lazily(gateway->settings->database, tables, &detection->pg, err));
     TRY(detective_new(&options, &detection->detective, err));
@@ -92,6 +96,7 @@ struct result detection_start(struct gateway *gateway, struct detection **detect
 void detection_free(struct detection *detection)
 {
     if (detection == NULL) return;
+    atomic_store(&detection->gives_up, true);
     thread_stop(&detection->thread);
     detective_free(detection->detective);
     pg_free(detection->pg);
