@@ -12,9 +12,9 @@ static const struct pg_statement sink_find_sql = {
     "sink_find", "SELECT " COLUMNS " FROM audit_sink WHERE name = $1", "text", TYPES};
 static const struct pg_statement sink_insert_sql = {
     "sink_insert", "INSERT INTO audit_sink (name, first, next) VALUES ($1, $2, $2) ON CONFLICT (name) DO NOTHING", "text int8", ""};
-/* The hash only decides who waits for whom: two sinks with one hash take turns at their start. */
+/* 64 bits: of two sinks with one hash, only one would be delivered to. Locks of one number are apart from those of two (registry/jobs/advisory_lock.h). */
 static const struct pg_statement sink_lock_sql = {
-    "sink_lock", "SELECT pg_try_advisory_lock(7308, hashtext($1))", "text", "bool"};
+    "sink_lock", "SELECT pg_try_advisory_lock(hashtextextended($1, 7308))", "text", "bool"};
 static const struct pg_statement sink_advance_sql = {
     "sink_advance", "UPDATE audit_sink SET next = $3, moved_at = now() WHERE name = $1 AND next = $2", "text int8 int8", ""};
 static const struct pg_statement sink_stop_sql = {

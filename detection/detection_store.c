@@ -4,7 +4,7 @@
 
 /* clang-format off */
 static const struct pg_statement detection_lock_sql = {
-    "detection_lock", "SELECT pg_try_advisory_lock(7308, 0)", "", "bool"};
+    "detection_lock", "SELECT pg_try_advisory_lock(7309, 0)", "", "bool"};
 static const struct pg_statement detection_read_sql = {
     "detection_read", "SELECT at, done FROM audit_detection", "", "int8 int4"};
 static const struct pg_statement detection_insert_sql = {

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Old entries of the log in a region: two gateways, whose region is a bucket. The entries are listed, searched, walked and proven as before, also after
-the owner of the database has released their partition; and nothing but the true bytes is shown when the bucket lies or is away."""
+the owner of the database has released their partition; a sink and detection that are behind read them, too; and nothing but the true bytes is shown when the
+bucket lies or is away."""
+import base64
 import json
 import os
+import subprocess
 import threading
+import time
 
 import sijil_test
 from fleet import BucketFleet
+from signing_keys import DAY, canonical, utc
 from sijil_test import wait_until
 from small_store import SmallStore
 
@@ -20,6 +25,7 @@ class Archives(BucketFleet):
 
 
 fleet = Archives(2, SmallStore(), audit_verify_rate=1000000, audit_verify_rest=1)
+fleet.settings["delivery_folder"] = fleet.path("delivered")
 
 
 def make_small_partitions():
@@ -76,6 +82,7 @@ def archive(before, region=REGION, login=None, status=200):
 
 
 def a_log_fills():
+    os.mkdir(fleet.path("delivered"))
     fleet.start()
     make_small_partitions()
     state["login"] = sijil_test.make_robot(fleet, "ci", "publisher", "main/models")
@@ -100,7 +107,7 @@ def only_an_allowed_region_gets_entries():
     event = auditors()[0].api("GET", "/audit/events?order=descending&action=audit.archive&outcome=denied")["events"][0]
     assert event["entry"]["rgn"] == REGION and event["entry"]["why"]["rules"][0] == "SYS-CLOSED" and "SYS-CLOSED" in json.dumps(refused), (refused, event)
     assert fleet.psql.ask("SELECT count(*) FROM audit_archive") == "0"
-    answer = fleet.client(fleet.admin).call("POST", "/api/v1/policies", fleet.policy_set(2, ("ingest", "mount", "read", "metadata", "log", "backup")),
+    answer = fleet.client(fleet.admin).call("POST", "/api/v1/policies", fleet.policy_set(2, ("ingest", "mount", "read", "metadata", "log", "backup", "export")),
                                             {"Content-Type": "application/json"}, scope="registry:admin:*")
     assert answer.status in (200, 201), (answer.status, answer.body)
 
@@ -130,6 +137,60 @@ def it_is_read_as_before():
     proof = auditors()[1].call("GET", f"/api/v1/audit/events/{PIECE - 3}/proof", scope="registry:admin:*")
     assert proof.status == 200 and proof.body.startswith(b"c2sp.org/tlog-proof@v1\n"), (proof.status, proof.body[:200])
     read_often(10)  # appends find the last entry of each key
+
+
+def put_sink():
+    """A sink that is a file, signed by the root."""
+    kind, now = "application/vnd.sijil.audit-sink.v1+json", time.time()
+    body = {"transport": "file", "region": REGION, "address": "old.ndjson", "classes": {"api-activity": [], "authentication": [], "application-lifecycle": []}}
+    document = canonical({"schema": "sijil.document/v1", "kind": "audit-sink", "scope": "", "name": "old", "version": 1, "effective_from": utc(now - 1),
+                          "expires": utc(now + 30 * DAY), "body": body})
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", fleet.path("approver.pem")], check=True, capture_output=True,
+                          input=b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(document), document))
+    fleet.client(fleet.admin).api("POST", "/audit/sinks", {"payloadType": kind, "payload": base64.b64encode(document).decode(),
+                                                           "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]})
+    wait_until(lambda: fleet.psql.ask("SELECT count(*) FROM audit_sink") == "1", 60, "no gateway delivers to the sink")
+
+
+def sink(columns):
+    return fleet.psql.ask(f"SELECT {columns} FROM audit_sink")
+
+
+def set_behind(until=SIZE):
+    fleet.psql.ask("UPDATE audit_sink SET first = 0, next = 0")
+    wait_until(lambda: int(sink("next")) >= until, 120, "the sink does not go on")
+
+
+def a_sink_that_is_behind_gets_released_entries():
+    put_sink()
+    set_behind()
+    with open(fleet.path("delivered/old.ndjson"), encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file.read().splitlines()]
+    whole = {line["metadata"]["sequence"]: json.loads(line["raw_data"]) for line in lines if "metadata" in line}
+    known = set(whole) | {number for line in lines if "withheld" in line for number in range(line["first"], line["last"] + 1)}
+    assert set(range(SIZE)) <= known and len([number for number in whole if number < PIECE]) > 3000, (len(known), len(whole))
+    assert all(leaf["seq"] == number for number, leaf in whole.items())
+
+
+def a_sink_says_that_a_region_is_away():
+    plan({"how": "403", "count": 100000, "only": "GET"})
+    fleet.psql.ask("UPDATE audit_sink SET first = 0, next = 0")
+    wait_until(lambda: sink("problem").startswith("on this side: "), 60, "nothing says why the sink gets nothing")
+    assert sink("next") == "0", "an event was left out"
+    plan({})
+    wait_until(lambda: int(sink("next")) >= SIZE and sink("problem") == "", 120, "the sink does not go on")
+
+
+def detection_that_is_behind_reads_released_entries():
+    for number in range(2):
+        fleet.stop_gateway(number)
+    fleet.psql.ask("UPDATE audit_detection SET at = 100, done = 0")
+    for number in range(2):
+        fleet.start_gateway(number)
+    for number in range(2):
+        fleet.wait_for_gateway(number)
+    wait_until(lambda: int(fleet.psql.ask("SELECT at FROM audit_detection")) >= SIZE, 120, "detection does not go on")
+    assert [gateway.poll() for gateway in fleet.gateways] == [None, None], "a gateway has ended"
 
 
 def rounds(number):
@@ -169,4 +230,5 @@ def a_false_leaf_in_its_place_is_found():
 
 
 sijil_test.run(a_log_fills, only_an_allowed_region_gets_entries, a_partition_is_released_after_it_was_archived, it_is_read_as_before,
+               a_sink_that_is_behind_gets_released_entries, a_sink_says_that_a_region_is_away, detection_that_is_behind_reads_released_entries,
                no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, a_false_leaf_in_its_place_is_found, server=fleet)

@@ -406,6 +406,20 @@ def is_refused(method, body=None):
         return True
 
 
+def what_was_not_taken_is_decided_again():
+    regions = first_set()["regions"]
+    load_set(regions={**regions, "local/soc": regions[REGION]})
+    os.mkdir(path_of("again.ndjson"))
+    put("again", {"transport": "file", "region": "local/soc", "address": "again.ndjson", "classes": ALL})
+    act()
+    wait_until(lambda: "can't be written" in shown("again").get("delivery", {}).get("problem", ""), 60, "the sink does not stop")
+    load_set()  # the region is no longer in it
+    os.rmdir(path_of("again.ndjson"))
+    has_all("again", lambda: lines("again.ndjson"))
+    assert all(set(line) == {"first", "last", "withheld"} for line in lines("again.ndjson")), lines("again.ndjson")[0]
+    withdraw("again")
+
+
 def a_sink_needs_rights_and_signatures():
     body = {"transport": "file", "region": REGION, "address": "x.ndjson", "classes": ALL}
     assert is_refused("POST", json.dumps(signed("x", body)))
@@ -443,15 +457,19 @@ def rule(name, **body):
     admin().api("POST", "/audit/detections", signed(name, body, "detection-rule"))
 
 
-def load_networks():
-    """A signed set that says where clients are."""
-    with open(server.folder + "/officer/policy-set.json", encoding="utf-8") as file:
-        found = json.loads(base64.b64decode(json.load(file)["payload"]))
-    found.update({"epoch": 2, "networks": [{"cidr": "127.0.0.0/24", "facts": {"geo": "AE/DU", "assurance": 2}},
-                                           {"cidr": "127.0.1.0/24", "facts": {"geo": "FR", "assurance": 2}}]})
+def load_set(**changes):
+    """The set of the start with these members, as the next epoch."""
+    versions[SET] = versions.get(SET, 1) + 1
+    found = first_set()
+    found.update({"epoch": versions[SET], **changes})
     del found["digest"]
     found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
     admin().api("POST", "/policies", sign(SET, canonical(found)))
+
+
+def first_set():
+    with open(server.folder + "/officer/policy-set.json", encoding="utf-8") as file:
+        return json.loads(base64.b64decode(json.load(file)["payload"]))
 
 
 def a_burst_of_denials_makes_one_alarm():
@@ -490,7 +508,7 @@ def a_mass_pull_makes_an_alarm_and_a_busy_job_none():
 
 
 def a_client_in_a_new_country_makes_an_alarm():
-    load_networks()
+    load_set(networks=[{"cidr": "127.0.0.0/24", "facts": {"geo": "AE/DU", "assurance": 2}}, {"cidr": "127.0.1.0/24", "facts": {"geo": "FR", "assurance": 2}}])
     client = server.client(robots["traveller"])
 
     def read(address):
@@ -548,7 +566,7 @@ def main():
             a_region_that_is_not_listed_gets_numbers_alone, what_the_document_leaves_out_does_not_leave, names_leave_for_a_purpose_alone,
             a_webhook_gets_signed_cloud_events, a_renewed_key_signs_beside_the_one_before, a_webhook_that_fails_misses_no_number,
             a_webhook_with_a_wrong_certificate_gets_nothing, rsyslog_gets_all_over_mutual_tls, rsyslog_that_dies_misses_no_number,
-            a_sink_needs_rights_and_signatures, metrics_say_how_far_sinks_are, a_burst_of_denials_makes_one_alarm,
+            what_was_not_taken_is_decided_again, a_sink_needs_rights_and_signatures, metrics_say_how_far_sinks_are, a_burst_of_denials_makes_one_alarm,
             a_mass_pull_makes_an_alarm_and_a_busy_job_none, a_client_in_a_new_country_makes_an_alarm, a_sink_that_stopped_made_an_alarm,
             a_gateway_that_is_killed_misses_no_number, no_alarm_comes_twice_after_kills, server=server)
     finally:

@@ -97,6 +97,46 @@ static void leaves_out_what_is_hidden(void **state)
     free(after);
 }
 
+/* ---- alarms ---- */
+
+static const struct alarm_row {
+    const char *name;
+    enum sink_field field;
+    bool stays; /* the text, which has the actor's pseudonym */
+} alarm_rows[] = {{"actor", SINK_HIDES_ACTOR, false},
+                  {"resource", SINK_HIDES_RESOURCE, false},
+                  {"detail", SINK_HIDES_DETAIL, false},
+                  {"request", SINK_HIDES_REQUEST, true}};
+
+/* An alarm is made by the system, and its text names the actor that it is about. */
+static void leaves_the_text_of_an_alarm_out(void **state)
+{
+    const struct alarm_row *row = *state;
+    struct buffer OWNED_BUFFER line = BUFFER(DELIVERY_MESSAGE_MAX);
+    const struct audit_sink sink = {.hides = {[SINK_DETECTION_FINDING] = 1U << row->field}};
+    struct leaf leaf = leaf_of("allowed");
+    const struct delivery_event event = {&sink, ORIGIN, &leaf, bytes_of_text(TEXT), {0}};
+    struct error err = {0};
+
+    leaf.class_uid = 200401;
+    (void)snprintf(leaf.actor, sizeof leaf.actor, "system");
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "alarm.raise");
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "#denial-burst severity=3 actor=5f0c count=20");
+    must(delivery_message_write(&event, &line, &err), &err);
+    assert_int_equal(strstr(buffer_text(&line), "5f0c") != NULL, row->stays);
+    assert_non_null(strstr(buffer_text(&line), "finding_info"));
+}
+
+static void says_a_problem_in_plain_letters(void **state)
+{
+    struct peer_outcome outcome = {.is_taken = true};
+
+    (void)state;
+    peer_refuse(&outcome, "the certificate of %s\n", "h\xc3");
+    assert_string_equal(outcome.problem, "the certificate of h??");
+    assert_false(outcome.is_taken);
+}
+
 /* ---- batches ---- */
 
 static struct delivery_batch *batch_of(void)
@@ -202,10 +242,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_number_and_log),       cmocka_unit_test(shows_names_of_an_opened_payload),
         cmocka_unit_test(makes_cloud_events),         cmocka_unit_test(makes_syslog_with_lengths),
-        cmocka_unit_test(signs_as_the_specification),
+        cmocka_unit_test(signs_as_the_specification), cmocka_unit_test(says_a_problem_in_plain_letters),
     };
     int failed = RUN_TABLE(hidden_rows, leaves_out_what_is_hidden);
 
+    failed += RUN_TABLE(alarm_rows, leaves_the_text_of_an_alarm_out);
     failed += RUN_TABLE(wait_rows, reads_how_long_to_wait);
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }
