@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/terminal_text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/log_document_priv.h"
@@ -120,19 +121,30 @@ static struct result read_draft(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
+/* All of it: what is cut would be signed unseen. */
+static struct result show_member(const char *name, const json_t *value, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_ROOM);
+
+    if (json_is_string(value)) TRY(buffer_add_text(&text, json_string_value(value), err));
+    else TRY(json_write_canonical(&text, value, err));
+    TRY(buffer_add_u8(&text, '\0', err));
+    terminal_sanitize((char *)text.data);
+    (void)fprintf(stderr, "  %-11s %s\n", name, (const char *)text.data);
+    return SUCCESS;
+}
+
 /* On standard error, because the answer goes to standard output. */
-static void show_document(const struct kind *kind, const struct document *document)
+static struct result show_document(const struct kind *kind, const struct document *document, struct error *err)
 {
     const char *name;
     json_t *value;
 
     (void)fprintf(stderr, "You sign: version %llu of the %s %s\n", (unsigned long long)document->version, kind->of->what,
                   document->name);
-    json_object_foreach (json_object_get(document->json, "body"), name, value) {
-        char cell[CELL_MAX];
-        cell_text(value, cell);
-        (void)fprintf(stderr, "  %-11s %s\n", name, cell);
-    }
+    TRY(show_member("expires", json_object_get(document->json, "expires"), err));
+    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(show_member(name, value, err));
+    return SUCCESS;
 }
 
 static struct result sign_too(struct invocation *invocation, struct session *session, const struct kind *kind,
@@ -143,7 +155,7 @@ static struct result sign_too(struct invocation *invocation, struct session *ses
     OWNED_JSON approval = NULL;
 
     TRY(read_draft(invocation, kind, json_object_get(found, "envelopes"), &document, err));
-    show_document(kind, document);
+    TRY(show_document(kind, document, err));
     TRY(documents_sign(kind->of->kind, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(found, "envelopes"));
     if (json_array_append(envelopes, approval) != 0) return no_memory(err);

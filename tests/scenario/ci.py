@@ -404,10 +404,38 @@ def of_two_rules_at_two_gateways_one_comes_into_force():
         print(f"{races} of 8 approvals met another one that was being recorded")
 
 
+def sinks_and_detection_rules_need_two_approvers():
+    """The commands of docs/delivery.md and docs/detection.md."""
+    sink = {"name": "siem", "transport": "file", "region": "local/main", "address": "siem.ndjson", "names": {"purpose": "p" * 250},
+            "classes": {name: ["actor", "resource", "detail", "region", "rules", "request", "raw"]
+                        for name in ("authentication", "api-activity", "application-lifecycle", "detection-finding")}}
+    rule_of = {"name": "denial-burst", "detector": "denial-burst", "threshold": 50, "window": 600, "severity": 2}
+    for noun, document in (("sink", sink), ("detection", rule_of)):
+        name, path = document["name"], os.path.join(folder.name, noun + ".json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        drafted = sijil("ann", "admin", noun, "draft", at, path, "--key", people["ann"]["key"], "--json")
+        assert (drafted["state"], drafted["version"]) == ("draft", 1), drafted
+        assert "one person has signed twice" in sijil("ann", "admin", noun, "approve", at, name, "--key", people["ann"]["key"], code=1)
+        assert "another person" in sijil("ben", "admin", noun, "approve", at, name, "--key", people["ann"]["key"], code=4)
+        approved = sijil("ben", "admin", noun, "approve", at, name, "--key", people["ben"]["key"])
+        for member in set(document) - {"name"}:  # all of it is shown before it is signed
+            value = document[member] if isinstance(document[member], str) else signing_keys.canonical(document[member]).decode()
+            assert any(line.split() == [member, value] for line in approved.splitlines()), (member, approved)
+        assert "expires" in approved and "in force" in approved, approved
+        assert len(sijil("ann", "admin", noun, "show", at, name, "--json")["envelopes"]) == 2
+        assert any(row["name"] == name for row in sijil("ann", "admin", noun, "list", at, "--json"))
+    sijil("ann", "admin", "detection", "test", at, "denial-burst", "--since", "7d")
+    sijil("ann", "admin", "sink", "secret", at, "siem", code=1)  # only what a webhook gets is signed
+    for noun, name in (("sink", "siem"), ("detection", "denial-burst")):
+        sijil("ben", "admin", noun, "revoke", at, name, "--key", people["ben"]["key"], "--reason", "a test")
+        assert sijil("ann", "admin", noun, "show", at, name, "--json")["state"] == "withdrawn"
+
+
 for shape in SHAPES:
     trust(shape)
 person("ann")
 person("ben")
-run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
+run(a_rule_needs_two_approvers, sinks_and_detection_rules_need_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
     a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
     a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, of_two_rules_at_two_gateways_one_comes_into_force, server=server)
