@@ -96,11 +96,18 @@ static bool is_url(const char *address)
            text_is_visible(bytes_of_text(address)) && strpbrk(address, " @#\"\\") == NULL;
 }
 
+/* The folder may have the certificate of deliveries, and its key. */
+static bool is_key_file(const char *address, size_t length)
+{
+    return length >= 4 && (strcmp(address + length - 4, ".pem") == 0 || strcmp(address + length - 4, ".key") == 0);
+}
+
 static bool is_file(const char *address)
 {
     const size_t length = strlen(address);
 
-    return length <= AUDIT_SINK_FILE_MAX && address[0] != '.' && text_consists_of(bytes_of_text(address), FILE_LETTERS);
+    return !is_key_file(address, length) && length <= AUDIT_SINK_FILE_MAX && address[0] != '.' &&
+           text_consists_of(bytes_of_text(address), FILE_LETTERS);
 }
 
 static struct result check_address(const struct audit_sink *sink, struct error *err)
@@ -114,9 +121,10 @@ static struct result check_address(const struct audit_sink *sink, struct error *
     if (sink->transport == SINK_WEBHOOK && !is_url(address))
         return failure(err, ERROR_INVALID, "address: of a webhook an https:// URL without a user's name");
     if (sink->transport == SINK_FILE && !is_file(address))
-        return failure(err, ERROR_INVALID,
-                       "address: of a file its name, of at most %d letters, digits, dots, underscores and dashes",
-                       AUDIT_SINK_FILE_MAX);
+        return failure(
+            err, ERROR_INVALID,
+            "address: of a file its name, of at most %d letters, digits, dots, underscores and dashes, not .pem or .key",
+            AUDIT_SINK_FILE_MAX);
     return SUCCESS;
 }
 
