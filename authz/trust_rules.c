@@ -156,22 +156,21 @@ struct result trust_rules_load(struct document_view *view, const struct document
                                struct trust_rules **rules_out, struct error *err)
 {
     OWNED(trust_rules) *rules = NULL;
-    struct document_pin pin = {0};
+    struct document_reading reading = {.read_until = 0};
     struct error found = {0};
 
-    const bool is_sound = document_view_update(view, DOCUMENT_TRUST_RULE, source, &pin, &found).ok;
+    /* Pin and read_until are of one moment: rules with a newer read_until would seem to be compared with a rule that they lack. */
+    const bool is_sound = document_view_update(view, DOCUMENT_TRUST_RULE, source, &reading, &found).ok;
     if (!is_sound && found.kind != ERROR_CORRUPT) return failure(err, found.kind, "%s", found.message);
-    const uint64_t read_until =
-        document_view_read_until(view, DOCUMENT_TRUST_RULE); /* before the rules are read: they may be newer */
-    if (is_same(before, &pin, is_sound)) {
-        atomic_store(&before->self->read_until, read_until);
+    if (is_same(before, &reading.pin, is_sound)) {
+        atomic_store(&before->self->read_until, reading.read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }
     TRY(begin(&rules, err));
-    rules->pin = pin;
+    rules->pin = reading.pin;
     rules->is_sound = is_sound;
-    atomic_init(&rules->read_until, read_until);
+    atomic_init(&rules->read_until, reading.read_until);
     if (is_sound) TRY(read_view(view, rules, err));
     else TRY(finish(rules, err));
     *rules_out = GIVE(rules);

@@ -61,11 +61,12 @@ struct result document_view_refresh(struct document_view *view, const struct doc
 }
 
 struct result document_view_update(struct document_view *view, enum document_kind kind, const struct document_source *source,
-                                   struct document_pin *pin_out, struct error *err)
+                                   struct document_reading *reading_out, struct error *err)
 {
     (void)pthread_mutex_lock(&view->update_lock);
     const struct result updated = view_update_kind(view, kind, source, err);
-    *pin_out = view->kinds[kind].pin; /* only an update changes it */
+    const struct view_kind *read = &view->kinds[kind]; /* only an update changes it */
+    *reading_out = (struct document_reading){read->pin, read->read_until};
     (void)pthread_mutex_unlock(&view->update_lock);
     return updated;
 }
@@ -101,14 +102,6 @@ struct result document_view_is_sound(struct document_view *view, struct error *e
     const struct error problem = view->problem;
     (void)pthread_mutex_unlock(&view->lock);
     return problem.kind == ERROR_NONE ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
-}
-
-uint64_t document_view_read_until(struct document_view *view, enum document_kind kind)
-{
-    (void)pthread_mutex_lock(&view->lock);
-    const uint64_t read_until = view->kinds[kind].read_until;
-    (void)pthread_mutex_unlock(&view->lock);
-    return read_until;
 }
 
 uint64_t document_view_unlogged(struct document_view *view)

@@ -36,15 +36,18 @@ RESULT document_view_refresh(struct document_view *view, const struct document_s
 RESULT document_view_follow(struct document_view *view, enum document_kind kind, const struct document_source *source,
                             struct error *err);
 
+/** What the view had of a kind after an update. A later update, by another thread, may have changed the view since. */
+struct document_reading {
+    struct document_pin pin;
+    uint64_t
+        read_until; /* the next update goes on from this event: what earlier events have recorded is pinned, or refused for good */
+};
+
 /**
- * As document_view_refresh(), but for one kind alone, whatever the state of the others; *pin_out is the pin after it. After ERROR_CORRUPT too,
- * *pin_out is written.
+ * As document_view_refresh(), but for one kind alone, whatever the state of the others. After ERROR_CORRUPT too, *reading_out is written.
  */
 RESULT document_view_update(struct document_view *view, enum document_kind kind, const struct document_source *source,
-                            struct document_pin *pin_out, struct error *err);
-
-/** The number of the event from which the next update of this kind goes on: all documents that earlier events have recorded are pinned, or refused for good. */
-uint64_t document_view_read_until(struct document_view *view, enum document_kind kind);
+                            struct document_reading *reading_out, struct error *err);
 
 /** For /readyz: success unless the last update found that the database differs from keyd's pin. ERROR_CORRUPT names the
  *  difference. */

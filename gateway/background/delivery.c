@@ -175,11 +175,11 @@ static struct result look(struct delivery *delivery, struct error *err)
     const struct document_source source = {delivery->pg, gateway->keyd, gateway->sequencer};
     struct wanted wanted = {.delivery = delivery};
     const struct document_visit visit = {want, &wanted};
-    struct document_pin pin;
+    struct document_reading reading;
 
     if (pg_is_broken(delivery->pg)) TRY(pg_reopen(delivery->pg, err));
     delivery->now_ms = clock_wall_ms();
-    TRY(document_view_update(gateway->documents, DOCUMENT_AUDIT_SINK, &source, &pin, err));
+    TRY(document_view_update(gateway->documents, DOCUMENT_AUDIT_SINK, &source, &reading, err));
     for (size_t i = 0; i < DELIVERY_SINKS_MAX; i++) delivery->workers[i].is_wanted = false;
     const struct result visited = document_view_read(gateway->documents, DOCUMENT_AUDIT_SINK, &visit, err);
     if (visited.ok) delivery->known_ms = clock_monotonic_ms();

@@ -29,11 +29,11 @@ static struct result read_rules(struct detection *detection, struct error *err)
     const struct gateway *gateway = detection->gateway;
     const struct document_source source = {detection->pg, gateway->keyd, gateway->sequencer};
     struct detection_rules all;
-    struct document_pin pin;
+    struct document_reading reading;
 
     if (detection->looked_ms != 0 && clock_monotonic_ms() - detection->looked_ms < LOOK_EVERY_MS) return SUCCESS;
     if (pg_is_broken(detection->pg)) TRY(pg_reopen(detection->pg, err));
-    TRY(document_view_update(gateway->documents, DOCUMENT_DETECTION_RULE, &source, &pin, err));
+    TRY(document_view_update(gateway->documents, DOCUMENT_DETECTION_RULE, &source, &reading, err));
     TRY(detection_rules_of(gateway->documents, clock_wall_ms(), &all, NULL, err));
     detection->rules = detection_rules_on(&all);
     detection->looked_ms = clock_monotonic_ms();
