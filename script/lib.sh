@@ -48,13 +48,14 @@ missing_packages() {
 
 # install_packages: does nothing if all are installed, so that a machine works offline after its set-up. Debian
 # would start services and make a default PostgreSQL cluster on install; both are prevented, and the files that
-# were replaced for that are restored.
+# were replaced for that are restored. One script at a time does it: apt refuses the second one, and the first one would restore the files under it.
 install_packages() {
     local wanted policy=/usr/sbin/policy-rc.d clusters=/etc/postgresql-common/createcluster.d/sijil.conf
     wanted=$(missing_packages)
     [ -n "$wanted" ] || return 0
     say "installing Debian packages: $wanted"
-    as_root sh -eu -c '
+    mkdir -p "$root/build"
+    as_root flock "$root/build/packages.lock" sh -eu -c '
         policy=$1 clusters=$2; shift 2
         if [ -e "$policy" ] || [ -L "$policy" ]; then own_policy=no; else own_policy=yes; fi
         undo() { rm -f "$clusters"; [ "$own_policy" = no ] || rm -f "$policy"; }
