@@ -3,8 +3,8 @@
        own_groups.py                        Says whether tests can have groups of their own.
 
 The test gets groups of its own, below those of the caller, and all runs that it starts are in them. Where it can't have them (version 2 of
-control groups, or a user that is not root), such tests run one after another: ctest knows this from the configuration, and each waits for
-the lock of this file. Standard library only."""
+control groups, a user that is not root, or a container that shows other paths than it has), such tests run one after another: ctest knows this
+from the configuration, and each waits for the lock of this file. Standard library only."""
 import fcntl
 import os
 import subprocess
@@ -28,6 +28,18 @@ def own_paths():
     return {name: found[name] for name in HIERARCHIES if name in found}
 
 
+def are_seen(groups):
+    """Whether a process in these groups finds itself in them: else its runs would be elsewhere, and a test would look for what they left where nothing can be."""
+    child = os.fork()
+    if child == 0:
+        try:
+            join(groups)
+            os._exit(0 if list(own_paths().values()) == groups else 1)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def make(name):
     """The new groups, or none of them."""
     groups, parents = [], own_paths()
@@ -39,10 +51,12 @@ def make(name):
             os.makedirs(groups[-1], exist_ok=True)  # two hierarchies may be mounted as one
             if not os.path.exists(groups[-1] + "/cgroup.procs"):
                 raise OSError(f"{parent} has no control groups")
+        if are_seen(groups):
+            return groups
     except OSError:
-        remove(groups, 0)
-        return []
-    return groups
+        pass
+    remove(groups, LEFT_S)
+    return []
 
 
 def join(groups):
