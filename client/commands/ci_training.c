@@ -14,9 +14,11 @@
     "while :; do " login "; " SHOW " --json > run.json; code=0; " SHOW " --follow || code=$?; if [ $code != 4 ]; then " \
     "break; fi; done; if [ $code != 0 ]; then exit $code; fi"
 #define READ_AGAIN(login) login "; " SHOW " --json > run.json"
-#define PULL                                                                                                           \
-    "jq -r \".outputs[] | [.name, .repository, .digest] | @tsv\" run.json | while read -r name repository digest; do " \
-    "sijil pull @HOST@/$repository@$digest --output pulled-$name; done"
+/* Through a file: sh has no pipefail, so a pipe from a jq that fails would pull nothing, and the job would succeed. */
+#define PULL                                                                                          \
+    "jq -r \".outputs[] | [.name, .repository, .digest] | @tsv\" run.json > outputs.tsv; "            \
+    "while read -r name repository digest; do sijil pull @HOST@/$repository@$digest --output pulled-" \
+    "$name; done < outputs.tsv"
 
 #define LOGIN_GITHUB                                                                                                   \
     "curl -sSf -H \"Authorization: Bearer $ACTIONS_ID_TOKEN_REQUEST_TOKEN\" "                                          \

@@ -91,12 +91,15 @@ class Job:
         self.commands = commands_of(system, text, self.work, "train")
         assert len(self.commands) == 5, self.commands
 
+    def one(self, command):
+        shell = ["sh", "-ec"] if self.system in ("kubernetes", "jenkins") else ["bash", "-eo", "pipefail", "-c"]
+        return subprocess.run([*shell, command], cwd=self.work, env=self.environment, capture_output=True, text=True, timeout=280, check=False)
+
     def run(self):
         """The exit status of the first command that fails, or 0; and what all have said."""
-        shell = ["sh", "-ec"] if self.system in ("kubernetes", "jenkins") else ["bash", "-eo", "pipefail", "-c"]
         said = []
         for command in self.commands:
-            done = subprocess.run([*shell, command], cwd=self.work, env=self.environment, capture_output=True, text=True, timeout=280, check=False)
+            done = self.one(command)
             said.append(done.stdout + done.stderr)
             if done.returncode != 0:
                 return done.returncode, said
@@ -150,6 +153,9 @@ def each_system_trains_and_pulls():
         assert said[2].count("logged in at") >= 2, (job.system, said[2])  # once at the start, and again when the first token had ended
         with open(os.path.join(job.work, "pulled-model", "w.bin"), "rb") as file:
             assert file.read() == b"some digits\n", job.system
+        with open(os.path.join(job.work, "run.json"), "w", encoding="ascii") as file:
+            file.write("{}")  # an answer without outputs, which nothing can be pulled by
+        assert job.one(job.commands[-1]).returncode != 0, job.system
 
 
 def a_job_fails_with_its_run():
