@@ -210,7 +210,7 @@ static struct result check_owner(struct key_register *keys, const struct key_reg
 
 /* ---- room ---- */
 
-/* An organisation may have as many places as it leaves free for all others. So one alone gets half of them, and there is always room for those that have few. */
+/* An organisation may have as many places as it leaves free for all others: one alone gets half of them, and each further one that takes all it may gets half of the rest. */
 static bool has_room(const struct key_register_state *state, const struct key_register_entry *wanted)
 {
     const uint32_t left = KEY_REGISTER_MAX - state->count;
