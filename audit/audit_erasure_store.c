@@ -13,7 +13,7 @@ static const struct pg_statement erasure_blind_sql = {
     "erasure_blind", "SELECT count(*) FROM audit_blind b JOIN audit_subject s ON s.id = b.subject JOIN audit_payload p ON p.subject = s.subject WHERE p.seq = $1",
     "int8", "int8"};
 static const struct pg_statement erasure_thin_sql = {
-    "erasure_thin", "SELECT gone FROM erasure_thin($1, $2, $3) AS gone", "text int8 int4", "int8"};
+    "erasure_thin", "SELECT gone FROM erasure_thin($1, $2, $3, $4) AS gone", "text int8 int8 int4", "int8"};
 static const struct pg_statement erasure_begin_sql = {
     "erasure_begin", "SELECT 1::int8 FROM erasure_begin($1, $2, $3, $4) AS done", "text int8 int8 int8", "int8"};
 static const struct pg_statement erasure_rename_sql = {
@@ -75,12 +75,14 @@ struct result erasure_select_blind(struct pg *pg, uint64_t witness, int64_t *cou
     return run_number(pg, &erasure_blind_sql, &arguments, count_out, err);
 }
 
-struct result erasure_delete_blind(struct pg *pg, const struct erasure_person *person, int64_t *gone_out, struct error *err)
+struct result erasure_delete_blind(struct pg *pg, const struct erasure_person *person, uint64_t begun, int64_t *gone_out,
+                                   struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, person->pseudonym);
     pg_add_int8(&arguments, (int64_t)person->witness);
+    pg_add_int8(&arguments, (int64_t)begun);
     pg_add_int4(&arguments, ERASURE_STEP);
     return run_number(pg, &erasure_thin_sql, &arguments, gone_out, err);
 }
@@ -91,7 +93,7 @@ struct result erasure_delete_key(struct pg *pg, const struct erasure_begin *begi
     int64_t done = 0;
 
     pg_add_text(&arguments, begin->pseudonym);
-    pg_add_int8(&arguments, begin->witness);
+    pg_add_int8(&arguments, (int64_t)begin->witness);
     pg_add_int8(&arguments, (int64_t)begin->asked);
     pg_add_int8(&arguments, (int64_t)begun);
     return run_number(pg, &erasure_begin_sql, &arguments, &done, err);

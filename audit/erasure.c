@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define LOOKED_AT  16 /* newest events, for one with a sealed part: the server's parts of the others were lost */
+#define LOOKED_AT  500 /* newest events, for one with a sealed part: those of the others were lost */
 #define HEX_DIGITS "0123456789abcdef"
 _Static_assert(ERASURE_NAME_SIZE == SUBJECT_TEXT_MAX + 1, "a name has room");
 
@@ -204,7 +204,7 @@ struct result erasure_thin(const struct permit *permit, struct pg *pg, const str
                            struct error *err)
 {
     require(permit, person->pseudonym);
-    return erasure_delete_blind(pg, person, gone_out, err);
+    return erasure_delete_blind(pg, person, permit_sequence(permit), gone_out, err);
 }
 
 struct result erasure_begin(const struct permit *permit, struct pg *pg, const struct erasure_begin *begin, struct error *err)

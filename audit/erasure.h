@@ -51,7 +51,7 @@ RESULT erasure_count_blind(const struct permit *permit, enum action action, stru
 struct erasure_row {
     char pseudonym[65];
     uint64_t asked, begun, ended; /* numbers of events; `ended` 0: it goes on */
-    uint32_t key_version;         /* of the destroyed key; 0: there was none */
+    uint32_t key_version;         /* of the destroyed key */
     uint64_t payloads;            /* sealed parts that were deleted */
     int64_t erased_ms;            /* when the key was destroyed */
 };
@@ -66,10 +66,10 @@ RESULT erasure_row_find(const struct permit *permit, enum action action, struct 
 /** Deletes some blind keys, while the person's key is still there. *gone_out 0: there are no more. */
 RESULT erasure_thin(const struct permit *permit, struct pg *pg, const struct erasure_person *person, int64_t *gone_out,
                     struct error *err) __attribute__((nonnull));
-/** In a change: destroys the key, and keeps a row about it. `witness` negative: no sealed part is left, so no key is looked for. */
+/** In a change: destroys the key, and keeps a row about it. */
 struct erasure_begin {
     const char *pseudonym;
-    int64_t witness;
+    uint64_t witness;
     uint64_t asked;
 };
 RESULT erasure_begin(const struct permit *permit, struct pg *pg, const struct erasure_begin *begin, struct error *err)

@@ -13,7 +13,8 @@ RESULT erasure_select_row(struct pg *pg, const char *pseudonym, struct erasure_r
 /** One row with the leaf of the event that began the erasure, or none. */
 RESULT erasure_select_event(struct pg *pg, const char *pseudonym, struct pg_rows **rows_out, struct error *err);
 RESULT erasure_select_blind(struct pg *pg, uint64_t witness, int64_t *count_out, struct error *err);
-RESULT erasure_delete_blind(struct pg *pg, const struct erasure_person *person, int64_t *gone_out, struct error *err);
+RESULT erasure_delete_blind(struct pg *pg, const struct erasure_person *person, uint64_t begun, int64_t *gone_out,
+                            struct error *err);
 RESULT erasure_delete_key(struct pg *pg, const struct erasure_begin *begin, uint64_t begun, struct error *err);
 RESULT erasure_rename_roles(struct pg *pg, const struct erasure_person *person, struct error *err);
 RESULT erasure_delete_payloads(struct pg *pg, const char *pseudonym, const int64_t *numbers, size_t count, struct error *err);

@@ -23,6 +23,9 @@ struct subject_holdings {
 RESULT subject_holdings_find(const struct permit *permit, enum action action, struct pg *pg, const struct erasure_person *person,
                              struct subject_holdings *holdings_out, struct error *err) __attribute__((nonnull));
 
+/** ERROR_CONFLICT: the person has a role, or an open upload. */
+RESULT subject_holdings_check(const struct subject_holdings *holdings, struct error *err) __attribute__((nonnull));
+
 #define SUBJECT_OWNERS_MAX 16
 /** The persons behind a subject: itself, or those behind the robots of this name, now and before. */
 struct subject_owners {
@@ -40,6 +43,6 @@ RESULT subject_owners_find(const struct permit *permit, enum action action, stru
 struct subject_erase {
     struct change change; /* points into what follows: don't copy it */
     struct erasure_begin begin;
-    const struct erasure_person *person; /* NULL: no sealed part is left that names the person */
+    const struct erasure_person *person;
 };
 void subject_erase_init(struct subject_erase *erase, const struct erasure_begin *begin, const struct erasure_person *person);

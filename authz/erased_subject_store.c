@@ -104,13 +104,18 @@ struct result subject_owners_find(const struct permit *permit, enum action actio
     return SUCCESS;
 }
 
+struct result subject_holdings_check(const struct subject_holdings *holdings, struct error *err)
+{
+    if (holdings->roles_live == 0 && holdings->uploads == 0) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the person has a role or an open upload again: end these first");
+}
+
 static struct result check_gone(struct pg *pg, const struct erasure_person *person, struct error *err)
 {
     struct subject_holdings holdings;
 
     TRY(select_holdings(pg, person, &holdings, err));
-    if (holdings.roles_live == 0 && holdings.uploads == 0) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "the person has a role or an open upload again: end these first");
+    return subject_holdings_check(&holdings, err);
 }
 
 static struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -118,9 +123,9 @@ static struct result run(const struct permit *permit, struct change *change, str
     const struct subject_erase *erase = (const struct subject_erase *)change; /* its first member */
     static const struct uuid registry = {{0}};
 
-    if (erase->person != NULL) TRY(check_gone(pg, erase->person, err));
+    TRY(check_gone(pg, erase->person, err));
     TRY(erasure_begin(permit, pg, &erase->begin, err));
-    if (erase->person != NULL) TRY(erasure_rename(permit, pg, erase->person, err));
+    TRY(erasure_rename(permit, pg, erase->person, err));
     return rights_raise_epoch(pg, &registry, err);
 }
 

@@ -30,8 +30,8 @@ struct result erasure_certificate_sign(const struct keyring *keyring, const stru
     struct erased erased = {.issued_ms = now_ms};
     struct buffer OWNED_BUFFER payload = BUFFER(ERASED_PAYLOAD_MAX);
 
-    if (request->key_version > keyring_epoch(keyring))
-        return failure(err, ERROR_INVALID, "epoch %u of subjects' keys is not there yet", request->key_version);
+    if (request->key_version == 0 || request->key_version > keyring_epoch(keyring))
+        return failure(err, ERROR_INVALID, "there was no epoch %u of subjects' keys", request->key_version);
     if (request->asked > INT64_MAX || request->done > INT64_MAX || request->payloads > INT64_MAX || request->erased_ms < 0 ||
         request->erased_ms > now_ms + 60000)
         return failure(err, ERROR_INVALID, "a certificate of erasure with an impossible number");

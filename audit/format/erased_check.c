@@ -162,6 +162,7 @@ struct result erased_report_text(const struct erased_report *report, struct buff
     return buffer_add_text(
         text,
         "Not proven:\n"
+        "  - that the gateway told sijil-keyd the true epoch of the person's key, and that the key is gone from the database;\n"
         "  - that no backup of the key ring holds the destroyed epochs: only the operator can know that;\n"
         "  - that nobody kept an export that was opened, or noted the name down;\n"
         "  - who has this pseudonym: after the erasure nobody can compute that.\n",

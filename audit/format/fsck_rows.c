@@ -256,7 +256,7 @@ static const struct event_row {
     {"robot.revoke", DONE, end_robot},
     {"robot.create", DONE, make_administrator},
     {"administrator.replace", DONE, make_administrator},
-    {"subject.erase", DONE, erase},
+    {"subject.erase", LATER, erase}, /* sealed parts go behind the event that tells that the key is destroyed */
 };
 #define EVENT_COUNT (sizeof events / sizeof events[0])
 

@@ -52,7 +52,6 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_LEGAL_HOLD, &status, err));
     maintenance_wake(request->gateway->maintenance); /* gateway/background/erasures.h */
-    maintenance_wake(request->gateway->maintenance); /* gateway/background/erasures.h */
     return erasure_answer(request, status, body->document, sequence, err);
 }
 

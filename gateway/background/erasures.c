@@ -18,7 +18,8 @@
 
 #define PART     32 /* documents that are looked at together, because the view is locked while it is visited */
 #define RETRY_MS 60000
-#define STEPS    20 /* of ERASURE_STEP rows in one call, so that the other work of the thread goes on */
+#define AGAIN_MS 900000 /* after each erasure has been tried, and some were refused: each try is an event of the log */
+#define STEPS    20     /* of ERASURE_STEP rows in one call, so that the other work of the thread goes on */
 
 struct round {
     struct erasures *erasures;
@@ -34,7 +35,7 @@ struct candidates {
     int64_t now_ms;
     struct candidate {
         char pseudonym[ERASURE_PSEUDONYM_SIZE];
-        uint64_t asked;
+        uint64_t asked, place; /* `place`: among the documents */
         bool is_in_force;
     } each[PART];
 };
@@ -49,6 +50,7 @@ static struct result note_candidate(void *context, const struct pinned_document 
     struct candidate *each = &candidates->each[candidates->count++];
     (void)text_copy(each->pseudonym, sizeof each->pseudonym, pinned->document->name); /* 64 digits: the document was checked */
     each->asked = pinned->sequence;
+    each->place = candidates->seen - 1;
     each->is_in_force = document_is_in_force(pinned->document, candidates->now_ms);
     return SUCCESS;
 }
@@ -111,20 +113,30 @@ static struct result look_at_part(const struct round *round, struct candidates *
     return SUCCESS;
 }
 
+/* All erasures were tried, each once: what one of them met must not keep the others waiting. */
+static void begin_anew(struct erasures *erasures)
+{
+    erasures->from = 0;
+    if (erasures->is_refused) erasures->retry_ms = clock_monotonic_ms() + AGAIN_MS;
+    erasures->is_refused = false;
+}
+
 /* due_out->pseudonym is "" if none is due. Nothing is asked of the database while all documents are done. */
 static struct result find_due(const struct round *round, struct candidate *due_out, struct error *err)
 {
     struct candidates *candidates = memory_zeroed(1, sizeof *candidates);
     struct result result = SUCCESS;
-    bool all_done = true;
+    bool all_done = round->erasures->from == 0;
 
     if (candidates == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for erasures");
     candidates->now_ms = clock_wall_ms();
+    candidates->before = round->erasures->from;
     do {
         result = look_at_part(round, candidates, due_out, &all_done, err);
     } while (result.ok && due_out->pseudonym[0] == '\0' && candidates->before < candidates->seen);
     round->erasures->is_idle = result.ok && all_done && due_out->pseudonym[0] == '\0';
     round->erasures->seen = candidates->numbers;
+    if (result.ok && due_out->pseudonym[0] == '\0' && round->erasures->from > 0) begin_anew(round->erasures);
     free(candidates);
     return result;
 }
@@ -149,6 +161,15 @@ static struct result is_worth_a_look(const struct round *round, bool *is_worth_o
 }
 
 /* ---- one erasure ---- */
+
+/* Before anything is removed: rights may have been given since the second person signed. */
+static struct result check_rights(const struct round *round, const struct erasure_person *person, struct error *err)
+{
+    struct subject_holdings held;
+
+    TRY(subject_holdings_find(round->erasures->permit, ACTION_SUBJECT_ERASE, round->pg, person, &held, err));
+    return subject_holdings_check(&held, err);
+}
 
 /* *sequence_out is the number of the event. */
 static struct result record(const struct round *round, const char *note, struct change *change, uint64_t *sequence_out,
@@ -190,27 +211,25 @@ static struct result thin(const struct round *round, const struct erasure_person
 static struct result destroy_key(const struct round *round, const struct candidate *due, const struct erasure_person *person,
                                  struct error *err)
 {
-    const struct erasure_begin begin = {due->pseudonym, person == NULL ? -1 : (int64_t)person->witness, due->asked};
+    const struct erasure_begin begin = {due->pseudonym, person->witness, due->asked};
     struct subject_erase change;
     uint64_t sequence = 0;
 
-    if (person != NULL) TRY(thin(round, person, err));
+    TRY(check_rights(round, person, err));
+    TRY(thin(round, person, err));
     subject_erase_init(&change, &begin, person);
     return record(round, "the key is destroyed", &change.change, &sequence, err);
 }
 
-/* If no sealed part names the person any more, somebody has removed the parts; then only the row is written. */
+/* If no sealed part names the person any more, somebody has removed the newest parts. Then nobody finds the key, so nothing is erased, and it is no success. */
 static struct result begin(const struct round *round, const struct candidate *due, struct error *err)
 {
     const struct search_source source = {round->pg, round->gateway->keyd, round->gateway->origin};
     struct erasure_person person;
-    struct error why = {0};
 
-    const struct result found =
-        erasure_person_find(round->erasures->permit, ACTION_SUBJECT_ERASE, &source, due->pseudonym, &person, &why);
-    if (!found.ok && why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
-    const struct result destroyed = destroy_key(round, due, found.ok ? &person : NULL, err);
-    if (found.ok) erasure_person_wipe(&person);
+    TRY(erasure_person_find(round->erasures->permit, ACTION_SUBJECT_ERASE, &source, due->pseudonym, &person, err));
+    const struct result destroyed = destroy_key(round, due, &person, err);
+    erasure_person_wipe(&person);
     return destroyed;
 }
 
@@ -244,8 +263,12 @@ static struct result start(const struct round *round, struct error *err)
     struct erasure_row row;
     struct error none = {0};
 
+    const bool has_left_out = round->erasures->from > 0;
     TRY(find_due(round, &due, err));
+    if (due.pseudonym[0] == '\0' && has_left_out && clock_monotonic_ms() >= round->erasures->retry_ms)
+        TRY(find_due(round, &due, err)); /* from the first document on */
     if (due.pseudonym[0] == '\0') return SUCCESS;
+    round->erasures->from = due.place + 1;
     TRY(take_permit(round, due.pseudonym, err));
     if (erasure_row_now(round->pg, due.pseudonym, &row, &none).ok) return SUCCESS; /* an earlier gateway has destroyed the key */
     if (none.kind != ERROR_NOT_FOUND) return failure(err, none.kind, "%s", none.message);
@@ -283,7 +306,10 @@ bool erasures_step(struct erasures *erasures, struct gateway *gateway, struct pg
 
     if (clock_monotonic_ms() < erasures->retry_ms) return false;
     if (step_locked(&round, &err).ok) return erasures->permit != NULL;
-    if (err.kind != ERROR_UNAVAILABLE) log_error("a person is not erased from the log yet; it is tried again", &err);
+    if (err.kind != ERROR_UNAVAILABLE) {
+        log_error("a person is not erased from the log yet; it is tried again", &err);
+        erasures->is_refused = true;
+    }
     erasures->retry_ms = clock_monotonic_ms() + (err.kind == ERROR_UNAVAILABLE ? 0 : RETRY_MS);
     erasures_done(erasures);
     return false;

@@ -19,6 +19,8 @@ struct erasures {
     char pseudonym[65];    /* of the person that is being erased; "" : nobody */
     struct permit *permit; /* for subject.erase of this person */
     uint64_t next;         /* the event to go on at */
+    uint64_t from;         /* the place of the document that is tried next */
+    bool is_refused;       /* some documents before that one were tried in vain */
     bool is_idle;          /* all documents that were seen are done */
     uint64_t seen;         /* the sum of the numbers of their events */
     int64_t retry_ms;      /* after a failure: not before this time; monotonic */

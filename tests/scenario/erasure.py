@@ -194,8 +194,28 @@ def put_copy_back():
     return shown
 
 
-def the_second_signature_erases():
+def an_entry_without_its_bytes_leads_to_the_key():
+    """The bytes of the event by which the key is found may be in a region (migrations/0082). All of this is rolled back."""
     keep_copy()
+    number, alice, bob = state["numbers"][0], state["alice"], plan_of("bob")["pseudonym"]
+    of_alice = f"(SELECT count(*) FROM audit_subject s JOIN audit_payload p USING (subject) WHERE p.seq = {number})"
+    begin = f"""BEGIN; UPDATE audit_entry SET leaf = '' WHERE seq = {number};
+        INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome) SELECT 9000000 + n, 0, convert_to('{{"res":"#{alice}"}}', 'UTF8'), sha256(''), action, 'allowed'
+        FROM (VALUES (0, 'audit.erase'), (1, 'subject.erase')) AS event (n, action);"""
+    asked = f"event_is_of({number}, '{alice}'), event_is_of({number}, '{bob}'), erasure_event_is({number}, 'subject.erase', '#{alice}')"
+    done = server.sql(f"""{begin} DO $$ BEGIN ASSERT {of_alice} = 1; PERFORM erasure_thin('{alice}', {number}, 9000001, 1000);
+        PERFORM erasure_begin('{alice}', {number}, 9000000, 9000001); END $$; SELECT json_build_array({asked}, {of_alice}); ROLLBACK""")
+    assert json.loads(done) == [True, False, False, 0], done
+    for wrong in (f"erasure_thin('{alice}', {number}, 9000000, 1000)", f"erasure_thin('{bob}', {number}, 9000001, 1000)",
+                  f"erasure_begin('{bob}', {number}, 9000000, 9000001)", f"erasure_begin('{alice}', -1, 9000000, 9000001)"):
+        try:
+            server.sql(f"{begin} SELECT {wrong}; ROLLBACK")
+            raise AssertionError(wrong + " was done")
+        except subprocess.CalledProcessError as refused:
+            assert "no event of the log asks" in refused.stderr or "the event is of another person" in refused.stderr, refused.stderr
+
+
+def the_second_signature_erases():
     before = events(key="act:" + state["alice"])
     signed = sign("ben", "alice", "--json")
     assert signed["state"] == "in force", signed
@@ -408,6 +428,6 @@ def a_person_that_comes_back_is_another_one():
 
 prepare()
 run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
-    the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
+    an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
     a_person_that_comes_back_is_another_one, server=server)

@@ -160,7 +160,8 @@ static inline void made_leaf(struct made_dump *dump, uint64_t number, struct lea
     (void)snprintf(leaf->actor, sizeof leaf->actor, "%064llx", (unsigned long long)(number % 1000));
     made_happen(dump, number, leaf);
     (void)snprintf(leaf->targets[0].region, sizeof leaf->targets[0].region, "local/main");
-    (void)snprintf(leaf->outcome, sizeof leaf->outcome, number % 10 == 9 && number % MADE_PUSHING > 6 ? "denied" : "allowed");
+    const char *outcome = number % 10 == 9 && number % MADE_PUSHING > 6 ? "denied" : "allowed";
+    (void)snprintf(leaf->outcome, sizeof leaf->outcome, "%s", number == MADE_ERASURE ? "completed" : outcome);
     (void)snprintf(leaf->request, sizeof leaf->request, "%032llx", (unsigned long long)number);
     made_digest(leaf->reason.decision, "decision", number);
     made_digest(leaf->reason.policy, "policy", 0);

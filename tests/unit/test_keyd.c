@@ -11,10 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "audit/format/erased.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/sandbox.h"
+#include "crypto/dsse.h"
 #include "keyd/answer.h"
+#include "keyd/erasure_certificate.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
 #include "keyd/rate.h"
@@ -163,6 +166,26 @@ static const struct epochs_row {
     {"nothing, by force", 1, true, 2, 3},
 };
 
+/* `stage` 0: keyd signs no certificate of an erasure whose key was wrapped under this epoch. */
+static void check_stage(const struct keyring *keyring, uint32_t epoch, unsigned stage)
+{
+    static const char pseudonym[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const struct keyd_erasure request = {
+        .pseudonym = bytes_of_text(pseudonym), .asked = 3, .done = 9, .payloads = 7, .erased_ms = 5, .key_version = epoch};
+    struct buffer OWNED_BUFFER envelope = BUFFER(ERASED_ENVELOPE_MAX);
+    OWNED(dsse) *dsse = NULL;
+    struct erased erased;
+    struct error err = {0};
+
+    const struct result signed_now = erasure_certificate_sign(keyring, &request, 9, &envelope, &err);
+    assert_int_equal(signed_now.ok, stage != 0);
+    if (stage == 0) return;
+    must(dsse_read(buffer_bytes(&envelope), ERASED_ENVELOPE_MAX, &dsse, &err), &err);
+    must(erased_read(buffer_bytes(&dsse->payload), &erased, &err), &err);
+    assert_int_equal(erased.stage, stage);
+    assert_int_equal(erased.key_version, epoch);
+}
+
 static void epochs_go_with_their_versions(void **state)
 {
     const struct epochs_row *row = *state;
@@ -183,6 +206,8 @@ static void epochs_go_with_their_versions(void **state)
         must(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err), &err);
         assert_int_equal(keyring_epoch(keyring), 3);
         assert_int_equal(keyring_oldest_epoch(keyring), oldest);
+        for (uint32_t epoch = 0; epoch <= 4; epoch++)
+            check_stage(keyring, epoch, epoch == 0 || epoch == 4 ? 0 : epoch < oldest ? 2 : 1);
         for (uint32_t epoch = 1; epoch <= 3; epoch++)
             assert_int_equal(keyring_subject_key(keyring, epoch, key, &err).ok, epoch >= oldest);
     }
