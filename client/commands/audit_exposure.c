@@ -20,8 +20,8 @@ struct party {
     enum party_kind { PARTY_ACTOR, PARTY_RUN, PARTY_TOKEN, PARTY_CERTIFICATE } kind;
     char name[256]; /* of an actor; id of a run; id of a token, or the id of the request that it was made for; thumbprint */
     char actor[80]; /* of a token: the pseudonym that it acts as */
-    int64_t since_ms;
-    char via[64]; /* "" of the credential itself; "robot.create 4711" */
+    int64_t since_ms, until_ms; /* until_ms: its events from then on are those of another party */
+    char via[64];               /* "" of the credential itself; "robot.create 4711" */
 };
 
 struct exposure {
@@ -80,10 +80,21 @@ static struct bytes detail_of(const json_t *entry)
     return bytes_of_text(hash == NULL ? "" : hash + 1);
 }
 
-static struct result add_party(struct exposure *exposure, const struct party *party, struct error *err)
+/* Whose secret was seen twice counts from the first time on, in whatever order these events are met. False: one of the first `count` parties has all. */
+static bool is_new(const struct exposure *exposure, size_t count, struct party *party)
 {
-    for (size_t i = 0; i < exposure->count; i++)
-        if (exposure->parties[i].kind == party->kind && strcmp(exposure->parties[i].name, party->name) == 0) return SUCCESS;
+    party->until_ms = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const struct party *known = &exposure->parties[i];
+        if (known->kind == party->kind && strcmp(known->name, party->name) == 0 && known->since_ms < party->until_ms)
+            party->until_ms = known->since_ms;
+    }
+    return party->since_ms < party->until_ms;
+}
+
+static struct result add_party(struct exposure *exposure, struct party *party, struct error *err)
+{
+    if (!is_new(exposure, exposure->count, party)) return SUCCESS;
     if (exposure->count == PARTIES_MAX)
         return failure(err, ERROR_LIMIT, "it made more than %d robots and runs: ask for a shorter time", PARTIES_MAX);
     exposure->parties[exposure->count++] = *party;
@@ -203,8 +214,9 @@ static bool is_exposed(const struct party *party, const json_t *event)
 {
     const json_t *who = json_object_get(event, "who");
     const char *certificate = json_text_of(who, "certificate");
+    const int64_t time_ms = number_of(json_object_get(event, "entry"), "ts");
 
-    if (number_of(json_object_get(event, "entry"), "ts") < party->since_ms) return false;
+    if (time_ms < party->since_ms || time_ms >= party->until_ms) return false;
     if (party->kind == PARTY_TOKEN) return is_of_token(who, party->name);
     return party->kind != PARTY_CERTIFICATE || (certificate != NULL && strcmp(certificate, party->name) == 0);
 }
@@ -356,6 +368,7 @@ static struct result read_all(struct exposure *exposure, struct error *err)
     for (exposure->at = 0; exposure->at < exposure->count; exposure->at++) {
         struct party *party = &exposure->parties[exposure->at];
         if (exposure->at > 0) TRY(name_robot(exposure, party, err));
+        if (!is_new(exposure, exposure->at, party)) continue;
         TRY(read_party(exposure, party, err));
     }
     return SUCCESS;

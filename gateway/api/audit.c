@@ -56,8 +56,8 @@ struct result target_audit_read(struct request *request, struct lookup *lookup, 
 
 struct result target_audit_event(struct request *request, struct lookup *lookup, struct error *err)
 {
-    request->purpose = request_argument(request, "purpose");
-    return target_audit_read(request, lookup, err);
+    TRY(target_audit_read(request, lookup, err));
+    return audit_read_purpose(request, err);
 }
 
 static bool read_sequence(const char *text, uint64_t *value_out)

@@ -10,6 +10,10 @@
 
 /** Adds the pair of the part that an auditor may read: `within` is "acme" or "acme/models"; NULL or "": the registry. Else the answer is 400. */
 void audit_pair_within(struct request *request, enum action action, const char *within);
+/** ?purpose=, for whose sake what is sealed is opened. ERROR_INVALID for an empty one. */
+RESULT audit_read_purpose(struct request *request, struct error *err);
+/** Appends a condition to what is recorded about a question, with "&" before it unless it is the first; a value NULL: nothing. */
+RESULT audit_write_condition(const char *name, const char *value, struct buffer *text, struct error *err);
 /** `after`, `before`, `order` and `key` of a list. ERROR_INVALID. */
 RESULT audit_filter_read(const struct request *request, const char *after, struct audit_filter *filter, struct error *err);
 /** ?facts=true. False: the argument has another value, and the answer is 400. */

@@ -30,10 +30,8 @@ static bool is_search(const struct request *request)
 /* ---- what is recorded about a search ---- */
 
 /* "actor=alice&network=192.0.2.0/24"; an '&' or '%' in a value is written as in a URL. */
-static struct result write_argument(const struct request *request, const char *name, struct buffer *text, struct error *err)
+struct result audit_write_condition(const char *name, const char *value, struct buffer *text, struct error *err)
 {
-    const char *value = request_argument(request, name);
-
     if (value == NULL) return SUCCESS;
     TRY(buffer_format(text, err, "%s%s=", text->length == 0 ? "" : "&", name));
     for (; *value != '\0'; value++) {
@@ -41,6 +39,11 @@ static struct result write_argument(const struct request *request, const char *n
         else TRY(buffer_add_u8(text, (uint8_t)*value, err));
     }
     return SUCCESS;
+}
+
+static struct result write_argument(const struct request *request, const char *name, struct buffer *text, struct error *err)
+{
+    return audit_write_condition(name, request_argument(request, name), text, err);
 }
 
 static struct result write_search(const struct request *request, struct buffer *text, struct error *err)
@@ -53,7 +56,7 @@ static struct result write_search(const struct request *request, struct buffer *
     return SUCCESS;
 }
 
-static struct result read_purpose(struct request *request, struct error *err)
+struct result audit_read_purpose(struct request *request, struct error *err)
 {
     const char *purpose = request_argument(request, "purpose");
     const size_t length = purpose == NULL ? 1 : strlen(purpose);
@@ -70,7 +73,7 @@ struct result target_audit_list(struct request *request, struct lookup *lookup, 
 
     TRY(target_audit_read(request, lookup, err));
     TRY(write_search(request, &text, err));
-    TRY(read_purpose(request, err));
+    TRY(audit_read_purpose(request, err));
     if (text.length == 0) return SUCCESS;
     request->search = arena_copy_text(request->arena, buffer_bytes(&text));
     return request->search == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a search") : SUCCESS;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "crypto/secret.h"
+#include "gateway/api/audit_priv.h"
 #include "gateway/api/erasure_priv.h"
 #include "gateway/pipeline/document.h"
 #include "policy/decider.h"
@@ -38,16 +39,14 @@ void erasure_case_done(struct erasure_case *erasure)
 
 static struct result write_asked(const json_t *body, struct buffer *text, struct error *err)
 {
-    const char *issuer = json_text_of(body, "issuer");
-
-    TRY(buffer_format(text, err, "subject=%s", json_text_of(body, "subject")));
-    return issuer == NULL ? SUCCESS : buffer_format(text, err, "&issuer=%s", issuer);
+    TRY(audit_write_condition("subject", json_text_of(body, "subject"), text, err));
+    return audit_write_condition("issuer", json_text_of(body, "issuer"), text, err);
 }
 
 /* The name goes into the sealed part of the event, as the conditions of a search do. */
 struct result target_erasure_plan(struct request *request, struct lookup *lookup, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(1024);
+    struct buffer OWNED_BUFFER text = BUFFER(2048);
     const json_t *body = NULL;
 
     (void)lookup;

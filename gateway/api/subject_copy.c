@@ -48,13 +48,14 @@ struct result target_subject_own(struct request *request, struct lookup *lookup,
 /* The name goes into the sealed part of the event, as the conditions of a search do. */
 struct result target_subject_copy(struct request *request, struct lookup *lookup, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(1024);
+    struct buffer OWNED_BUFFER text = BUFFER(2048);
     const json_t *body = NULL;
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_SUBJECT_COPY)) return SUCCESS;
     TRY(request_document(request, &body, err));
-    TRY(buffer_format(&text, err, "subject=%s", json_text_of(body, "subject")));
+    TRY(audit_write_condition("subject", json_text_of(body, "subject"), &text, err));
+    TRY(audit_write_condition("issuer", json_text_of(body, "issuer"), &text, err));
     request->purpose = json_text_of(body, "purpose");
     request->search = arena_copy_text(request->arena, buffer_bytes(&text));
     if (request->search == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a copy");

@@ -299,20 +299,29 @@ static struct result step_locked(const struct round *round, struct error *err)
     return stepped;
 }
 
+/* A refused erasure is left behind, so that the next one comes at once. */
+static bool is_left_behind(struct erasures *erasures, uint64_t from, const struct error *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    erasures_done(erasures);
+    if (err->kind == ERROR_UNAVAILABLE) return false;
+    log_error("a person is not erased from the log yet; it is tried again", err);
+    erasures->is_refused = true;
+    if (erasures->from > from) return true;
+    erasures->retry_ms = now_ms + RETRY_MS;
+    return false;
+}
+
 bool erasures_step(struct erasures *erasures, struct gateway *gateway, struct pg *pg)
 {
     const struct round round = {erasures, gateway, pg};
+    const uint64_t from = erasures->from;
     struct error err = {0};
 
     if (clock_monotonic_ms() < erasures->retry_ms) return false;
     if (step_locked(&round, &err).ok) return erasures->permit != NULL;
-    if (err.kind != ERROR_UNAVAILABLE) {
-        log_error("a person is not erased from the log yet; it is tried again", &err);
-        erasures->is_refused = true;
-    }
-    erasures->retry_ms = clock_monotonic_ms() + (err.kind == ERROR_UNAVAILABLE ? 0 : RETRY_MS);
-    erasures_done(erasures);
-    return false;
+    return is_left_behind(erasures, from, &err);
 }
 
 void erasures_done(struct erasures *erasures)

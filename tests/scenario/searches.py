@@ -307,6 +307,9 @@ def personal_data_needs_a_purpose():
         shown = client.call("GET", "/api/v1/audit/events" + path, scope="registry:admin:*").json
         whos = [one["who"] for one in shown.get("events", [shown])]
         assert {"sealed": True} in whos and all(who in (None, {"sealed": True}) for who in whos), (path, whos[:3])
+    for purpose in ("", "p" * 513):
+        answer = client.call("GET", f"/api/v1/audit/events/{event['seq']}?purpose={purpose}", scope="registry:admin:*")
+        assert answer.status == 400 and "purpose" in answer.json["detail"], (answer.status, answer.body)
 
 
 def an_auditor_has_the_log_and_nothing_else():
