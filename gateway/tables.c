@@ -1,8 +1,8 @@
 #include "gateway/tables.h"
 
+#include "audit/archive.h"
 #include "audit/cosigned.h"
 #include "audit/erasure.h"
-#include "audit/archive.h"
 #include "audit/published.h"
 #include "audit/query.h"
 #include "audit/saved_search.h"
