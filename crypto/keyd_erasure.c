@@ -1,8 +1,10 @@
 /* The fields of the message that asks for a certificate of erasure. */
 #include "crypto/keyd_protocol_priv.h"
 
-struct result keyd_write_erasure(struct buffer *frame, const struct keyd_erasure *erasure, struct error *err)
+struct result keyd_write_erasure(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
+    const struct keyd_erasure *erasure = &request->as.erasure;
+
     if (erasure->pseudonym.length == 0 || erasure->pseudonym.length > KEYD_NAME_MAX)
         return failure(err, ERROR_INVALID, "a pseudonym has 1 to %d bytes", KEYD_NAME_MAX);
     TRY(buffer_add_prefixed(frame, erasure->pseudonym, err));
@@ -15,8 +17,10 @@ struct result keyd_write_erasure(struct buffer *frame, const struct keyd_erasure
     return buffer_add_u32(frame, erasure->key_version, err);
 }
 
-void keyd_read_erasure(struct reader *fields, struct keyd_erasure *erasure)
+void keyd_read_erasure(struct reader *fields, struct keyd_request *request)
 {
+    struct keyd_erasure *erasure = &request->as.erasure;
+
     erasure->pseudonym = reader_prefixed(fields, KEYD_NAME_MAX);
     if (erasure->pseudonym.length == 0) fields->failed = true;
     erasure->asked = reader_u64(fields);

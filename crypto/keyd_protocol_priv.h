@@ -24,8 +24,8 @@ void keyd_read_pin_witnesses(struct reader *fields, struct keyd_request *request
 struct result keyd_write_cosigned(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_cosigned(struct reader *fields, struct keyd_request *request);
 /** The fields of a request for a certificate of erasure. */
-RESULT keyd_write_erasure(struct buffer *frame, const struct keyd_erasure *erasure, struct error *err);
-void keyd_read_erasure(struct reader *fields, struct keyd_erasure *erasure);
+struct result keyd_write_erasure(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_erasure(struct reader *fields, struct keyd_request *request);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);

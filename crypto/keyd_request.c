@@ -190,26 +190,6 @@ static void read_subject_key_open(struct reader *fields, struct keyd_request *re
     keyd_read_wrapped(fields, &request->as.subject_key.wrapped);
 }
 
-static struct result write_subject_rewrap(struct buffer *frame, const struct keyd_request *request, struct error *err)
-{
-    return write_subject_key_open(frame, request, err);
-}
-
-static void read_subject_rewrap(struct reader *fields, struct keyd_request *request)
-{
-    read_subject_key_open(fields, request);
-}
-
-static struct result write_certify_erasure(struct buffer *frame, const struct keyd_request *request, struct error *err)
-{
-    return keyd_write_erasure(frame, &request->as.erasure, err);
-}
-
-static void read_certify_erasure(struct reader *fields, struct keyd_request *request)
-{
-    keyd_read_erasure(fields, &request->as.erasure);
-}
-
 static struct result write_pin_approver(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     return buffer_add(frame, request->as.approver, sizeof request->as.approver, err);
@@ -415,18 +395,22 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
     if (chain->later.length % DOCUMENT_LINK_SIZE != 0) fields->failed = true;
 }
 
-#define write_pin_witnesses keyd_write_pin_witnesses
-#define read_pin_witnesses  keyd_read_pin_witnesses
-#define write_cosigned      keyd_write_cosigned
-#define read_cosigned       keyd_read_cosigned
-#define write_run_request   keyd_write_run_request
-#define read_run_request    keyd_read_run_request
-#define write_run_order     keyd_write_run
-#define read_run_order      keyd_read_run
-#define write_run_lease     keyd_write_run
-#define read_run_lease      keyd_read_run
-#define write_run_admission keyd_write_run
-#define read_run_admission  keyd_read_run
+#define write_subject_rewrap  write_subject_key_open
+#define read_subject_rewrap   read_subject_key_open
+#define write_certify_erasure keyd_write_erasure
+#define read_certify_erasure  keyd_read_erasure
+#define write_pin_witnesses   keyd_write_pin_witnesses
+#define read_pin_witnesses    keyd_read_pin_witnesses
+#define write_cosigned        keyd_write_cosigned
+#define read_cosigned         keyd_read_cosigned
+#define write_run_request     keyd_write_run_request
+#define read_run_request      keyd_read_run_request
+#define write_run_order       keyd_write_run
+#define read_run_order        keyd_read_run
+#define write_run_lease       keyd_write_run
+#define read_run_lease        keyd_read_run
+#define write_run_admission   keyd_write_run
+#define read_run_admission    keyd_read_run
 
 struct codec {
     struct result (*write)(struct buffer *frame, const struct keyd_request *request, struct error *err);
