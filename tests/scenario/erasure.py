@@ -462,9 +462,26 @@ def a_person_that_comes_back_is_another_one():
     assert len(found) == 1 and found != {state["alice"]}, found
 
 
+def the_whole_log_is_sound_after_all_of_that():
+    """Offline, from a dump: parts that erasures took are no finding, and the index that was made anew is whole."""
+    wait_until(lambda: server.sql("SELECT s.indexed = l.size AND EXISTS (SELECT FROM audit_checkpoint c WHERE c.size = l.size) FROM audit_log l, audit_search s")
+               == "t", 60, "the log does not come to rest")
+    database, dump = os.path.join(folder.name, "database"), os.path.join(folder.name, "log.dump")
+    with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
+        words = [word.decode() for word in file.read().split(b"\0")]
+    sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+    with open(database, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(f"host={sockets} user=postgres dbname=sijil\n")
+    subprocess.run([sijil_test.program("sijil-audit-dump"), "--database=" + database, "--output=" + dump], check=True, capture_output=True, timeout=120)
+    done = subprocess.run([sijil_test.program("sijil-verify"), "fsck", "--key", sijil("auditor", "audit", "key", at).strip(), "--json", dump],
+                          capture_output=True, text=True, timeout=120)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0 and answer["verified"] and answer["erased"] >= 30 and answer["found"] == {}, (answer, done.stderr)
+
+
 prepare()
 run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
     a_person_with_a_role_again_keeps_nobody_waiting,
-    a_person_that_comes_back_is_another_one, server=server)
+    a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)
