@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/archive.h"
 #include "audit/dump_store_priv.h"
 
 #define PIECE_SIZE ((size_t)256 << 10)              /* bytes that are written at a time */
@@ -18,6 +19,7 @@ struct dump {
     uint64_t size;
     int64_t checkpoint; /* the last one that was written: its size and its note */
     char note[DUMP_NOTE_MAX + 1];
+    struct audit_dump_released released;
 };
 
 static struct result flush(struct dump *dump, size_t least, struct error *err)
@@ -79,6 +81,23 @@ static struct result write_facts(struct dump *dump, struct error *err)
     return SUCCESS;
 }
 
+/* A log that has no archive has no such record. */
+static struct result write_archive(struct dump *dump, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(dump_load_archive(dump->pg, &rows, err));
+    const struct dump_record record = {.type = DUMP_ARCHIVE, .archive = {(uint64_t)pg_int8(rows, 0, 0) * ARCHIVE_PIECE}};
+    return record.archive.until == 0 ? SUCCESS : add(dump, &record, err);
+}
+
+static void note_released(struct audit_dump_released *released, const struct dump_entry *entry)
+{
+    if (entry->leaf.length > 0) return;
+    if (released->count++ == 0) released->first = entry->sequence;
+    released->last = entry->sequence;
+}
+
 static struct result write_entries(struct dump *dump, uint64_t first, uint64_t end, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -92,6 +111,7 @@ static struct result write_entries(struct dump *dump, uint64_t first, uint64_t e
                                                      .action = text_at(rows, i, 3),
                                                      .outcome = text_at(rows, i, 4),
                                                      .leaf = pg_bytes(rows, i, 5)}};
+        note_released(&dump->released, &record.entry);
         TRY(add(dump, &record, err));
     }
     return SUCCESS;
@@ -262,6 +282,7 @@ static struct result write_all(struct dump *dump, struct error *err)
     TRY(dump_writer_begin(dump->writer, &dump->out, err));
     TRY(write_state(dump, err));
     TRY(write_facts(dump, err));
+    TRY(write_archive(dump, err));
     for (uint64_t first = 0; first < dump->size; first += DUMP_BLOCK) TRY(write_block(dump, first, err));
     if (dump->size == 0) TRY(write_checkpoints(dump, 0, err));
     TRY(write_runs(dump, err));
@@ -281,7 +302,7 @@ static struct result run(struct dump *dump, struct error *err)
     return written;
 }
 
-struct result audit_dump(const struct audit_dump_options *options, struct error *err)
+struct result audit_dump(const struct audit_dump_options *options, struct audit_dump_released *released_out, struct error *err)
 {
     static const struct pg_table *const tables[] = {&audit_dump_table, NULL};
     OWNED(pg) *pg = NULL;
@@ -294,5 +315,6 @@ struct result audit_dump(const struct audit_dump_options *options, struct error 
     dump.writer = writer;
     const struct result written = run(&dump, err);
     buffer_done(&dump.out);
+    *released_out = dump.released;
     return written;
 }

@@ -15,5 +15,10 @@ struct audit_dump_options {
     void (*progress)(void *context, uint64_t done, uint64_t size);
     void *context;
 };
+/** Entries that are in the dump with their hash alone: their bytes are in a region (audit/archive.h), which a dump does not read. */
+struct audit_dump_released {
+    uint64_t count, first, last;
+};
 /** ERROR_UNAVAILABLE without the database; ERROR_INVALID if the role may not read all of it, or the schema is another. */
-RESULT audit_dump(const struct audit_dump_options *options, struct error *err) __attribute__((nonnull));
+RESULT audit_dump(const struct audit_dump_options *options, struct audit_dump_released *released_out, struct error *err)
+    __attribute__((nonnull));

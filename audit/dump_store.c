@@ -14,6 +14,8 @@ static const struct pg_statement dump_state_sql = {
     "", "text int8 int8 bytea int8 bool int8"};
 static const struct pg_statement dump_facts_sql = {
     "dump_facts", "SELECT digest, facts FROM audit_facts WHERE digest > $1 ORDER BY digest LIMIT 128", "bytea", "bytea bytea"};
+static const struct pg_statement dump_archive_sql = { /* pieces have no gap */
+    "dump_archive", "SELECT coalesce(max(piece) + 1, 0) FROM audit_archive", "", "int8"};
 static const struct pg_statement dump_entries_sql = {
     "dump_entries",
     "SELECT seq, ts, leaf_hash, left(action, 60), left(outcome, 60), substr(leaf, 1, 4097) FROM audit_entry WHERE seq >= $1 AND seq < $2 ORDER BY seq",
@@ -54,7 +56,7 @@ static const struct pg_statement dump_bindings_sql = {
     "SELECT binding_id, role, holder, scope, is_live FROM audit_dump_binding WHERE $1 IS NULL OR binding_id > $1 ORDER BY binding_id LIMIT 1024", "uuid",
     "uuid text text text bool"};
 static const struct pg_statement *const statements[] = {
-    &dump_state_sql, &dump_facts_sql, &dump_entries_sql, &dump_tiles_sql, &dump_payloads_sql, &dump_checkpoints_sql,
+    &dump_state_sql, &dump_facts_sql, &dump_archive_sql, &dump_entries_sql, &dump_tiles_sql, &dump_payloads_sql, &dump_checkpoints_sql,
     &dump_runs_sql, &dump_posts_sql, &dump_blind_sql, &dump_tags_sql, &dump_bindings_sql,
 };
 /* clang-format on */
@@ -71,6 +73,11 @@ struct result dump_load_facts(struct pg *pg, struct bytes after, struct pg_rows 
 
     pg_add_bytes(&arguments, after);
     return pg_run(pg, &dump_facts_sql, &arguments, rows_out, err);
+}
+
+struct result dump_load_archive(struct pg *pg, struct pg_rows **rows_out, struct error *err)
+{
+    return pg_run(pg, &dump_archive_sql, NULL, rows_out, err);
 }
 
 static struct result load_range(struct pg *pg, const struct pg_statement *statement, uint64_t first, uint64_t end,

@@ -15,6 +15,8 @@ extern const struct pg_table audit_dump_table;
 RESULT dump_load_state(struct pg *pg, struct pg_rows **rows_out, struct error *err);
 /** Digest and text. `after`: a digest, or nothing. */
 RESULT dump_load_facts(struct pg *pg, struct bytes after, struct pg_rows **rows_out, struct error *err);
+/** How many pieces of the log are archived. One row. */
+RESULT dump_load_archive(struct pg *pg, struct pg_rows **rows_out, struct error *err);
 /** Number, time, hash, action, outcome, leaf. */
 RESULT dump_load_entries(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err);
 /** Index, root, hashes of the tiles first <= index < end. */

@@ -6,7 +6,7 @@
 #include "audit/audit_store.h"
 #include "base/memory.h"
 
-#define CHECK_LEAF_COLUMN 2 /* of the rows of check_load_entries() */
+#define RUN_LEAF_COLUMN 3 /* of the rows of check_load_runs() */
 
 struct result log_check_new(struct pg *pg, struct log_check **check_out, struct error *err)
 {
@@ -223,7 +223,8 @@ struct result log_check_heads(const struct pg_rows *rows, const struct bytes *ke
     return SUCCESS;
 }
 
-static struct result check_run(struct log_check *check, const struct pg_rows *rows, size_t i, struct error *err)
+static struct result check_run(struct log_check *check, const struct pg_rows *rows, const struct archived_leaves *archived,
+                               size_t i, struct error *err)
 {
     const uint64_t last = (uint64_t)pg_int8(rows, i, 1);
     struct error why;
@@ -233,7 +234,7 @@ static struct result check_run(struct log_check *check, const struct pg_rows *ro
     if (!pg_bool(rows, i, 4))
         return wrong(err, last,
                      "a run of a key ends with it, and does not continue the run before, or is after the end of the log");
-    if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) {
+    if (!leaf_read(archived_leaf(archived, rows, i, RUN_LEAF_COLUMN), &check->leaf, &why).ok) {
         if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
         return SUCCESS; /* check_rows() counts it */
     }
@@ -244,10 +245,12 @@ static struct result check_run(struct log_check *check, const struct pg_rows *ro
 struct result log_check_runs(struct log_check *check, struct run_cursor *cursor, size_t *count_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
+    OWNED(archived_leaves) *archived = NULL;
 
     TRY(check_load_runs(check->tiles.pg, cursor, check->size, &rows, err));
+    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){1, RUN_LEAF_COLUMN}, &archived, err));
     const size_t count = pg_rows_count(rows);
-    for (size_t i = 0; i < count; i++) TRY(check_run(check, rows, i, err));
+    for (size_t i = 0; i < count; i++) TRY(check_run(check, rows, archived, i, err));
     if (count > 0) {
         memcpy(cursor->key, pg_bytes(rows, count - 1, 0).data, sizeof cursor->key);
         cursor->last = pg_int8(rows, count - 1, 1);

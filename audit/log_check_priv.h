@@ -132,6 +132,7 @@ RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor
 
 /* --- log_check_store.c --- */
 RESULT check_load_notes(struct pg *pg, const struct note_cursor *after, struct pg_rows **rows_out, struct error *err);
+#define CHECK_LEAF_COLUMN 2 /* of its rows */
 RESULT check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err);
 /** The first entry with a key that the index lacks, or has with another ordinal; UINT64_MAX: none. */
 RESULT check_find_unexpected_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err);

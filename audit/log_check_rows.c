@@ -72,11 +72,13 @@ static struct result look_at(struct log_check *check, uint64_t sequence, const s
                              struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
+    OWNED(archived_leaves) *archived = NULL;
     struct error why;
 
     TRY(check_load_entries(check->tiles.pg, sequence, 1, &rows, err));
     if (pg_rows_count(rows) != 1) return SUCCESS; /* check_rows() says that it is missing */
-    if (!leaf_read(pg_bytes(rows, 0, 2), &check->leaf, &why).ok)
+    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
+    if (!leaf_read(archived_leaf(archived, rows, 0, CHECK_LEAF_COLUMN), &check->leaf, &why).ok)
         return why.kind == ERROR_NO_MEMORY ? failure(err, why.kind, "%s", why.message) : SUCCESS;
     if (strcmp(check->leaf.outcome, "allowed") == 0) (void)is_wanted(&check->leaf, wanted, found);
     return SUCCESS;

@@ -16,9 +16,14 @@ static const struct pg_statement check_keys_sql = {
     "bytea[] int8[] int8[]", "int8"};
 static const struct pg_statement check_tile_sql = {
     "check_tile", "SELECT hashes, root FROM audit_tile WHERE level = $1 AND idx = $2", "int4 int8", "bytea bytea"};
+/*
+ * The leaf of a released entry is needed for the last run of a key alone, and NULL elsewhere: each entry that has the key is listed under its own ordinal
+ * (check_keys), and the ordinals have no gap, so a row too many can only be at the end.
+ */
 static const struct pg_statement check_runs_sql = {
     "check_runs",
-    "SELECT r.key, r.last, r.n, e.leaf, r.n - cardinality(r.seqs) = coalesce(p.n, 0) AND r.seqs[cardinality(r.seqs)] = r.last"
+    "SELECT r.key, r.last, r.n, CASE WHEN length(e.leaf) > 0 OR NOT EXISTS (SELECT FROM audit_run a WHERE a.key = r.key AND a.last > r.last)"
+    " THEN e.leaf END, r.n - cardinality(r.seqs) = coalesce(p.n, 0) AND r.seqs[cardinality(r.seqs)] = r.last"
     " AND r.seqs[1] > coalesce(p.last, -1) AND r.last < (SELECT size FROM audit_log)"
     " FROM (SELECT * FROM audit_run WHERE (key, last) > ($1, $2) AND (last < $3 OR last >= (SELECT size FROM audit_log))"
     " ORDER BY key, last LIMIT 64) AS r"

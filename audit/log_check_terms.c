@@ -27,13 +27,14 @@ static int compare_terms(const void *a, const void *b)
 }
 
 /* A leaf that can't be read has no words; check_rows() counts it. */
-static struct result gather(struct tile_terms *terms, const struct pg_rows *rows, struct leaf *leaf, struct error *err)
+static struct result gather(struct tile_terms *terms, const struct pg_rows *rows, const struct archived_leaves *archived,
+                            struct leaf *leaf, struct error *err)
 {
     struct search_terms own;
 
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         struct error why;
-        const bool is_read = leaf_read(pg_bytes(rows, i, 2), leaf, &why).ok;
+        const bool is_read = leaf_read(archived_leaf(archived, rows, i, CHECK_LEAF_COLUMN), leaf, &why).ok;
         if (!is_read && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
         if (!is_read) continue;
         search_terms_of(leaf, &own);
@@ -80,9 +81,11 @@ static struct result check_terms(struct log_check *check, uint64_t end, struct t
                                  struct error *err)
 {
     OWNED(pg_rows) *entries = NULL, *posts = NULL;
+    OWNED(archived_leaves) *archived = NULL;
 
     TRY(check_load_entries(check->tiles.pg, terms->first, end - terms->first, &entries, err));
-    TRY(gather(terms, entries, &check->leaf, err));
+    TRY(archived_load(check->tiles.pg, entries, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
+    TRY(gather(terms, entries, archived, &check->leaf, err));
     TRY(check_load_posts(check->tiles.pg, terms->first / POSTING_BLOCK, terms->keys, terms->key_count, &posts, err));
     compare(terms, posts, found);
     return SUCCESS;

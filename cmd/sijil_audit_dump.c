@@ -73,10 +73,21 @@ static void tell(void *context, uint64_t done, uint64_t size)
     (void)fprintf(stderr, "sijil-audit-dump: %llu of %llu entries\n", (unsigned long long)done, (unsigned long long)size);
 }
 
+static void tell_released(const struct audit_dump_released *released)
+{
+    if (released->count == 0) return;
+    (void)fprintf(
+        stderr,
+        "sijil-audit-dump: %llu entries from %llu to %llu are in the dump with their hash alone: their bytes were released from the "
+        "database, and this program does not read the region that has them\n",
+        (unsigned long long)released->count, (unsigned long long)released->first, (unsigned long long)released->last);
+}
+
 static struct result dump_to(const struct settings *settings, int fd, struct error *err)
 {
     struct buffer OWNED_BUFFER conninfo = BUFFER(CONNINFO_MAX);
     struct target target = {fd, clock_monotonic_ms()};
+    struct audit_dump_released released;
 
     TRY(file_read_private(settings->database, &conninfo, err));
     if (conninfo.length > 0) conninfo.data[strcspn(buffer_text(&conninfo), "\n")] = '\0';
@@ -84,8 +95,9 @@ static struct result dump_to(const struct settings *settings, int fd, struct err
                                                .write = write_piece,
                                                .progress = settings->progress ? tell : NULL,
                                                .context = &target};
-    const struct result dumped = audit_dump(&options, err);
+    const struct result dumped = audit_dump(&options, &released, err);
     if (conninfo.data != NULL) secret_wipe(conninfo.data, conninfo.length);
+    if (dumped.ok) tell_released(&released);
     return dumped;
 }
 

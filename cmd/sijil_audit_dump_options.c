@@ -24,8 +24,10 @@ const struct program audit_dump_program = {
              "for 'sijil-verify fsck'. It reads one moment of a live database, and changes nothing.",
     .groups = groups,
     .group_count = COUNT(groups),
-    .closing = "A role that may read just what it needs: SELECT grant_audit_dump('ROLE'), as the owner of the database.\n"
-               "The dump has no names of persons, no addresses and no sealed text. It has names of repositories.",
+    .closing =
+        "A role that may read just what it needs: SELECT grant_audit_dump('ROLE'), as the owner of the database.\n"
+        "The dump has no names of persons, no addresses and no sealed text. It has names of repositories.\n"
+        "Entries whose bytes were archived and released are in it with their hash alone; a line on standard error says which.",
     .exit_status = "0 success, 1 failure; nothing has the name FILE then, so run it again; 2 the command line is wrong.",
     .see_also = see_also,
 };

@@ -141,7 +141,8 @@ static struct result check_certificate(const struct settings *settings, struct b
     const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(ecdsa_key_load(settings->signer, &signer, err));
     TRY(read_file(settings->file, &bundle, err));
-    if (erased_is_bundle(buffer_bytes(&bundle))) return check_erasure(&trust, settings->json, signer, buffer_bytes(&bundle), answer, err);
+    if (erased_is_bundle(buffer_bytes(&bundle)))
+        return check_erasure(&trust, settings->json, signer, buffer_bytes(&bundle), answer, err);
     TRY(as_verdict(deletion_check(&trust, signer, buffer_bytes(&bundle), &report, err), err));
     return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
 }
@@ -303,6 +304,11 @@ static bool is_of_dump(const char *command)
     return strcmp(command, "fsck") == 0 || strcmp(command, "replay-keys") == 0;
 }
 
+static bool takes_witness_policy(const char *command)
+{
+    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0;
+}
+
 static int run(struct settings *settings, char *const *operands, int count)
 {
     const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
@@ -320,8 +326,8 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
-    if (settings->witness_policy != NULL && count > 0 && (strcmp(operands[0], "run") == 0 || strcmp(operands[0], "replay") == 0))
-        return misused("--witness-policy is for proofs, exports and certificates");
+    if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
+        return misused("--witness-policy is for proofs, exports and certificates: no other file has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0 ? misused("a command is missing: proof, export, certificate, replay, run, fsck, replay-keys or compare")

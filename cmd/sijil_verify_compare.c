@@ -55,7 +55,10 @@ static struct result add_entry(void *context, const struct dump_record *record, 
 
     (void)err;
     if (record->type != DUMP_ENTRY || record->entry.leaf.length > LEAF_MAX) return SUCCESS;
-    merkle_leaf_hash(record->entry.leaf, &hash);
+    if (record->entry.leaf.length > 0) merkle_leaf_hash(record->entry.leaf, &hash);
+    else
+        memcpy(hash.bytes, record->entry.hash.data,
+               sizeof hash.bytes); /* archived; the signed root tells whether it is the true one */
     fork_walk_add(context, &hash);
     return SUCCESS;
 }

@@ -21,12 +21,12 @@ SET search_path = public, pg_temp AS $$
           WHERE c.oid = partition AND i.inhparent = 'audit_entry'::regclass) AS of_partition
 $$;
 
--- Whether the leaf of an entry may be elsewhere. What the database itself looks up in leaves stays, and so does the last entry of each key, which
--- an append compares with the index.
+-- Whether the leaf of an entry may be elsewhere. What the database itself looks up in leaves stays; so do events that rows outside the log follow from, tags
+-- and bindings, which a check of a dump reads without a region; and the last entry of each key, which an append compares with the index.
 CREATE FUNCTION audit_leaf_may_go(action text) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT action IN ('blob.read', 'blob.stat', 'manifest.read', 'manifest.stat', 'tag.list', 'referrer.list', 'catalog.list', 'registry.ping',
-                      'upload.begin', 'upload.write', 'upload.commit', 'upload.probe', 'upload.read', 'manifest.push', 'audit.read', 'checkpoint.read',
-                      'tile.read', 'entries.read', 'denied.burst', 'http.refused')
+                      'upload.begin', 'upload.write', 'upload.commit', 'upload.probe', 'upload.read', 'audit.read', 'checkpoint.read', 'tile.read',
+                      'entries.read', 'denied.burst', 'http.refused')
 $$;
 
 -- For the owner of the database: copies the rows of a full partition beside it, without the leaves of archived entries. Nobody changes these rows
@@ -93,3 +93,12 @@ BEGIN
     RAISE EXCEPTION 'the log was too busy for ten minutes; try again';
 END $$;
 REVOKE EXECUTE ON PROCEDURE audit_release_archived(regclass) FROM PUBLIC;
+
+-- As 0073, with the number of archived pieces: a dump says which entries may lack their bytes.
+CREATE OR REPLACE FUNCTION grant_audit_dump(dumper name) RETURNS void LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT SELECT ON audit_log, audit_search, audit_facts, audit_entry, audit_tile, audit_checkpoint, audit_run, audit_post,'
+                   ' audit_dump_payload, audit_dump_blind, audit_dump_tag, audit_dump_binding TO %I', dumper);
+    EXECUTE format('GRANT SELECT (seq) ON audit_payload TO %I', dumper);
+    EXECUTE format('GRANT SELECT (piece) ON audit_archive TO %I', dumper);
+END $$;

@@ -25,6 +25,7 @@
 #define DUMP_TYPES(X)                              \
     X(HEAD, 'H', "state of the log")               \
     X(FACTS, 'F', "facts")                         \
+    X(ARCHIVE, 'A', "archived entries")            \
     X(ENTRY, 'E', "entry")                         \
     X(TILE, 'T', "tile")                           \
     X(PAYLOAD, 'P', "sealed part")                 \
@@ -58,10 +59,13 @@ struct dump_record {
         struct dump_facts {
             struct bytes digest, text;
         } facts;
+        struct dump_archive {
+            uint64_t until; /* all entries before this number are archived: the database may have released their bytes */
+        } archive;
         struct dump_entry {
             uint64_t sequence;
             int64_t time_ms;
-            struct bytes hash, action, outcome, leaf;
+            struct bytes hash, action, outcome, leaf; /* the leaf is empty if the bytes were released */
         } entry;
         struct dump_tile {
             unsigned level;

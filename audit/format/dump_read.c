@@ -138,6 +138,7 @@ static void read_body(struct reader *fields, struct dump_record *record)
         record->facts.digest = reader_take(fields, LEAF_FACTS_DIGEST);
         record->facts.text = read_rest(fields, DUMP_FACTS_MAX + 1);
         return;
+    case DUMP_ARCHIVE: record->archive.until = reader_u64(fields); return;
     case DUMP_ENTRY: read_entry(fields, &record->entry); return;
     case DUMP_TILE: read_tile(fields, &record->tile); return;
     case DUMP_PAYLOAD: read_payload(fields, &record->payload); return;

@@ -125,6 +125,7 @@ static struct result write_body(const struct dump_record *record, struct buffer 
     case DUMP_FACTS:
         TRY(add_fixed(out, record->facts.digest, LEAF_FACTS_DIGEST, err));
         return add_rest(out, record->facts.text, DUMP_FACTS_MAX + 1, err);
+    case DUMP_ARCHIVE: return buffer_add_u64(out, record->archive.until, err);
     case DUMP_ENTRY: return write_entry(&record->entry, out, err);
     case DUMP_TILE: return write_tile(&record->tile, out, err);
     case DUMP_PAYLOAD: return write_payload(&record->payload, out, err);

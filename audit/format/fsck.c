@@ -77,10 +77,12 @@ static struct result take(void *context, const struct dump_record *record, struc
                              record->type == DUMP_CHECKPOINT;
 
     if (is_of_block) TRY(reach(fsck, record, err));
-    else if (record->type != DUMP_HEAD && record->type != DUMP_FACTS) TRY(fsck_end_blocks(fsck, err));
+    else if (record->type != DUMP_HEAD && record->type != DUMP_FACTS && record->type != DUMP_ARCHIVE)
+        TRY(fsck_end_blocks(fsck, err));
     switch (record->type) {
     case DUMP_HEAD: return take_head(fsck, &record->head, err);
     case DUMP_FACTS: return fsck_take_facts(fsck, &record->facts, err);
+    case DUMP_ARCHIVE: fsck->archived = record->archive.until; return SUCCESS;
     case DUMP_ENTRY: return fsck_take_entry(fsck, &record->entry, err);
     case DUMP_TILE: fsck_take_tile(fsck, &record->tile); return SUCCESS;
     case DUMP_PAYLOAD: return fsck_take_payload(fsck, &record->payload, err);
@@ -150,6 +152,15 @@ static void next_window(struct fsck *fsck)
     memset(window->marks, 0, window->room * sizeof *window->marks);
 }
 
+/* Nothing but a signed root vouches for the hash of an entry without bytes. Only signed entries are archived. */
+static void check_released(struct fsck *fsck)
+{
+    const struct fsck_report *report = &fsck->report;
+
+    if (report->released == 0 || report->released_last < report->signed_size) return;
+    fsck_find(fsck, FSCK_ENTRY, report->released_last, "it has no bytes, and no checkpoint of the dump covers its hash");
+}
+
 struct result fsck_end_pass(struct fsck *fsck, bool *again_out, struct error *err)
 {
     struct dump_reader *reader = NULL;
@@ -159,6 +170,7 @@ struct result fsck_end_pass(struct fsck *fsck, bool *again_out, struct error *er
     *again_out = fsck->window.end < fsck->seen;
     if (!*again_out) {
         fsck_rows_end(fsck);
+        check_released(fsck);
         return SUCCESS;
     }
     TRY(dump_reader_new(&reader, err));

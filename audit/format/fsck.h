@@ -53,8 +53,10 @@ struct fsck_report {
     uint64_t size, signed_size; /* of the log, and of the largest checkpoint that its key has signed */
     struct merkle_hash root;    /* over all entries, as computed from their leaves */
     uint64_t unreadable;        /* entries that this version can't read as events */
-    uint64_t keys;              /* under which events are counted */
-    struct merkle_hash heads;   /* the root over the heads of the keys (docs/formats/audit-dump.md, "Heads of keys") */
+    uint64_t released, released_first,
+        released_last;        /* entries whose bytes are archived: the tree has the hash that is stored for each */
+    uint64_t keys;            /* under which events are counted */
+    struct merkle_hash heads; /* the root over the heads of the keys (docs/formats/audit-dump.md, "Heads of keys") */
     uint64_t payloads, checkpoints, foreign, facts, tags, bindings; /* rows; foreign: checkpoints that the key has not signed */
     uint64_t erased;                                                /* sealed parts that are gone by an event */
     uint64_t indexed;                                               /* entries that the index of searches has */

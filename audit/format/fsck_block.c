@@ -47,11 +47,19 @@ static void say(struct fsck *fsck, uint64_t number, enum fsck_problem problem)
         [FSCK_TIME] = "the stored time differs from the time in its leaf",
         [FSCK_ACTION] = "the stored action differs from the action in its leaf",
         [FSCK_OUTCOME] = "the stored outcome differs from the outcome in its leaf",
+        [FSCK_EMPTY] = "it has no bytes, and is not archived",
+        [FSCK_KEPT] = "it has no bytes, and the database keeps those of such events also when they are archived",
     };
     if (problem == FSCK_SOUND || problem == FSCK_MISSING) return;
-    const bool is_of_entry = problem == FSCK_HASH || problem == FSCK_TOO_LONG || problem == FSCK_SEQUENCE;
+    const bool is_of_column = problem == FSCK_TIME || problem == FSCK_ACTION || problem == FSCK_OUTCOME;
 
-    fsck_find(fsck, is_of_entry ? FSCK_ENTRY : FSCK_COLUMN, number, "%s", texts[problem]);
+    fsck_find(fsck, is_of_column ? FSCK_COLUMN : FSCK_ENTRY, number, "%s", texts[problem]);
+}
+
+static void note_released(struct fsck_report *report, uint64_t number)
+{
+    if (report->released++ == 0) report->released_first = number;
+    report->released_last = number;
 }
 
 /* What follows from the order of the entries, one after the other. */
@@ -64,8 +72,9 @@ static struct result follow(struct fsck *fsck, size_t place, struct error *err)
 
     say(fsck, number, item->problem);
     if (item->lacks_facts) fsck_find(fsck, FSCK_FACTS, number, "facts that it commits to are missing");
+    if (item->is_released) note_released(&fsck->report, number);
     if (!item->is_read) {
-        fsck->report.unreadable += item->is_here;
+        fsck->report.unreadable += item->is_here && item->leaf_length > 0;
         return SUCCESS;
     }
     if (item->leaf_ms < block->last_ms) fsck_find(fsck, FSCK_ENTRY, number, "its time is before the time of an earlier entry");

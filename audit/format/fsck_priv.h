@@ -27,7 +27,18 @@ struct fsck_window {
 };
 
 /** What a look at one entry found; the texts are in fsck_block.c. */
-enum fsck_problem { FSCK_SOUND, FSCK_MISSING, FSCK_HASH, FSCK_SEQUENCE, FSCK_TIME, FSCK_ACTION, FSCK_OUTCOME, FSCK_TOO_LONG };
+enum fsck_problem {
+    FSCK_SOUND,
+    FSCK_MISSING,
+    FSCK_HASH,
+    FSCK_SEQUENCE,
+    FSCK_TIME,
+    FSCK_ACTION,
+    FSCK_OUTCOME,
+    FSCK_TOO_LONG,
+    FSCK_EMPTY,
+    FSCK_KEPT
+};
 
 struct fsck_item {
     size_t at; /* in the text of the block: action, outcome, leaf */
@@ -36,6 +47,7 @@ struct fsck_item {
     int64_t leaf_ms; /* as the leaf has it */
     enum fsck_problem problem;
     bool is_here, is_read, has_payload, lacks_facts;
+    bool is_released;   /* its bytes are in the archive alone */
     bool is_about_rows; /* rows outside the log follow from it */
     bool reads_content;
 };
@@ -77,7 +89,7 @@ RESULT fsck_rows_new(const uint8_t key[TABLE_KEY_SIZE], uint64_t memory, struct 
 void fsck_rows_free(struct fsck_rows *rows);
 DEFINE_OWNED(fsck_rows);
 /** Whether tags, bindings or reports of unwraps depend on an event with this action. */
-bool fsck_rows_need(const struct leaf *leaf) __attribute__((nonnull));
+bool fsck_rows_need(const char *action, const char *outcome) __attribute__((nonnull));
 struct fsck;
 RESULT fsck_rows_event(struct fsck *fsck, const struct leaf *leaf, struct error *err) __attribute__((nonnull));
 void fsck_rows_tag(struct fsck *fsck, const struct dump_tag *tag) __attribute__((nonnull));
@@ -106,6 +118,7 @@ struct fsck {
     uint64_t seen;         /* one more than the last entry that came in the first pass: no window goes further */
     struct dump_head head; /* of the first pass; the frontier is in `stored` */
     struct merkle_frontier stored;
+    uint64_t archived; /* all entries before this number are archived, as the dump says */
     /* Of the index by key. */
     bool has_key;
     uint8_t run_key[LEAF_KEY_ID_SIZE];

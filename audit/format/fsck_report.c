@@ -38,6 +38,17 @@ static struct result write_unsigned(const struct fsck_report *report, struct buf
     return buffer_format(text, err, "  not signed  the last %" PRIu64 " entries: no checkpoint of the dump covers them\n", left);
 }
 
+static struct result write_released(const struct fsck_report *report, struct buffer *text, struct error *err)
+{
+    if (report->released == 0) return SUCCESS;
+    return buffer_format(
+        text, err,
+        "  not read    %" PRIu64 " entries from %" PRIu64 " to %" PRIu64
+        ": archived, and their bytes are not in the dump. The signed tree has their\n"
+        "              stored hashes; their times, actions, outcomes, facts, and rows of the indexes by key and of searches were not compared\n",
+        report->released, report->released_first, report->released_last);
+}
+
 static struct result write_counts(const struct fsck_report *report, struct buffer *text, struct error *err)
 {
     char when[CLOCK_TEXT_SIZE];
@@ -48,6 +59,7 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
                       "  signed      %" PRIu64 " entries; %" PRIu64 " stored checkpoints, %" PRIu64 " of them not by this key\n",
                       report->signed_size, report->checkpoints, report->foreign));
     TRY(write_unsigned(report, text, err));
+    TRY(write_released(report, text, err));
     TRY(buffer_format(text, err, "  keys        %" PRIu64 "; index of searches: %" PRIu64 " entries\n", report->keys,
                       report->indexed));
     TRY(buffer_format(text, err,
@@ -67,8 +79,13 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
 struct result fsck_report_text(const struct fsck_report *report, struct buffer *text, struct error *err)
 {
     TRY(write_findings(report, text, err));
-    if (fsck_report_count(report) == 0)
+    if (fsck_report_count(report) == 0 && report->released == 0)
         TRY(buffer_format(text, err, "Sound: %" PRIu64 " entries, and all rows follow from them.\n\n", report->size));
+    else if (fsck_report_count(report) == 0)
+        TRY(buffer_format(text, err,
+                          "Sound as far as the dump goes: of %" PRIu64 " entries %" PRIu64
+                          " are there with their hash alone (\"not read\").\n\n",
+                          report->size, report->released));
     TRY(write_counts(report, text, err));
     return buffer_add_text(
         text,
@@ -114,12 +131,13 @@ struct result fsck_report_json(const struct fsck_report *report, struct buffer *
     TRY(write_json_hash("root", &report->root, text, err));
     TRY(buffer_format(text, err, ",\"keys\":%" PRIu64, report->keys));
     TRY(write_json_hash("heads", &report->heads, text, err));
-    TRY(buffer_format(text, err,
-                      ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64
-                      ",\"facts\":%" PRIu64 ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64
-                      ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"passes\":%u,",
-                      report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags,
-                      report->bindings, report->indexed, report->unwraps, report->reads, report->unreadable, report->passes));
+    TRY(buffer_format(
+        text, err,
+        ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64 ",\"facts\":%" PRIu64
+        ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64 ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64
+        ",\"unreadable\":%" PRIu64 ",\"released\":%" PRIu64 ",\"passes\":%u,",
+        report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags, report->bindings,
+        report->indexed, report->unwraps, report->reads, report->unreadable, report->released, report->passes));
     TRY(write_json_kinds(report, text, err));
     TRY(buffer_add_text(text, ",\"first\":[", err));
     for (size_t i = 0; i < report->shown; i++) {
@@ -143,6 +161,13 @@ struct result fsck_heads_text(const struct fsck_report *report, struct buffer *t
         return failure(err, ERROR_DENIED,
                        "%" PRIu64 " entries can't be read by this version, so it does not know their keys: use a newer one",
                        report->unreadable);
+    if (report->released > 0)
+        return failure(
+            err, ERROR_DENIED,
+            "%" PRIu64
+            " entries are in the dump with their hash alone, because their bytes were archived and released, so their keys are "
+            "not known: a dump from before the release has them",
+            report->released);
     if (!heads_follow(report))
         return failure(err, ERROR_DENIED, "entry %" PRIu64 ": %.200s", report->shown == 0 ? 0 : report->first[0].number,
                        report->shown == 0 ? "" : report->first[0].what);

@@ -269,16 +269,9 @@ static const struct event_row *event_of(const char *action, const char *outcome)
 
 #define UNWRAPS_ACTION "keyd.unwraps"
 
-bool fsck_rows_need(const struct leaf *leaf)
+bool fsck_rows_need(const char *action, const char *outcome)
 {
-    bool is_needed = false;
-
-    for (size_t i = 0; i < leaf->target_count && !is_needed; i++) {
-        const char *action = leaf->targets[i].action;
-        is_needed =
-            event_of(action, leaf->outcome) != NULL || (strcmp(action, UNWRAPS_ACTION) == 0 && strcmp(leaf->outcome, DONE) == 0);
-    }
-    return is_needed;
+    return event_of(action, outcome) != NULL || (strcmp(action, UNWRAPS_ACTION) == 0 && strcmp(outcome, DONE) == 0);
 }
 
 /* "COUNT,sha256:HEX": the number never falls, and the head of the chain changes exactly with it. */

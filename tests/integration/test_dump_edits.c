@@ -14,10 +14,11 @@ static struct result keep(void *context, struct bytes piece, struct error *err)
 static void dump_as(const char *conninfo, struct buffer *out)
 {
     const struct audit_dump_options options = {.conninfo = conninfo, .write = keep, .context = out};
+    struct audit_dump_released released;
     struct error err = {0};
 
     buffer_clear(out);
-    if (!audit_dump(&options, &err).ok) fail_msg("%s", err.message);
+    if (!audit_dump(&options, &released, &err).ok) fail_msg("%s", err.message);
 }
 
 static struct fsck *check(const struct audit_log *log, struct bytes dump)
@@ -80,6 +81,8 @@ static const struct edit_row {
     {"the time column", "UPDATE audit_entry SET ts = ts + 1 WHERE seq = 5", FSCK_COLUMN, 5, "stored time"},
     {"the action column", "UPDATE audit_entry SET action = 'registry.ping' WHERE seq = 5", FSCK_COLUMN, 5, "stored action"},
     {"the outcome column", "UPDATE audit_entry SET outcome = 'failed' WHERE seq = 599", FSCK_COLUMN, 599, "stored outcome"},
+    {"the bytes of an entry that is not archived", "UPDATE audit_entry SET leaf = '' WHERE seq = 300", FSCK_ENTRY, 300,
+     "is not archived"},
     {"an entry dropped", "DELETE FROM audit_entry WHERE seq = 400", FSCK_ENTRY, 400, "missing"},
     {"an entry after the end",
      "INSERT INTO audit_entry SELECT seq + 100000, ts, leaf, leaf_hash, action, outcome FROM old_entry WHERE seq = 1", FSCK_STATE,
@@ -187,6 +190,7 @@ static void may_not(struct audit_log *log, const char *sql)
 static void a_role_may_dump_and_nothing_else(void **state)
 {
     struct buffer OWNED_BUFFER dump = BUFFER(DUMP_MAX), OWNED_BUFFER conninfo = BUFFER(1024);
+    struct audit_dump_released released;
     struct error err = {0};
     struct audit_log log;
 
@@ -197,7 +201,7 @@ static void a_role_may_dump_and_nothing_else(void **state)
     database_execute(log.database, "CREATE ROLE sijil_test_dumper LOGIN");
     must(buffer_format(&conninfo, &err, "%s user=sijil_test_dumper", database_app(log.database)), &err);
     const struct audit_dump_options options = {.conninfo = buffer_text(&conninfo), .write = keep, .context = &dump};
-    assert_false(audit_dump(&options, &err).ok);
+    assert_false(audit_dump(&options, &released, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
     database_execute(log.database, "SET ROLE sijil_owner; SELECT grant_audit_dump('sijil_test_dumper'); RESET ROLE");
     dump_as(buffer_text(&conninfo), &dump);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Old entries of the log in a region: two gateways, whose region is a bucket. The entries are listed, searched, walked and proven as before, also after
 the owner of the database has released their partition; a sink and detection that are behind read them, too; and nothing but the true bytes is shown when the
-bucket lies or is away."""
+bucket lies or is away. A dump leaves out the bytes of released entries, and says so; the verifier reads them."""
 import base64
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -88,7 +89,9 @@ def a_log_fills():
     state["login"] = sijil_test.make_robot(fleet, "ci", "publisher", "main/models")
     state["auditor"] = sijil_test.make_robot(fleet, "auditor", "auditor", "")
     fleet.wait_known(state["login"], REPOSITORY)
-    state["digest"] = fleet.clients(state["login"])[0].repository(REPOSITORY).push_blob(b"read very often")
+    place = fleet.clients(state["login"])[0].repository(REPOSITORY)
+    state["digest"] = place.push_blob(b"read very often")
+    assert place.put_manifest("v1", place.manifest(b"read very often")).status == 201
     threads = [threading.Thread(target=read_often, args=((SIZE - size()) // 4 + 1 + number % 2,)) for number in range(4)]
     for thread in threads:
         thread.start()
@@ -205,6 +208,64 @@ def the_verifier_reads_archived_entries():
     assert any(" GET " in f" {line} " for line in fleet.store.requests()[before[0]:]), "the verifier did not read the bucket"
 
 
+def dump_and_check():
+    """The dump, what was said while it was made, and the answers of fsck as text and as JSON."""
+    database, path = (os.path.join(fleet.root, name) for name in ("dump-database", "log.dump"))
+    if not os.path.exists(database):
+        with open(f"/proc/{min(fleet.processes('postgres'))}/cmdline", "rb") as file:
+            words = [word.decode() for word in file.read().split(b"\0")]
+        folder = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+        with open(database, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(f"host={folder} user=archives_dumper dbname=sijil\n")
+    wait_until(lambda: fleet.psql.ask("SELECT s.indexed = l.size AND EXISTS (SELECT FROM audit_checkpoint c WHERE c.size = l.size)"
+                                      " FROM audit_log l, audit_search s") == "t", 60, "the log does not come to rest")
+    made = subprocess.run([sijil_test.program("sijil-audit-dump"), "--database=" + database, "--output=" + path], capture_output=True, text=True, timeout=120)
+    assert made.returncode == 0, made.stderr
+    return made.stderr, verify("fsck", path), verify("fsck", path, "--json")
+
+
+def verify(command, path, *more):
+    done = subprocess.run([sijil_test.program("sijil-verify"), command, "--key", state["vkey"], *more, path], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def a_dump_says_what_it_leaves_out():
+    """Neither damage nor a silent pass; and bytes that are gone without an archive, or of an event that rows follow from, are found."""
+    state["vkey"] = auditors()[0].api("GET", "/audit/key")["vkey"]
+    fleet.psql.ask("CREATE ROLE archives_dumper LOGIN; GRANT CONNECT ON DATABASE sijil TO archives_dumper;"
+                   " SET ROLE sijil_owner; SELECT grant_audit_dump('archives_dumper'); RESET ROLE")
+    first, last, count = (int(word) for word in fleet.psql.ask("SELECT min(seq) || ' ' || max(seq) || ' ' || count(*) FROM audit_entry WHERE leaf = ''").split())
+    told, (code, said, why), (as_json, answer, _) = dump_and_check()
+    assert f"{count} entries from {first} to {last}" in told, told
+    assert code == 0 and said.startswith("Sound as far as the dump goes") and f"{count} entries from {first} to {last}: archived" in said, said + why
+    report = json.loads(answer)
+    assert as_json == 0 and report["verified"] and report["released"] == count and report["unreadable"] == 0 and report["tags"] == 1, report
+    path = os.path.join(fleet.root, "log.dump")
+    code, said, why = verify("replay-keys", path)
+    assert code == 1 and said == "" and f"{count} entries" in why, (code, said, why)
+    assert verify("fsck", path, "--witness-policy=" + path)[0] == 2 and verify("replay-keys", path, "--witness-policy=" + path)[0] == 2
+    for where, number in ((f"seq = {PIECE + 20}", PIECE + 20), ("action = 'manifest.push'", None)):
+        number = number or int(fleet.psql.ask("SELECT seq FROM audit_entry WHERE action = 'manifest.push'"))
+        fleet.psql.ask(f"CREATE TABLE kept AS SELECT * FROM audit_entry WHERE {where}; UPDATE audit_entry SET leaf = '' WHERE {where}")
+        _, (code, said, _), (_, answer, _) = dump_and_check()
+        fleet.psql.ask("UPDATE audit_entry e SET leaf = k.leaf FROM kept k WHERE k.seq = e.seq; DROP TABLE kept")
+        assert code == 1 and re.search(rf"^  {number}  entry: it has no bytes", said, re.M), said
+        assert not json.loads(answer)["verified"]
+
+
+def metric(name):
+    text = sijil_test.Client(fleet, None, fleet.ports[1]).call("GET", "/metrics").body.decode()
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith(name + " ")))
+
+
+def the_verifier_compares_rows_with_released_entries():
+    assert metric("sijil_audit_rows_wrong") == 0, "the tag was pushed by an archived event"
+    assert metric("sijil_audit_search_missing") == 0
+    fleet.psql.ask("CREATE TABLE kept AS SELECT * FROM audit_post WHERE block = 0; DELETE FROM audit_post WHERE block = 0")
+    wait_until(lambda: metric("sijil_audit_search_missing") > 4000, 300, "a search does not find released entries, and nobody says so")
+    fleet.psql.ask("INSERT INTO audit_post SELECT * FROM kept; DROP TABLE kept")
+
+
 def no_false_byte_is_shown_while_the_bucket_fails():
     client, old = auditors()[0], int(fleet.psql.ask("SELECT max(seq) FROM audit_entry WHERE leaf = ''"))
     for how, status in (("403", 503), ("lost", 500)):
@@ -231,4 +292,5 @@ def a_false_leaf_in_its_place_is_found():
 
 sijil_test.run(a_log_fills, only_an_allowed_region_gets_entries, a_partition_is_released_after_it_was_archived, it_is_read_as_before,
                a_sink_that_is_behind_gets_released_entries, a_sink_says_that_a_region_is_away, detection_that_is_behind_reads_released_entries,
-               no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, a_false_leaf_in_its_place_is_found, server=fleet)
+               no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, a_dump_says_what_it_leaves_out,
+               the_verifier_compares_rows_with_released_entries, a_false_leaf_in_its_place_is_found, server=fleet)

@@ -37,6 +37,115 @@ static void a_sound_dump_has_no_finding(void **state)
     }
 }
 
+/* ---- entries whose bytes were released ---- */
+
+#define ARCHIVED ((uint64_t)2 * DUMP_BLOCK)
+
+enum fault { NONE, A_HASH, A_KEPT_EVENT, UNSIGNED };
+
+struct copy {
+    enum fault fault;
+    struct dump_writer *writer;
+    struct buffer *out;
+    uint64_t released;
+    uint8_t hash[MERKLE_HASH_SIZE];
+};
+
+/* As the database releases: what tags and bindings follow from stays. */
+static bool is_released(const struct copy *copy, const struct dump_entry *entry)
+{
+    if (entry->sequence == MADE_ERASURE) return copy->fault == A_KEPT_EVENT;
+    return entry->sequence < ARCHIVED && bytes_equal(entry->action, bytes_of_text("blob.read"));
+}
+
+static void release(struct copy *copy, struct dump_entry *entry)
+{
+    if (!is_released(copy, entry)) return;
+    entry->leaf.length = 0;
+    if (++copy->released != 100 || copy->fault != A_HASH) return;
+    memcpy(copy->hash, entry->hash.data, sizeof copy->hash);
+    copy->hash[3] ^= 1;
+    entry->hash.data = copy->hash;
+}
+
+static struct result copy_record(void *context, const struct dump_record *record, struct error *err)
+{
+    static const struct dump_record archive = {.type = DUMP_ARCHIVE, .archive = {ARCHIVED}};
+    struct copy *copy = context;
+    struct dump_record copied = *record;
+
+    if (record->type == DUMP_END || (record->type == DUMP_CHECKPOINT && copy->fault == UNSIGNED)) return SUCCESS;
+    if (record->type == DUMP_ENTRY && record->entry.sequence == 0) TRY(dump_writer_add(copy->writer, &archive, copy->out, err));
+    if (record->type == DUMP_ENTRY) release(copy, &copied.entry);
+    return dump_writer_add(copy->writer, &copied, copy->out, err);
+}
+
+static uint64_t make_released(enum fault fault, struct buffer *out)
+{
+    OWNED(dump_reader) *reader = NULL;
+    OWNED(dump_writer) *writer = NULL;
+    struct error err = {0};
+
+    must(dump_reader_new(&reader, &err), &err);
+    must(dump_writer_new(&writer, &err), &err);
+    struct copy copy = {.fault = fault, .writer = writer, .out = out};
+    must(dump_writer_begin(writer, out, &err), &err);
+    must(dump_reader_feed(reader, buffer_bytes(&made.bytes), copy_record, &copy, &err), &err);
+    must(dump_writer_end(writer, out, &err), &err);
+    return copy.released;
+}
+
+/* Nothing is damaged, and the report says what was not read. */
+static void released_entries_are_told(void **state)
+{
+    struct buffer OWNED_BUFFER dump = BUFFER(DUMP_MAX), OWNED_BUFFER text = BUFFER(65536);
+    struct error err = {0};
+
+    (void)state;
+    const uint64_t released = make_released(NONE, &dump);
+    assert_true(released > 4000);
+    for (size_t i = 0; i < 2; i++) {
+        OWNED(fsck) *fsck = new_check(i == 0 ? FSCK_MEMORY_DEFAULT : SMALL_MEMORY);
+        must(check(fsck, buffer_bytes(&dump), 1 << 20, &err), &err);
+        const struct fsck_report *report = fsck_report(fsck);
+        if (fsck_report_count(report) != 0) fail_msg("%s: %s", fsck_kind_name(report->first[0].kind), report->first[0].what);
+        assert_int_equal(report->released, released);
+        assert_int_equal(report->unreadable, 0);
+        assert_true(report->released_last < ARCHIVED && report->released_first < report->released_last);
+        buffer_clear(&text);
+        must(fsck_report_text(report, &text, &err), &err);
+        assert_true(strncmp(buffer_text(&text), "Sound as far as", 15) == 0 && strstr(buffer_text(&text), "not read") != NULL);
+        assert_false(fsck_heads_text(report, &text, &err).ok);
+        assert_int_equal(err.kind, ERROR_DENIED);
+    }
+}
+
+static void false_releases_are_found(void **state)
+{
+    static const struct {
+        enum fault fault;
+        enum fsck_kind kind;
+        const char *says;
+    } rows[] = {{A_HASH, FSCK_TILE, "another hash"},
+                {A_HASH, FSCK_CHECKPOINT, "not those that were signed"},
+                {A_KEPT_EVENT, FSCK_ENTRY, "keeps those of such events"},
+                {UNSIGNED, FSCK_ENTRY, "no checkpoint of the dump covers"}};
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buffer OWNED_BUFFER dump = BUFFER(DUMP_MAX);
+        OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
+        bool is_found = false;
+        (void)make_released(rows[i].fault, &dump);
+        must(check(fsck, buffer_bytes(&dump), 1 << 20, &err), &err);
+        const struct fsck_report *report = fsck_report(fsck);
+        for (size_t k = 0; k < report->shown; k++)
+            is_found = is_found || (report->first[k].kind == rows[i].kind && strstr(report->first[k].what, rows[i].says) != NULL);
+        if (!is_found) fail_msg("%s: not found", rows[i].says);
+    }
+}
+
 /* ---- what is no dump ---- */
 
 static void a_damaged_dump_is_refused(void **state)
@@ -127,6 +236,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_agree),
         cmocka_unit_test(a_sound_dump_has_no_finding),
+        cmocka_unit_test(released_entries_are_told),
+        cmocka_unit_test(false_releases_are_found),
         cmocka_unit_test(a_damaged_dump_is_refused),
         cmocka_unit_test(a_cut_dump_is_refused),
         cmocka_unit_test(another_log_is_refused),

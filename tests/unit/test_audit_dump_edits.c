@@ -42,6 +42,13 @@ static bool edit_leaf_and_hash(struct dump_record *record, const struct edit_row
     return true;
 }
 
+static bool drop_leaf(struct dump_record *record, const struct edit_row *row)
+{
+    (void)row;
+    record->entry.leaf.length = 0;
+    return true;
+}
+
 static bool flip(struct bytes *bytes, size_t at)
 {
     memcpy(scratch, bytes->data, bytes->length);
@@ -203,6 +210,7 @@ static const struct edit_row edit_rows[] = {
     {"a leaf with its hash in the last tile", DUMP_ENTRY, 8990, edit_leaf_and_hash, "local/main", "local/mair", FSCK_CHECKPOINT,
      8999, "are not those that were signed"},
     {"the hash beside a leaf", DUMP_ENTRY, 7, edit_hash, NULL, NULL, FSCK_ENTRY, 7, "do not match the hash"},
+    {"the bytes of an entry that is not archived", DUMP_ENTRY, 5000, drop_leaf, NULL, NULL, FSCK_ENTRY, 5000, "is not archived"},
     {"a leaf in another place", DUMP_ENTRY, 22, edit_leaf_and_hash, "\"seq\":22", "\"seq\":23", FSCK_ENTRY, 22,
      "sequence number"},
     {"a time in a leaf", DUMP_ENTRY, 4099, edit_leaf_and_hash, "\"ts\":17", "\"ts\":16", FSCK_ENTRY, 4099, "before the time"},

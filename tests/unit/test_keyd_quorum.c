@@ -223,6 +223,23 @@ static void after_a_start_the_quorum_comes_first(void **state)
     }
 }
 
+/* Whatever makes a signature. */
+static void nothing_is_signed_before_the_quorum(void **state)
+{
+    static const enum keyd_type types[] = {KEYD_CHECKPOINT,       KEYD_TOKEN,           KEYD_PIN_POLICY,     KEYD_PIN_DOCUMENT,
+                                           KEYD_CERTIFY_DELETION, KEYD_CERTIFY_ERASURE, KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,
+                                           KEYD_RUN_LEASE,        KEYD_RUN_ADMISSION,   KEYD_RUN_REQUEST};
+    struct error err = {0};
+
+    (void)state;
+    must(pin(buffer_text(&policy), NULL, &err), &err);
+    start(QUORUM_PATIENCE_S);
+    for (size_t i = 0; i < COUNT(types); i++) {
+        if (ask(types[i], SIZE + 1, 9, &err).ok) fail_msg("message %d is answered", (int)types[i]);
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    }
+}
+
 static void another_policy_opens_nothing(void **state)
 {
     const struct told told = {SIZE, 7, {1, 1, 1}, false};
@@ -350,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(only_the_root_replaces_a_policy, new_log),
         cmocka_unit_test_setup(after_a_start_the_quorum_comes_first, new_log),
+        cmocka_unit_test_setup(nothing_is_signed_before_the_quorum, new_log),
         cmocka_unit_test_setup(another_policy_opens_nothing, new_log),
         cmocka_unit_test_setup(without_a_quorum_rules_stay_as_they_are, new_log),
         cmocka_unit_test_setup(an_old_cosignature_is_no_new_quorum, new_log),

@@ -10,7 +10,7 @@ import struct
 import sys
 
 MAGIC = b"sijil-audit-dump/v1\n"
-ORDER = "HFETPCRSBGDZ"
+ORDER = "HFAETPCRSBGDZ"
 
 
 class Refused(Exception):
@@ -70,9 +70,11 @@ class Tree:
 
 class Seen:
     def __init__(self):
-        self.tree, self.keys, self.leaves, self.origin, self.size = Tree(), {}, {}, "", 0
+        self.tree, self.keys, self.leaves, self.origin, self.size, self.archived, self.released = Tree(), {}, {}, "", 0, 0, set()
 
     def statement(self):
+        if self.released:
+            raise Refused(f"the keys of {len(self.released)} released entries are not known")
         heads = Tree()
         for key in sorted(self.keys):
             heads.add(hashlib.sha256(b"\0" + key + struct.pack(">QQ", *self.keys[key])).digest())
@@ -86,10 +88,18 @@ def take_state(seen, body):
     seen.size = struct.unpack_from(">Q", rest)[0]
 
 
+def take_archive(seen, body):
+    seen.archived = struct.unpack(">Q", body)[0]
+
+
 def take_entry(seen, body):
     number, time, leaf_hash = struct.unpack_from(">Qq32s", body)
     action, rest = take_name(body[48:])
     outcome, leaf = take_name(rest)
+    if number == seen.tree.size and not leaf and number < seen.archived:
+        seen.released.add(number)
+        seen.tree.add(leaf_hash)
+        return
     if number != seen.tree.size or hashlib.sha256(b"\0" + leaf).digest() != leaf_hash:
         raise Refused(f"entry {number}")
     event = json.loads(leaf)
@@ -107,7 +117,7 @@ def take_run(seen, body):
     if before + count != ordinal or numbers[-1] != last:
         raise Refused(f"a run of a key that ends with entry {last}")
     for place, number in enumerate(numbers):
-        if seen.leaves.pop((key, before + 1 + place), None) != number:
+        if number not in seen.released and seen.leaves.pop((key, before + 1 + place), None) != number:
             raise Refused(f"entry {number} under a key")
     seen.keys[key] = ordinal, last
 
@@ -115,7 +125,7 @@ def take_run(seen, body):
 def check(data):
     """The tree, and the numbers under keys; Refused if they do not hold."""
     seen = Seen()
-    takers = {"H": take_state, "E": take_entry, "R": take_run}
+    takers = {"H": take_state, "A": take_archive, "E": take_entry, "R": take_run}
     for kind, body in records(data):
         try:
             takers.get(kind, lambda *_: None)(seen, body)
