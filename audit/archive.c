@@ -66,7 +66,10 @@ static struct result open_piece(struct pg *pg, uint64_t number, struct piece *pi
                        (unsigned long long)(number * ARCHIVE_PIECE));
     }
     piece->first = number * ARCHIVE_PIECE;
-    TRY(key_of_piece(piece->store, pg, number, false, &piece->key, err));
+    if (!key_of_piece(piece->store, pg, number, false, &piece->key, err).ok) {
+        if (err->kind != ERROR_NOT_FOUND) return (struct result){.ok = false};
+        return failure(err, ERROR_CORRUPT, "the key of piece %llu of the archived log is missing", (unsigned long long)number);
+    }
     if (piece->place.content.length < TABLE_BYTES || piece->place.content.length > PIECE_MAX)
         return failure(err, ERROR_CORRUPT, "piece %llu of the archived log has a wrong length", (unsigned long long)number);
     const struct archive_range table = {0, sizeof piece->lengths, piece->lengths};
