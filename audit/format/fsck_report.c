@@ -45,7 +45,7 @@ static struct result write_released(const struct fsck_report *report, struct buf
         text, err,
         "  not read    %" PRIu64 " entries from %" PRIu64 " to %" PRIu64
         ": archived, and their bytes are not in the dump. The signed tree has their\n"
-        "              stored hashes; their times, actions, outcomes, facts, and rows of the indexes by key and of searches were not compared\n",
+        "              stored hashes; their times, actions, outcomes, facts, sealed parts and index rows were not compared\n",
         report->released, report->released_first, report->released_last);
 }
 

@@ -212,11 +212,8 @@ def dump_and_check():
     """The dump, what was said while it was made, and the answers of fsck as text and as JSON."""
     database, path = (os.path.join(fleet.root, name) for name in ("dump-database", "log.dump"))
     if not os.path.exists(database):
-        with open(f"/proc/{min(fleet.processes('postgres'))}/cmdline", "rb") as file:
-            words = [word.decode() for word in file.read().split(b"\0")]
-        folder = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
         with open(database, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(f"host={folder} user=archives_dumper dbname=sijil\n")
+            file.write(f"host={fleet.database_at} user=archives_dumper dbname=sijil_template\n")
     wait_until(lambda: fleet.psql.ask("SELECT s.indexed = l.size AND EXISTS (SELECT FROM audit_checkpoint c WHERE c.size = l.size)"
                                       " FROM audit_log l, audit_search s") == "t", 60, "the log does not come to rest")
     made = subprocess.run([sijil_test.program("sijil-audit-dump"), "--database=" + database, "--output=" + path], capture_output=True, text=True, timeout=120)
@@ -232,7 +229,7 @@ def verify(command, path, *more):
 def a_dump_says_what_it_leaves_out():
     """Neither damage nor a silent pass; and bytes that are gone of an event that a tag follows from are found."""
     state["vkey"] = auditors()[0].api("GET", "/audit/key")["vkey"]
-    fleet.psql.ask("CREATE ROLE archives_dumper LOGIN; GRANT CONNECT ON DATABASE sijil TO archives_dumper;"
+    fleet.psql.ask("CREATE ROLE archives_dumper LOGIN; GRANT CONNECT ON DATABASE sijil_template TO archives_dumper;"
                    " SET ROLE sijil_owner; SELECT grant_audit_dump('archives_dumper'); RESET ROLE")
     first, last, count = (int(word) for word in fleet.psql.ask("SELECT min(seq) || ' ' || max(seq) || ' ' || count(*) FROM audit_entry WHERE leaf = ''").split())
     told, (code, said, why), (as_json, answer, _) = dump_and_check()
