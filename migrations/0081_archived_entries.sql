@@ -47,6 +47,8 @@ BEGIN
     END IF;
     EXECUTE format('DROP TABLE IF EXISTS %I', copy);
     EXECUTE format('CREATE TABLE %I (LIKE audit_entry INCLUDING ALL)', copy);
+    -- An administrator may call it, too; a later migration must still own every partition.
+    EXECUTE format('ALTER TABLE %I OWNER TO %I', copy, (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = partition));
     EXECUTE format('INSERT INTO %I SELECT e.seq, e.ts, CASE WHEN audit_leaf_may_go(e.action) AND l.last IS NULL THEN %L ELSE e.leaf END,'
                    ' e.leaf_hash, e.action, e.outcome FROM %s e LEFT JOIN (SELECT DISTINCT max(r.last) AS last FROM audit_run r GROUP BY r.key) l'
                    ' ON l.last = e.seq', copy, ''::bytea, partition);
