@@ -16,6 +16,7 @@ import uuid
 
 import signing_keys
 import sijil_test
+from run_world import Person, World, opened, spec
 from signing_keys import Key, url64
 from sijil_test import Server, make_person, run, wait_until
 
@@ -61,10 +62,10 @@ def place(name):
     return os.path.join(folder.name, name)
 
 
-def invite(who="alice", key=None, name=None, code=0, **more):
+def invite(who="alice", key=None, name=None, code=0, region="dev", **more):
     """The file of a code, and its content."""
     path = place(name or secrets.token_hex(8))
-    words = ["runner", "invite", at, "--key", key or state[who]["key"], "--region", "dev", "--jurisdiction", "AE", "--pool", "gpu", "--output", path]
+    words = ["runner", "invite", at, "--key", key or state[who]["key"], "--region", region, "--jurisdiction", "AE", "--pool", "gpu", "--output", path]
     for option, value in more.items():
         words += ["--" + option, str(value)]
     said = sijil(who, *words, code=code)
@@ -115,8 +116,8 @@ def events(action):
 
 
 def whole(at_folder, first="alice", second="bob"):
-    """A runner in force."""
-    path, _ = invite(first)
+    """A runner in force, in the registry's own region, so that it gets runs."""
+    path, _ = invite(first, region="local/main")
     enroll(path, at_folder)
     name = key_of(at_folder)
     approve(first, name)
@@ -402,8 +403,37 @@ def wrong_codes_are_limited():
     enroll(path, "busy")
 
 
-def an_admitted_run(name, minutes_ago):
-    """A run that this runner's key finished, as if it had been admitted."""
+def requester():
+    """Somebody whose runs are ordered."""
+    if "requester" not in state:
+        state["requester"] = Person(World(server, root_key, None, None), "requester")
+    return state["requester"]
+
+
+def leased(at_folder):
+    """A run that this runner has, with the lease that sijil-keyd has signed for it."""
+    run_id = requester().request(spec=spec(pool="gpu"))["run"]
+    status, text = call("/runner/leases", {"session": secrets.token_hex(16), "generation": time.time_ns(), "wait_s": 20, "isolation": "rlimits",
+                                           "cpus": 4, "memory_bytes": 1 << 32, "devices": []}, certificate=at_folder)
+    assert status == 200, (status, text)
+    lease, _ = opened(json.loads(text)["lease"])
+    assert lease["run"] == run_id and lease["runner"]["key"] == key_of(at_folder), lease
+    return run_id
+
+
+FREE = "SET session_replication_role = replica; "  # only so may a row say that an attempt has ended in the past
+
+
+def ended(run_id, minutes_ago, state_of_run):
+    """As if its runner had finished it then."""
+    times = {"finishing": "NULL", "succeeded": "now()"}
+    server.sql(f"{FREE} UPDATE run_attempt SET ended_at = now() - interval '{minutes_ago} minutes', outcome = 'finished' WHERE run_id = '{run_id}'; "
+               f"UPDATE run SET state = '{state_of_run}', ended_at = {times[state_of_run]} WHERE run_id = '{run_id}'")
+    return run_id
+
+
+def a_row_of(name, minutes_ago):
+    """A run with an attempt by this key for which sijil-keyd has signed nothing: a row, as the gateways' role can write it."""
     run_id = str(uuid.uuid4())
     server.sql("INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, attempts, attempt) "
                f"SELECT '{run_id}', project_id, 'finishing', sha256('x'), 'ext:x', 0, 'gpu', now() + interval '1 day', 1, 1 FROM project p JOIN organisation o "
@@ -417,9 +447,8 @@ def an_admitted_run(name, minutes_ago):
 def a_withdrawn_runner_is_refused_and_its_results_are_marked():
     name = whole("stolen")
     assert call("/runner/certificate", {}, certificate="stolen")[0] == 200
-    old, new, waiting = an_admitted_run(name, 60), an_admitted_run(name, 5), an_admitted_run(name, 5)
-    for run_id in (old, new):
-        server.sql(f"UPDATE run SET state = 'succeeded', ended_at = now() WHERE run_id = '{run_id}'")
+    old, new = ended(leased("stolen"), 60, "succeeded"), ended(leased("stolen"), 5, "succeeded")
+    waiting, forged = ended(leased("stolen"), 5, "finishing"), a_row_of(name, 5)
     sijil("carol", "runner", "revoke", at, name, "--key", state["carol"]["key"], code=2)
     sijil("carol", "runner", "revoke", at, name, "--key", state["carol"]["key"], "--reason", "x", "--since", "2999-01-01T00:00:00Z", code=2)
     sijil("carol", "runner", "revoke", at, name, "--key", Key("").path, "--reason", "x", code=4)
@@ -442,6 +471,7 @@ def a_withdrawn_runner_is_refused_and_its_results_are_marked():
     assert "doubts" not in shown(old) and shown(old)["state"] == "succeeded"
     wait_until(lambda: shown(waiting)["state"] == "quarantined", 60, "the run that waited is not quarantined")
     assert "its disk was stolen" in shown(waiting)["reason"]
+    assert shown(forged)["state"] == "finishing", "an attempt without a signed lease has ended a run"
     assert [one for one in events("run.doubt") if new in one["entry"]["res"]] and not [one for one in events("run.doubt") if old in one["entry"]["res"]]
     # The theft turns out to be older. Only an earlier time changes anything, and it counts for all runs.
     later = sijil("carol", "runner", "revoke", at, name, "--key", state["carol"]["key"], "--reason", "again", "--since", signing_keys.utc(time.time() - 900), code=1)
@@ -452,13 +482,13 @@ def a_withdrawn_runner_is_refused_and_its_results_are_marked():
     for run_id in (old, new):
         wait_until(lambda run_id=run_id: [one["since"] for one in shown(run_id).get("doubts", [])] == [earlier], 90, f"no earlier doubt: {shown(run_id)}")
         assert shown(run_id)["doubts"][0]["reason"] == "stolen before that"
+    assert shown(forged)["state"] == "finishing" and forged not in json.dumps(events("run.doubt"))
 
 
 def rows_are_no_doubts():
     """With the database role: a doubt about a runner that nobody has withdrawn, and one about a run of which a withdrawn runner had no part."""
     honest, stolen = whole("honest"), server.sql("SELECT key FROM run_doubt LIMIT 1").strip()
-    good, other = an_admitted_run(honest, 5), an_admitted_run(honest, 5)
-    server.sql(f"UPDATE run SET state = 'succeeded', ended_at = now() WHERE run_id IN ('{good}', '{other}')")
+    good, other = ended(leased("honest"), 5, "succeeded"), ended(leased("honest"), 5, "succeeded")
     for run_id, key in ((good, honest), (other, stolen)):
         server.sql(f"INSERT INTO run_doubt (run_id, key, runner, since, reason) VALUES ('{run_id}', '{key}', '{uuid.uuid4()}', now() - interval '1 hour', 'invented')")
     reader = server.client(sijil_test.make_robot(server, "looker", "trainer", "main/models"))
