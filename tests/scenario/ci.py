@@ -425,7 +425,10 @@ def sinks_and_detection_rules_need_two_approvers():
         assert "expires" in approved and "in force" in approved, approved
         assert len(sijil("ann", "admin", noun, "show", at, name, "--json")["envelopes"]) == 2
         assert any(row["name"] == name for row in sijil("ann", "admin", noun, "list", at, "--json"))
-    sijil("ann", "admin", "detection", "test", at, "denial-burst", "--since", "7d")
+    login = make_person(server, "eve", "auditor", "")
+    sijil("eve", "login", at, "--username", login[0], "--ca-file", server.ca_file, given=login[1])
+    sijil("ann", "admin", "detection", "test", at, "denial-burst", "--since", "7d", code=4)  # it reads the log
+    assert "alarms" in sijil("eve", "admin", "detection", "test", at, "denial-burst", "--since", "7d", "--json")
     sijil("ann", "admin", "sink", "secret", at, "siem", code=1)  # only what a webhook gets is signed
     for noun, name in (("sink", "siem"), ("detection", "denial-burst")):
         sijil("ben", "admin", noun, "revoke", at, name, "--key", people["ben"]["key"], "--reason", "a test")
