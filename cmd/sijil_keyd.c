@@ -178,8 +178,7 @@ static struct result destroy_version(const struct settings *settings, int direct
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     struct ledger_state state;
-    struct keyring_destruction what = {
-        .passphrase = passphrase, .hsm = hsm, .number = version, .by_force = settings->force, .now_s = clock_wall_ms() / 1000};
+    struct keyring_destruction what = {.passphrase = passphrase, .hsm = hsm, .number = version, .now_s = clock_wall_ms() / 1000};
 
     /* The key ring stays open during the destruction, so that no sijil-keyd can serve: it would still have the version in
      * memory. */

@@ -37,8 +37,8 @@ RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **key
 RESULT keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out, struct error *err);
 
 /**
- * Destroys a version, and records the time. Epochs of subjects' keys up to this number go with it, if `unused_below` says that nothing is wrapped under them, or
- * by force; the newest one stays. A key that is still wrapped under this version can never be opened again.
+ * Destroys a version, and records the time. Epochs of subjects' keys up to this number go with it, if `unused_below` says that nothing is wrapped under them; the
+ * newest one stays. The others stay, because without its key no subject could act: the log could not record it. A key that is still wrapped under this version can never be opened again.
  * ERROR_CONFLICT for the newest version and for a destroyed one; ERROR_NOT_FOUND. Other copies of the key ring keep the
  * version.
  */
@@ -47,7 +47,6 @@ struct keyring_destruction {
     struct hsm *hsm; /* the token, if one holds this version. The key there is destroyed first. Missing: ERROR_INVALID */
     uint32_t number;
     uint32_t unused_below; /* no key is under a version or an epoch below this one */
-    bool by_force;
     int64_t now_s;
 };
 RESULT keyring_destroy_version(int directory, const struct keyring_destruction *what, struct error *err);

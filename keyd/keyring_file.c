@@ -176,7 +176,7 @@ static void destroy_epochs(struct keyring_roots *epochs, const struct keyring_de
     uint32_t gone = 0;
 
     while (gone + 1 < epochs->count && epochs->each[gone].number <= what->number &&
-           (what->by_force || epochs->each[gone + 1].number <= what->unused_below))
+           epochs->each[gone + 1].number <= what->unused_below)
         gone++;
     if (gone == 0) return;
     secret_wipe(epochs->each, gone * sizeof epochs->each[0]);

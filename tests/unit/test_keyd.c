@@ -157,13 +157,11 @@ static void key_rings_have_a_last_version(void **state)
 static const struct epochs_row {
     const char *name;
     uint32_t unused_below;
-    bool by_force;
     uint32_t after_1, after_2; /* the oldest epoch */
 } epochs_rows[] = {
-    {"nothing", 1, false, 1, 1},
-    {"version 1", 2, false, 2, 2},
-    {"versions 1 and 2", 3, false, 2, 3},
-    {"nothing, by force", 1, true, 2, 3},
+    {"nothing", 1, 1, 1},
+    {"version 1", 2, 2, 2},
+    {"versions 1 and 2", 3, 2, 3},
 };
 
 /* `stage` 0: keyd signs no certificate of an erasure whose key was wrapped under this epoch. */
@@ -189,8 +187,7 @@ static void check_stage(const struct keyring *keyring, uint32_t epoch, unsigned 
 static void epochs_go_with_their_versions(void **state)
 {
     const struct epochs_row *row = *state;
-    struct keyring_destruction what = {
-        .passphrase = bytes_of_text("secret"), .unused_below = row->unused_below, .by_force = row->by_force, .now_s = 7};
+    struct keyring_destruction what = {.passphrase = bytes_of_text("secret"), .unused_below = row->unused_below, .now_s = 7};
     OWNED_FOLDER folder;
     uint8_t key[32];
     uint32_t added = 0;
