@@ -10,6 +10,8 @@
 #include "gateway/api/audit_priv.h"
 #include "registry/project.h"
 
+#define PURPOSE_MAX 512 /* as gateway/parameters.def says */
+
 #define ONE_EVENT_MAX  ((size_t)64 << 10)                                      /* a leaf, a payload and the JSON around them */
 #define WITH_FACTS_MAX (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and the largest rows of facts */
 
@@ -51,6 +53,16 @@ struct result target_audit_read(struct request *request, struct lookup *lookup, 
 {
     (void)lookup, (void)err;
     audit_pair_within(request, ACTION_AUDIT_READ, request_argument(request, "within"));
+    return SUCCESS;
+}
+
+struct result audit_read_purpose(struct request *request, struct error *err)
+{
+    const char *purpose = request_argument(request, "purpose");
+    const size_t length = purpose == NULL ? 1 : strlen(purpose);
+
+    if (length == 0 || length > PURPOSE_MAX) return failure(err, ERROR_INVALID, "purpose has 1 to %d bytes", PURPOSE_MAX);
+    request->purpose = purpose;
     return SUCCESS;
 }
 

@@ -16,7 +16,6 @@
 #define BUDGET_MS     1000 /* of looking for events; then the answer says how far it got */
 #define WAIT_INDEX_MS 2000 /* for the index to know the log as it was when the request came */
 #define LOOK_EVERY_MS 2    /* at first */
-#define PURPOSE_MAX   512  /* as gateway/parameters.def says */
 #define DIGITS        "0123456789abcdef"
 
 /* Whether the request has a condition that a list of one key does not have. */
@@ -53,16 +52,6 @@ static struct result write_search(const struct request *request, struct buffer *
     for (unsigned i = 0; i < SEARCH_FIELD_COUNT; i++)
         TRY(write_argument(request, search_field_name((enum search_field)i), text, err));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) TRY(write_argument(request, others[i], text, err));
-    return SUCCESS;
-}
-
-struct result audit_read_purpose(struct request *request, struct error *err)
-{
-    const char *purpose = request_argument(request, "purpose");
-    const size_t length = purpose == NULL ? 1 : strlen(purpose);
-
-    if (length == 0 || length > PURPOSE_MAX) return failure(err, ERROR_INVALID, "purpose has 1 to %d bytes", PURPOSE_MAX);
-    request->purpose = purpose;
     return SUCCESS;
 }
 

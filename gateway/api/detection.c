@@ -70,24 +70,6 @@ SCHEMA(alarm_trial, "what a rule would have found",
 
 /* ---- documents ---- */
 
-static struct result check_rule(const struct document *document, struct error *err)
-{
-    struct detection_rule rule;
-
-    return detection_rule_read(document, &rule, err);
-}
-
-const struct log_documents log_detections = {.kind = DOCUMENT_DETECTION_RULE,
-                                             .draft = ACTION_DETECTION_DRAFT,
-                                             .approve = ACTION_DETECTION_APPROVE,
-                                             .revoke = ACTION_DETECTION_REVOKE,
-                                             .reject = ACTION_DETECTION_REJECT,
-                                             .read = ACTION_DETECTION_READ,
-                                             .list = "detections",
-                                             .what = "detection rule",
-                                             .most = DETECTION_RULES_MAX - DETECTOR_COUNT,
-                                             .check = check_rule};
-
 struct result target_detection_draft(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup;

@@ -1,5 +1,4 @@
 /* Documents about the log: approvers sign one, reject a draft or withdraw a document; docs/delivery.md. */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,22 +8,6 @@
 #include "gateway/api/log_document_priv.h"
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections};
-
-const struct log_documents *log_documents_of(enum action action)
-{
-    size_t i = 0;
-
-    for (; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const struct log_documents *each = kinds[i];
-        if (action == each->draft || action == each->approve || action == each->revoke || action == each->reject ||
-            action == each->read)
-            break;
-    }
-    assert(i < sizeof kinds / sizeof kinds[0]);
-    return kinds[i];
-}
 
 /* ---- targets ---- */
 

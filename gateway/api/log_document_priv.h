@@ -17,7 +17,7 @@ struct log_documents {
     /** Adds to the description of a document in force what only this kind has; NULL: nothing. */
     RESULT (*add)(struct request *request, struct pg *pg, json_t *value, struct error *err);
 };
-extern const struct log_documents log_sinks, log_detections; /* sink.c, detection.c */
+extern const struct log_documents log_sinks, log_detections;
 
 /* Targets; handlers find the kind by the action of the first pair. */
 RESULT log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err);

@@ -67,51 +67,6 @@ SCHEMA(audit_sink_secret, "a new key, which is shown once",
        HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, SINK_SECRET_TEXT_SIZE,
                 "whsec_ and the shared secret, or whpk_ and the public key"))
 
-/* ---- documents ---- */
-
-static struct result check_sink(const struct document *document, struct error *err)
-{
-    struct audit_sink sink;
-
-    return audit_sink_read(document, &sink, err);
-}
-
-static bool set_state(json_t *value, const struct sink_state *state)
-{
-    char moved[CLOCK_TEXT_SIZE], stopped[CLOCK_TEXT_SIZE];
-
-    clock_format(state->moved_ms, moved);
-    clock_format(state->stopped_ms, stopped);
-    json_t *delivery = json_pack(
-        "{s:I, s:I, s:s, s:s*, s:s*, s:o*}", "first", (json_int_t)state->first, "next", (json_int_t)state->next, "moved_at",
-        moved, "stopped_at", state->stopped_ms == 0 ? NULL : stopped, "problem",
-        state->problem[0] == '\0' ? NULL : state->problem, "key", state->secret == 0 ? NULL : json_integer(state->secret));
-
-    return json_object_set_new(value, "delivery", delivery) == 0;
-}
-
-static struct result add_state(struct request *request, struct pg *pg, json_t *value, struct error *err)
-{
-    struct sink_state state;
-    struct error none = {0};
-
-    if (!sink_find(request->permit, pg, json_text_of(value, "name"), &state, &none).ok)
-        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
-    return set_state(value, &state) ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a sink");
-}
-
-const struct log_documents log_sinks = {.kind = DOCUMENT_AUDIT_SINK,
-                                        .draft = ACTION_SINK_DRAFT,
-                                        .approve = ACTION_SINK_APPROVE,
-                                        .revoke = ACTION_SINK_REVOKE,
-                                        .reject = ACTION_SINK_REJECT,
-                                        .read = ACTION_SINK_READ,
-                                        .list = "sinks",
-                                        .what = "sink",
-                                        .most = DELIVERY_SINKS_MAX,
-                                        .check = check_sink,
-                                        .add = add_state};
-
 /* ---- targets ---- */
 
 struct result target_sink_draft(struct request *request, struct lookup *lookup, struct error *err)

@@ -1,0 +1,92 @@
+/* The kinds of documents about the log: sinks and detection rules. */
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "delivery/sink.h"
+#include "detection/rules.h"
+#include "gateway/api/log_document_priv.h"
+#include "gateway/background/delivery.h"
+
+/* ---- sinks ---- */
+
+static struct result check_sink(const struct document *document, struct error *err)
+{
+    struct audit_sink sink;
+
+    return audit_sink_read(document, &sink, err);
+}
+
+static bool set_state(json_t *value, const struct sink_state *state)
+{
+    char moved[CLOCK_TEXT_SIZE], stopped[CLOCK_TEXT_SIZE];
+
+    clock_format(state->moved_ms, moved);
+    clock_format(state->stopped_ms, stopped);
+    json_t *delivery = json_pack(
+        "{s:I, s:I, s:s, s:s*, s:s*, s:o*}", "first", (json_int_t)state->first, "next", (json_int_t)state->next, "moved_at",
+        moved, "stopped_at", state->stopped_ms == 0 ? NULL : stopped, "problem",
+        state->problem[0] == '\0' ? NULL : state->problem, "key", state->secret == 0 ? NULL : json_integer(state->secret));
+
+    return json_object_set_new(value, "delivery", delivery) == 0;
+}
+
+static struct result add_state(struct request *request, struct pg *pg, json_t *value, struct error *err)
+{
+    struct sink_state state;
+    struct error none = {0};
+
+    if (!sink_find(request->permit, pg, json_text_of(value, "name"), &state, &none).ok)
+        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
+    return set_state(value, &state) ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a sink");
+}
+
+const struct log_documents log_sinks = {.kind = DOCUMENT_AUDIT_SINK,
+                                        .draft = ACTION_SINK_DRAFT,
+                                        .approve = ACTION_SINK_APPROVE,
+                                        .revoke = ACTION_SINK_REVOKE,
+                                        .reject = ACTION_SINK_REJECT,
+                                        .read = ACTION_SINK_READ,
+                                        .list = "sinks",
+                                        .what = "sink",
+                                        .most = DELIVERY_SINKS_MAX,
+                                        .check = check_sink,
+                                        .add = add_state};
+
+/* ---- detection rules ---- */
+
+static struct result check_rule(const struct document *document, struct error *err)
+{
+    struct detection_rule rule;
+
+    return detection_rule_read(document, &rule, err);
+}
+
+const struct log_documents log_detections = {.kind = DOCUMENT_DETECTION_RULE,
+                                             .draft = ACTION_DETECTION_DRAFT,
+                                             .approve = ACTION_DETECTION_APPROVE,
+                                             .revoke = ACTION_DETECTION_REVOKE,
+                                             .reject = ACTION_DETECTION_REJECT,
+                                             .read = ACTION_DETECTION_READ,
+                                             .list = "detections",
+                                             .what = "detection rule",
+                                             .most = DETECTION_RULES_MAX - DETECTOR_COUNT,
+                                             .check = check_rule};
+
+/* ---- all ---- */
+
+static const struct log_documents *const kinds[] = {&log_sinks, &log_detections};
+
+const struct log_documents *log_documents_of(enum action action)
+{
+    size_t i = 0;
+
+    for (; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct log_documents *each = kinds[i];
+        if (action == each->draft || action == each->approve || action == each->revoke || action == each->reject ||
+            action == each->read)
+            break;
+    }
+    assert(i < sizeof kinds / sizeof kinds[0]);
+    return kinds[i];
+}
