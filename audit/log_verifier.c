@@ -392,8 +392,13 @@ static void *run(void *argument)
 
 static struct result start_thread(struct log_verifier *verifier, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&audit_check_table,   &audit_tree_table,    &audit_query_table, &audit_erasure_table,
-                                                    &audit_archive_table, &audit_subject_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_check_table,
+                                                    &audit_tree_table,
+                                                    &audit_query_table,
+                                                    &audit_erasure_table,
+                                                    &audit_archive_table,
+                                                    &audit_subject_table,
+                                                    NULL};
 
     TRY(pg_open(verifier->options.conninfo, tables, &verifier->pg, err));
     TRY(log_check_new(verifier->pg, &verifier->check, err));

@@ -29,21 +29,21 @@ struct embedded_options {
     const char *public_url;     /* "https://127.0.0.1:<port>"; its host goes into the certificate */
     const char *
         geo; /* of the region `local/main`: "AE"; this option and the next two have an effect only at the first start; later they give a warning */
-    const char *operator_name;   /* operator of the machine: "operator"; first start only */
-    const char *network;         /* clients that are proven to be in the region's country: "127.0.0.0/8"; first start only */
-    int passphrase_fd;           /* descriptor with the key ring's passphrase; -1: it is in a file */
-    const char *passphrase_file; /* made if it is not there; NULL: a file of sijil-keyd's user, outside the directory */
-    const char *secrets_folder;  /* for the administrator's secret and private keys; NULL: one outside the directory */
-    int64_t blob_lease;          /* seconds; 0: 86400 */
+    const char *operator_name;        /* operator of the machine: "operator"; first start only */
+    const char *network;              /* clients that are proven to be in the region's country: "127.0.0.0/8"; first start only */
+    int passphrase_fd;                /* descriptor with the key ring's passphrase; -1: it is in a file */
+    const char *passphrase_file;      /* made if it is not there; NULL: a file of sijil-keyd's user, outside the directory */
+    const char *secrets_folder;       /* for the administrator's secret and private keys; NULL: one outside the directory */
+    int64_t blob_lease;               /* seconds; 0: 86400 */
     const int64_t *erasure_retention; /* seconds; NULL: the default */
-    int64_t collect_interval;    /* seconds; -1: 86400 */
-    const char *witness_policy;  /* file; NULL: no witnesses cosign the log */
-    const char *witness_ca_file; /* NULL: the system's authorities vouch for them */
-    int64_t witness_interval;    /* seconds; 0: 10 */
-    int64_t witness_patience;    /* seconds, of sijil-keyd; 0: 3600 */
-    int64_t witness_lag;         /* seconds; 0: 60 */
-    bool new_admin;              /* make one more administrator robot, and write it to admin.json */
-    bool no_runner;              /* without the runner of this machine, and without the first trainer */
+    int64_t collect_interval;         /* seconds; -1: 86400 */
+    const char *witness_policy;       /* file; NULL: no witnesses cosign the log */
+    const char *witness_ca_file;      /* NULL: the system's authorities vouch for them */
+    int64_t witness_interval;         /* seconds; 0: 10 */
+    int64_t witness_patience;         /* seconds, of sijil-keyd; 0: 3600 */
+    int64_t witness_lag;              /* seconds; 0: 60 */
+    bool new_admin;                   /* make one more administrator robot, and write it to admin.json */
+    bool no_runner;                   /* without the runner of this machine, and without the first trainer */
 };
 
 /** Checks the options without making anything. ERROR_INVALID names the option of sijild. */

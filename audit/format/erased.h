@@ -48,8 +48,8 @@ bool erased_is_bundle(struct bytes bundle);
  * As proof_check_cosigned(), for both events. In addition `signer` must have signed the certificate; it must be about exactly these events; and the first of them
  * must name the document, which is an erasure of this pseudonym.
  */
-RESULT erased_check(const struct proof_trust *trust, const struct ecdsa_key *signer, struct bytes bundle, struct erased_report *report_out,
-                    struct error *err);
+RESULT erased_check(const struct proof_trust *trust, const struct ecdsa_key *signer, struct bytes bundle,
+                    struct erased_report *report_out, struct error *err);
 /** Appends what is proven and what is not, in plain words. */
 RESULT erased_report_text(const struct erased_report *report, struct buffer *text, struct error *err);
 /** Appends the report as one JSON object and a line feed. */

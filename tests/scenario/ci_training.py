@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import subprocess
+import tempfile
 import time
 
 from ci_systems import SHAPES, actions, commands_of, filled_in
@@ -78,8 +79,7 @@ class Job:
     """One run of a pipeline: its commands as the system would run them, each in a shell of its own."""
 
     def __init__(self, system, wish):
-        self.system, self.work = system, os.path.join(FOLDER.name, "work-" + system)
-        os.makedirs(self.work)
+        self.system, self.work = system, tempfile.mkdtemp(prefix=f"work-{system}-", dir=FOLDER.name)
         with open(os.path.join(self.work, "spec.yaml"), "w", encoding="utf-8") as file:
             json.dump(wish, file)
         with open(os.path.join(self.work, "token"), "w", encoding="ascii") as file:

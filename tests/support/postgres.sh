@@ -83,7 +83,7 @@ make_cluster() {
 listen_addresses = ''
 unix_socket_directories = '$run'
 unix_socket_permissions = 0700
-max_connections = 100
+max_connections = 200
 shared_buffers = 64MB
 max_wal_size = 256MB
 min_wal_size = 32MB

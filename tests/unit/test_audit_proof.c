@@ -178,7 +178,7 @@ static void checking_survives_lack_of_memory(void **state)
 
     (void)state;
     make(&honest, &made);
-    fail_each(check_and_report, &made, ERROR_NO_MEMORY, 8);
+    fail_each(check_and_report, &made, ERROR_NO_MEMORY, 5);
 }
 
 static struct result read_extra(void *text, struct error *err)
