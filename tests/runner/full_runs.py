@@ -13,8 +13,10 @@ MIB = 1 << 20
 def set_room(world, size):
     limits = resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)
     resource.prlimit(world.process.pid, *limits)  # first: a worker that begins after this has it, too
-    for pid in workers(world):
-        resource.prlimit(pid, *limits)
+    for _ in range(10):  # a worker that was just beginning has the limits of before, and is not listed yet
+        for pid in workers(world):
+            resource.prlimit(pid, *limits)
+        time.sleep(0.02)
 
 
 def a_full_disk_returns_the_lease(world):

@@ -504,6 +504,8 @@ def a_gateway_that_is_killed_between_event_and_order_loses_nothing():
     load(approvals=1)
     asked = state["alice"].request()
     load()
+    for client in server.clients(server.admin):  # each gateway knows the new set before sijil-keyd stops
+        client.api("GET", "/audit/key")
     number = f"SELECT event FROM run_draft WHERE run_id = '{asked['run']}'"
     server.keyd.send_signal(signal.SIGSTOP)
     try:
