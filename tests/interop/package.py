@@ -109,7 +109,7 @@ def nothing_is_started(machine):
     assert machine.run("stat -c '%n %U:%G %a' /var/lib/sijil /var/lib/sijil-keyd /run/sijil-keyd /run/sijil") == (
         "/var/lib/sijil sijil:sijil 700\n/var/lib/sijil-keyd sijil-keyd:sijil-keyd 700\n"
         "/run/sijil-keyd sijil-keyd:sijil 2750\n/run/sijil sijil:sijil 755\n")
-    machine.run("cmp <(sijild --sample-config) /etc/sijil/sijild.conf; man=$(dpkg -L sijil-server | grep -c '/man[58]/.*gz$'); [ $man = 3 ]")
+    machine.run("cmp <(sijild --sample-config) /etc/sijil/sijild.conf; man=$(dpkg -L sijil-server | grep -c '/man[58]/.*gz$'); [ $man = 4 ]")
 
 
 def unconfigured_does_not_run(machine):
