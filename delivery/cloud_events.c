@@ -1,6 +1,5 @@
 /* A batch as CloudEvents 1.0 in JSON (application/cloudevents-batch+json), and the head of the answer. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -10,18 +9,6 @@
 
 #define RETRY_AFTER        "retry-after:"
 #define RETRY_AFTER_LENGTH (sizeof RETRY_AFTER - 1)
-
-void peer_refuse(struct peer_outcome *outcome, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(outcome->problem, sizeof outcome->problem, format, arguments);
-    va_end(arguments);
-    for (char *at = outcome->problem; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~') *at = '?'; /* a peer may have written it, and PostgreSQL takes no half a character */
-    outcome->is_taken = false;
-}
 
 /* Source and id name an event for ever, so a receiver knows what it has already. */
 static struct result write_event(const struct delivery_batch *batch, size_t index, const char *origin, struct buffer *body,

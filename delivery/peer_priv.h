@@ -39,6 +39,9 @@ RESULT peer_syslog_new(const struct peer_options *options, struct peer **peer_ou
 RESULT peer_webhook_new(const struct peer_options *options, struct peer **peer_out, struct error *err);
 RESULT peer_file_new(const struct peer_options *options, struct peer **peer_out, struct error *err);
 
+struct outgoing;
+/** The way out to a peer: its document's networks and authorities, and the gateway's certificate. */
+RESULT peer_outgoing(const struct peer_options *options, struct outgoing **outgoing_out, struct error *err);
 void peer_refuse(struct peer_outcome *outcome, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** What a webhook gets: CloudEvents 1.0, a batch in JSON. Appends it. */

@@ -107,15 +107,9 @@ static void free_peer(struct peer *peer)
 
 struct result peer_syslog_new(const struct peer_options *options, struct peer **peer_out, struct error *err)
 {
-    const struct outgoing_options rules = {.reach = options->sink->networks.count > 0 ? OUTGOING_LISTED : OUTGOING_USUAL,
-                                           .networks = options->sink->networks,
-                                           .ca_text = options->sink->ca,
-                                           .certificate_file = options->certificate,
-                                           .key_file = options->key,
-                                           .takes_tls12 = true};
     OWNED(outgoing) *outgoing = NULL;
 
-    TRY(outgoing_new(&rules, &outgoing, err));
+    TRY(peer_outgoing(options, &outgoing, err));
     struct syslog_peer *self = memory_zeroed(1, sizeof *self);
     if (self == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a sink");
     *self = (struct syslog_peer){

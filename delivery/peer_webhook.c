@@ -144,15 +144,9 @@ static void free_webhook(struct peer *peer)
 
 struct result peer_webhook_new(const struct peer_options *options, struct peer **peer_out, struct error *err)
 {
-    const struct outgoing_options rules = {.reach = options->sink->networks.count > 0 ? OUTGOING_LISTED : OUTGOING_USUAL,
-                                           .networks = options->sink->networks,
-                                           .ca_text = options->sink->ca,
-                                           .certificate_file = options->certificate,
-                                           .key_file = options->key,
-                                           .takes_tls12 = true};
     OWNED(outgoing) *outgoing = NULL;
 
-    TRY(outgoing_new(&rules, &outgoing, err));
+    TRY(peer_outgoing(options, &outgoing, err));
     struct webhook *webhook = memory_zeroed(1, sizeof *webhook);
     if (webhook == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a sink");
     *webhook = (struct webhook){.peer = {connect_nothing, send_batch, free_webhook},

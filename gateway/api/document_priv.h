@@ -98,3 +98,18 @@ RESULT document_add_envelopes(json_t *value, const struct document_proof *proof,
 /** The description of the document in force that the path names, with its envelopes, in the scope of the permit for `action`. ERROR_NOT_FOUND. */
 RESULT document_show(struct request *request, struct pg *pg, enum action action, enum document_kind kind, json_t **value_out,
                      struct error *err);
+/** Answers with the description of a document; `sequence` 0: a draft. */
+RESULT document_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
+                       struct error *err);
+
+/* --- lists --- */
+
+/** Takes `value`, which may be NULL: ERROR_NO_MEMORY. */
+RESULT document_list_add(json_t *list, json_t *value, struct error *err);
+/** Visits documents in force; `list` is a json_t. */
+RESULT document_list_pinned(void *list, const struct pinned_document *pinned, struct error *err);
+/** Adds a draft that approvers or the root sign; one that nobody with a key that counts has signed is left out. `needed`: signatures, without the root's. */
+RESULT document_list_draft(const struct document_drafts *drafts, const struct drafted_document *drafted, unsigned needed,
+                           struct error *err);
+/** Answers with a page: `value` has the list `name`, with one more than `limit` if there are more. */
+RESULT document_list_answer(struct request *request, json_t *value, const char *name, unsigned limit, struct error *err);

@@ -94,13 +94,13 @@ static struct result check_signers(const struct request *request, struct pg *pg,
 static struct result check(struct request *request, struct pg *pg, const struct signed_body *body, struct error *err)
 {
     OWNED_ERASURE erasure = {.refused = NULL};
-    struct erasure_known known;
+    struct document_known known;
     const char *reason = NULL;
 
     TRY(erasure_read(body->document, &reason, err));
     TRY(request_record(request, NULL, err));
     TRY(erasure_case_read(request, pg, ACTION_ERASURE_ASK, body->document->name, &erasure, err));
-    TRY(erasure_check_newer(request, pg, body->document, &known, err));
+    TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(check_signers(request, pg, body, &erasure, err));
     return erasure_case_check(&erasure, err);
 }
@@ -119,7 +119,7 @@ static struct result handle_ask(struct request *request, struct pg *pg, struct e
     const struct document_draft_row row = {ACTION_ERASURE_ASK, body->document, body->envelopes, body->count, drafter, NULL};
     document_draft_change_init(&change, &row);
     TRY(request_record_outcome(request, OUTCOME_COMPLETED, "a draft", &change.change, err));
-    return erasure_answer(request, 201, body->document, 0, err);
+    return document_answer(request, 201, body->document, 0, err);
 }
 
 /* ---- the second signature ---- */
@@ -138,7 +138,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_ERASURE, &status, err));
     maintenance_wake(request->gateway->maintenance); /* gateway/background/erasures.h */
-    return erasure_answer(request, status, body->document, sequence, err);
+    return document_answer(request, status, body->document, sequence, err);
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)

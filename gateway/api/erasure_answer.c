@@ -48,16 +48,6 @@ SCHEMA(erasure_approval, "all signatures of a draft",
        HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_erasure_envelope,
                 "the draft's, then the second person's, of the same payload"))
 
-struct result erasure_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                             struct error *err)
-{
-    OWNED_JSON value = NULL;
-
-    TRY(document_describe(document, sequence, &value, err));
-    response_json(request, status, value);
-    return SUCCESS;
-}
-
 /* ---- what routes of documents share ---- */
 
 struct result erasure_target_named(struct request *request, enum action action)
@@ -68,31 +58,6 @@ struct result erasure_target_named(struct request *request, enum action action)
     if (length == 0 || length >= DOCUMENT_NAME_SIZE) response_unknown(request);
     else (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
     return SUCCESS;
-}
-
-static struct result note_known(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    struct erasure_known *known = context;
-
-    (void)err;
-    *known = (struct erasure_known){pinned->document->version, pinned->sequence, pinned->document->is_withdrawn};
-    return SUCCESS;
-}
-
-struct result erasure_check_newer(struct request *request, struct pg *pg, const struct document *document,
-                                  struct erasure_known *known_out, struct error *err)
-{
-    const struct document_scope registry = {"", 0};
-    const struct view_range one = {document->kind, &registry, document->name, 1};
-    struct error none = {0};
-
-    *known_out = (struct erasure_known){0};
-    TRY(document_refresh(request, pg, err));
-    if (!document_view_find(request->gateway->documents, &one, note_known, known_out, &none).ok && none.kind != ERROR_NOT_FOUND)
-        return failure(err, none.kind, "%s", none.message);
-    if (document->version > known_out->version) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "version %llu is recorded already: sign a higher one",
-                   (unsigned long long)known_out->version);
 }
 
 /* ---- targets ---- */
@@ -148,34 +113,14 @@ static struct result add_work(struct request *request, struct pg *pg, json_t *va
 
 /* ---- the list ---- */
 
-static struct result append(json_t *list, json_t *value, struct error *err)
-{
-    return json_array_append_new(list, value) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a list");
-}
-
-static struct result append_pinned(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    json_t *value = NULL;
-
-    TRY(document_describe(pinned->document, pinned->sequence, &value, err));
-    return append(context, value, err);
-}
-
-/* A row that nobody with a key that counts has signed is no draft, because others may have written it. */
 static struct result append_draft(void *context, const struct drafted_document *drafted, struct error *err)
 {
-    const struct document_drafts *drafts = context;
-    const struct document_holder holder = {drafts->trust.root, "root", ERASURE_PERSONS};
-    OWNED_JSON value = NULL;
     struct error refused = {0};
     const char *reason = NULL;
 
     if (!erasure_read(drafted->document, &reason, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
-    TRY(document_describe(drafted->document, 0, &value, err));
-    TRY(document_add_signatures(drafts, value, drafted, &holder, err));
-    if (json_array_size(json_object_get(value, "envelopes")) == 0) return SUCCESS;
-    return append(drafts->list, json_incref(value), err);
+    return document_list_draft(context, drafted, ERASURE_PERSONS, err);
 }
 
 static struct result add_drafts(struct request *request, struct pg *pg, json_t *list, struct error *err)
@@ -185,18 +130,6 @@ static struct result add_drafts(struct request *request, struct pg *pg, json_t *
 
     TRY(document_trust_now(request, &drafts.trust, err));
     return document_draft_visit(request->permit, pg, &query, append_draft, &drafts, err);
-}
-
-static struct result answer(struct request *request, json_t *value, const char *name, unsigned limit, struct error *err)
-{
-    json_t *list = json_object_get(value, name);
-    const bool has_more = json_array_size(list) > limit;
-
-    if (has_more) (void)json_array_remove(list, limit);
-    json_t *next = json_object_get(json_array_get(list, limit - 1), "name");
-    if (has_more && json_object_set(value, "next", next) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return has_more ? api_link_next(request, json_string_value(next), err) : SUCCESS;
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
@@ -212,10 +145,10 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(document_refresh(request, pg, err));
     json_t *list = json_object_get(value, "erasures");
     const struct view_range range = {DOCUMENT_ERASURE, &registry, page.after, page.limit + 1};
-    TRY(document_view_visit(request->gateway->documents, &range, append_pinned, list, err));
+    TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, list, err));
     json_array_foreach (list, i, each) TRY(add_work(request, pg, each, err));
     if (page.after[0] == '\0') TRY(add_drafts(request, pg, json_object_get(value, "drafts"), err));
-    return answer(request, value, "erasures", page.limit, err);
+    return document_list_answer(request, value, "erasures", page.limit, err);
 }
 
 static struct result handle_show(struct request *request, struct pg *pg, struct error *err)
@@ -243,8 +176,8 @@ static struct result handle_holds(struct request *request, struct pg *pg, struct
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(document_refresh(request, pg, err));
     const struct view_range range = {DOCUMENT_LEGAL_HOLD, &registry, page.after, page.limit + 1};
-    TRY(document_view_visit(request->gateway->documents, &range, append_pinned, json_object_get(value, "holds"), err));
-    return answer(request, value, "holds", page.limit, err);
+    TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, json_object_get(value, "holds"), err));
+    return document_list_answer(request, value, "holds", page.limit, err);
 }
 
 const struct handler handler_erasure_list = {.handle = handle_list};

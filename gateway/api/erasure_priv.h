@@ -28,15 +28,5 @@ RESULT erasure_check_person(const struct request *request, struct pg *pg, const 
 /** The names of the holds in force that stop the erasure of a pseudonym are added to the list of texts. The view must be up to date. */
 RESULT holds_of(const struct request *request, const char *pseudonym, json_t *names, struct error *err) __attribute__((nonnull));
 
-/** Answers with the description of a document of these kinds; `sequence` 0: a draft. */
-RESULT erasure_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                      struct error *err);
-/** Whether a version is newer than the pinned one, whose number is 0 if there is none. The view is brought up to date. ERROR_CONFLICT. */
-struct erasure_known {
-    uint64_t version, sequence;
-    bool is_withdrawn;
-};
-RESULT erasure_check_newer(struct request *request, struct pg *pg, const struct document *document,
-                           struct erasure_known *known_out, struct error *err);
 /** The target of a route with a name in the path, for the registry. */
 RESULT erasure_target_named(struct request *request, enum action action);

@@ -52,29 +52,29 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_LEGAL_HOLD, &status, err));
     maintenance_wake(request->gateway->maintenance); /* gateway/background/erasures.h */
-    return erasure_answer(request, status, body->document, sequence, err);
+    return document_answer(request, status, body->document, sequence, err);
 }
 
 static struct result handle_add(struct request *request, struct pg *pg, struct error *err)
 {
     const struct signed_body *body = NULL;
-    struct erasure_known known;
+    struct document_known known;
 
     TRY(request_envelope(request, &body, err));
     if (body->document->is_withdrawn) return failure(err, ERROR_INVALID, "a release is sent to its own route");
-    TRY(erasure_check_newer(request, pg, body->document, &known, err));
+    TRY(document_check_newer(request, pg, body->document, &known, err));
     return put_in_force(request, pg, body, ACTION_HOLD_ADD, err);
 }
 
 static struct result handle_release(struct request *request, struct pg *pg, struct error *err)
 {
     const struct signed_body *body = NULL;
-    struct erasure_known known;
+    struct document_known known;
 
     TRY(request_envelope(request, &body, err));
     if (!body->document->is_withdrawn)
         return failure(err, ERROR_INVALID, "the document releases nothing: \"withdrawn\" says why");
-    TRY(erasure_check_newer(request, pg, body->document, &known, err));
+    TRY(document_check_newer(request, pg, body->document, &known, err));
     if (known.version == 0) return failure(err, ERROR_NOT_FOUND, "there is no hold of this name");
     if (known.is_withdrawn) return failure(err, ERROR_CONFLICT, "this hold was released already");
     return put_in_force(request, pg, body, ACTION_HOLD_RELEASE, err);

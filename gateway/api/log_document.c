@@ -85,7 +85,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     else TRY(request_record_instead(request, &pair, 1, &change.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, body->document->kind, &status, err));
-    return log_document_answer(request, status, body->document, sequence, err);
+    return document_answer(request, status, body->document, sequence, err);
 }
 
 /* How many documents are in force, without the one of this name. */
@@ -143,7 +143,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
         return put_in_force(request, pg, body, documents->approve, err);
     }
     TRY(document_record_draft(request, body, documents->draft, err));
-    return log_document_answer(request, 201, body->document, 0, err);
+    return document_answer(request, 201, body->document, 0, err);
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)

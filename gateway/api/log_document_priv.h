@@ -28,6 +28,3 @@ RESULT log_document_target_named(struct request *request, enum action action);
 
 /** The kind whose routes have this action. */
 const struct log_documents *log_documents_of(enum action action);
-/** Answers with the description of a document; `sequence` 0: a draft. */
-RESULT log_document_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                           struct error *err);

@@ -57,16 +57,6 @@ SCHEMA(runner_approval, "all signatures of a draft",
        HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_runner_envelope,
                 "the draft's, then the approver's, of the same payload"))
 
-struct result runner_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                            struct error *err)
-{
-    OWNED_JSON value = NULL;
-
-    TRY(document_describe(document, sequence, &value, err));
-    response_json(request, status, value);
-    return SUCCESS;
-}
-
 /* ---- targets ---- */
 
 struct result target_runner_list(struct request *request, struct lookup *lookup, struct error *err)
@@ -86,19 +76,6 @@ struct result target_runner_show(struct request *request, struct lookup *lookup,
 
 /* ---- the list ---- */
 
-static struct result append(json_t *list, json_t *value, struct error *err)
-{
-    return json_array_append_new(list, value) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a list");
-}
-
-static struct result append_runner(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    json_t *value = NULL;
-
-    TRY(document_describe(pinned->document, pinned->sequence, &value, err));
-    return append(context, value, err);
-}
-
 /* A row without the signature of the runner's key is not a draft, because others may have written it into the table; it is left out. */
 static struct result append_draft(void *context, const struct drafted_document *drafted, struct error *err)
 {
@@ -116,7 +93,7 @@ static struct result append_draft(void *context, const struct drafted_document *
     uuid_format(&key.runner, runner);
     (void)snprintf(owner, sizeof owner, "runner:%s", runner);
     TRY(document_describe(drafted->document, 0, &value, err));
-    TRY(append(drafts->list, value, err));
+    TRY(document_list_add(drafts->list, value, err));
     const struct document_holder holder = {key.point, owner, RUNNER_SIGNERS};
     return document_add_signatures(drafts, value, drafted, &holder, err);
 }
@@ -134,7 +111,7 @@ static struct result append_invitation(void *context, const struct invitation_ro
         json_decref(value);
         return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     }
-    return append(context, value, err);
+    return document_list_add(context, value, err);
 }
 
 static struct result add_waiting(struct request *request, struct pg *pg, const char *scope, json_t *value, struct error *err)
@@ -146,18 +123,6 @@ static struct result add_waiting(struct request *request, struct pg *pg, const c
     TRY(document_trust_now(request, &drafts.trust, err));
     TRY(document_draft_visit(request->permit, pg, &drafts_query, append_draft, &drafts, err));
     return invitation_visit(request->permit, pg, &invited, append_invitation, json_object_get(value, "invitations"), err);
-}
-
-static struct result answer(struct request *request, json_t *value, unsigned limit, struct error *err)
-{
-    json_t *list = json_object_get(value, "runners");
-    const bool has_more = json_array_size(list) > limit;
-
-    if (has_more) (void)json_array_remove(list, limit);
-    json_t *next = json_object_get(json_array_get(list, limit - 1), "name");
-    if (has_more && json_object_set(value, "next", next) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return has_more ? api_link_next(request, json_string_value(next), err) : SUCCESS;
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
@@ -172,9 +137,9 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(document_refresh(request, pg, err));
     TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
     const struct view_range range = {DOCUMENT_RUNNER, &scope, page.after, page.limit + 1};
-    TRY(document_view_visit(request->gateway->documents, &range, append_runner, json_object_get(value, "runners"), err));
+    TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, json_object_get(value, "runners"), err));
     if (page.after[0] == '\0') TRY(add_waiting(request, pg, where->name, value, err));
-    return answer(request, value, page.limit, err);
+    return document_list_answer(request, value, "runners", page.limit, err);
 }
 
 /* ---- one runner ---- */

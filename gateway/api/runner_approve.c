@@ -244,7 +244,7 @@ static struct result sign_draft(struct request *request, const struct signed_bod
     document_draft_change_init(&approval->signing, &row);
     approval->change.detail = approval->signing.change.detail;
     TRY(request_record(request, &approval->change, err));
-    return runner_answer(request, 200, body->document, 0, err);
+    return document_answer(request, 200, body->document, 0, err);
 }
 
 static struct result put_in_force(struct request *request, struct pg *pg, const struct signed_body *body,
@@ -263,7 +263,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     TRY(request_record_instead(request, &pair, 1, &approval->change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_RUNNER, &status, err));
-    return runner_answer(request, status, body->document, sequence, err);
+    return document_answer(request, status, body->document, sequence, err);
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
@@ -351,7 +351,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_RUNNER, &status, err));
     maintenance_wake(request->gateway->maintenance); /* its runs are looked at now (gateway/background/runner_doubts.h) */
-    return runner_answer(request, status, body->document, sequence, err);
+    return document_answer(request, status, body->document, sequence, err);
 }
 
 /* ---- rejecting ---- */

@@ -19,7 +19,3 @@ struct known_runner {
 /** Looks in all scopes for the name, and in `scope` for its document. */
 RESULT runner_known(const struct request *request, const char *scope, const char *name, struct known_runner *known_out,
                     struct error *err);
-
-/** Answers with the description of a runner; `sequence` 0: a draft. */
-RESULT runner_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                     struct error *err);

@@ -59,20 +59,6 @@ SCHEMA(signing_key_approval, "all signatures of a draft",
        HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_draft_envelope,
                 "the draft's, then the approver's, of the same payload"))
 
-static struct result append(json_t *list, const struct document *document, uint64_t sequence, struct error *err)
-{
-    json_t *value = NULL;
-
-    TRY(document_describe(document, sequence, &value, err));
-    if (json_array_append_new(list, value) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-}
-
-static struct result append_key(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    return append(context, pinned->document, pinned->sequence, err);
-}
-
 /* ---- drafts ---- */
 
 /* A row without the holder's signature is not a draft, because others may have written it into the table; it is left out. */
@@ -81,11 +67,12 @@ static struct result append_draft(void *context, const struct drafted_document *
     const struct document_drafts *drafts = context;
     struct error refused = {0};
     struct signing_key key;
+    json_t *value = NULL;
 
     if (!signing_key_check_holder(drafted->document, clock_wall_ms(), &key, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
-    TRY(append(drafts->list, drafted->document, 0, err));
-    json_t *value = json_array_get(drafts->list, json_array_size(drafts->list) - 1);
+    TRY(document_describe(drafted->document, 0, &value, err));
+    TRY(document_list_add(drafts->list, value, err));
     const struct document_holder holder = {key.point, key.principal, document_signers_needed(drafted->document)};
     return document_add_signatures(drafts, value, drafted, &holder, err);
 }
@@ -171,19 +158,6 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
     return SUCCESS;
 }
 
-static struct result answer(struct request *request, json_t *keys, json_t *drafts, unsigned limit, struct error *err)
-{
-    const bool has_more = json_array_size(keys) > limit;
-
-    if (has_more) (void)json_array_remove(keys, limit);
-    OWNED_JSON value = json_pack("{s:O, s:O}", "keys", keys, "drafts", drafts);
-    json_t *next = json_object_get(json_array_get(keys, limit - 1), "name");
-    if (value == NULL || (has_more && json_object_set(value, "next", next) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return has_more ? api_link_next(request, json_string_value(next), err) : SUCCESS;
-}
-
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_KEY_READ);
@@ -198,13 +172,15 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
     const struct view_range range = {DOCUMENT_SIGNING_KEY, &scope, page.after, page.limit + 1};
     if (keys == NULL || drafts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(document_view_visit(request->gateway->documents, &range, append_key, keys, err));
+    TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, keys, err));
     struct document_drafts list = {.request = request, .list = drafts};
     TRY(document_trust_now(request, &list.trust, err));
     if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &drafts_query, append_draft, &list, err));
     TRY(add_holders(request, pg, keys, err));
     TRY(add_holders(request, pg, drafts, err));
-    return answer(request, keys, drafts, page.limit, err);
+    OWNED_JSON value = json_pack("{s:O, s:O}", "keys", keys, "drafts", drafts);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    return document_list_answer(request, value, "keys", page.limit, err);
 }
 
 const struct handler handler_key_read = {.handle = handle};

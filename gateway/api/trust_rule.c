@@ -79,7 +79,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     else TRY(request_record_instead(request, &pair, 1, &change.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_TRUST_RULE, &status, err));
-    return trust_rule_answer(request, status, body->document, sequence, err);
+    return document_answer(request, status, body->document, sequence, err);
 }
 
 static struct result check_rule(const struct document *document, struct error *err)
@@ -121,7 +121,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     if (!has_root) TRY(check_alone(rules, body->document, err));
     if (!has_root) {
         TRY(document_record_draft(request, body, ACTION_RULE_DRAFT, err));
-        return trust_rule_answer(request, 201, body->document, 0, err);
+        return document_answer(request, 201, body->document, 0, err);
     }
     TRY(document_check(body->document, &trust, err));
     return put_in_force(request, pg, body, ACTION_RULE_APPROVE, NULL, err);

@@ -58,16 +58,6 @@ SCHEMA(trust_rule_approval, "all signatures of a draft",
        HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_trust_rule_envelope,
                 "the draft's, then the approver's, of the same payload"))
 
-struct result trust_rule_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                                struct error *err)
-{
-    OWNED_JSON value = NULL;
-
-    TRY(document_describe(document, sequence, &value, err));
-    response_json(request, status, value);
-    return SUCCESS;
-}
-
 /* ---- targets ---- */
 
 struct result trust_rule_target_named(struct request *request, enum action action)
@@ -99,34 +89,14 @@ struct result target_rule_show(struct request *request, struct lookup *lookup, s
 
 /* ---- the list ---- */
 
-static struct result append(json_t *list, json_t *value, struct error *err)
-{
-    return json_array_append_new(list, value) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a list");
-}
-
-static struct result append_rule(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    json_t *value = NULL;
-
-    TRY(document_describe(pinned->document, pinned->sequence, &value, err));
-    return append(context, value, err);
-}
-
-/* A row that nobody with a key that counts has signed is no draft, because others may have written it; document_add_signatures() finds that. */
 static struct result append_draft(void *context, const struct drafted_document *drafted, struct error *err)
 {
-    const struct document_drafts *drafts = context;
-    const struct document_holder holder = {drafts->trust.root, "root", TRUST_RULE_APPROVERS};
-    OWNED_JSON value = NULL;
     struct error refused = {0};
     struct trust_rule rule;
 
     if (drafted->document->is_withdrawn || !trust_rule_read(drafted->document, &rule, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
-    TRY(document_describe(drafted->document, 0, &value, err));
-    TRY(document_add_signatures(drafts, value, drafted, &holder, err));
-    if (json_array_size(json_object_get(value, "envelopes")) == 0) return SUCCESS;
-    return append(drafts->list, json_incref(value), err);
+    return document_list_draft(context, drafted, TRUST_RULE_APPROVERS, err);
 }
 
 static struct result add_drafts(struct request *request, struct pg *pg, const char *scope, json_t *list, struct error *err)
@@ -136,18 +106,6 @@ static struct result add_drafts(struct request *request, struct pg *pg, const ch
 
     TRY(document_trust_now(request, &drafts.trust, err));
     return document_draft_visit(request->permit, pg, &query, append_draft, &drafts, err);
-}
-
-static struct result answer(struct request *request, json_t *value, unsigned limit, struct error *err)
-{
-    json_t *list = json_object_get(value, "rules");
-    const bool has_more = json_array_size(list) > limit;
-
-    if (has_more) (void)json_array_remove(list, limit);
-    json_t *next = json_object_get(json_array_get(list, limit - 1), "name");
-    if (has_more && json_object_set(value, "next", next) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return has_more ? api_link_next(request, json_string_value(next), err) : SUCCESS;
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
@@ -162,9 +120,9 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(document_refresh(request, pg, err));
     TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
     const struct view_range range = {DOCUMENT_TRUST_RULE, &scope, page.after, page.limit + 1};
-    TRY(document_view_visit(request->gateway->documents, &range, append_rule, json_object_get(value, "rules"), err));
+    TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, json_object_get(value, "rules"), err));
     if (page.after[0] == '\0') TRY(add_drafts(request, pg, where->name, json_object_get(value, "drafts"), err));
-    return answer(request, value, page.limit, err);
+    return document_list_answer(request, value, "rules", page.limit, err);
 }
 
 /* ---- one rule ---- */

@@ -6,6 +6,3 @@
 
 /** The target of a route with a rule's id in the path, in the scope of the parameter `scope`. */
 RESULT trust_rule_target_named(struct request *request, enum action action);
-/** Answers with the description of a rule; `sequence` 0: a draft. */
-RESULT trust_rule_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
-                         struct error *err);
