@@ -48,8 +48,8 @@ static struct result write_peers(struct maker *maker, struct error *err)
 
     if (json_object_set_new(maker->bundle, "peers", peers) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
     for (size_t i = 0; i < papers->peer_count; i++)
-        if (json_array_append_new(
-                peers, json_pack("{s:s, s:s}", "lease", papers->leases_of[i].text, "result", papers->results_of[i].text)) != 0)
+        if (json_array_append_new(peers, json_pack("{s:s, s:s, s:s}", "lease", papers->leases_of[i].text, "certificate",
+                                                   papers->certificates_of[i].text, "result", papers->results_of[i].text)) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
     return SUCCESS;
 }

@@ -24,7 +24,7 @@ class Run:
 
     def __init__(self):
         self.log, self.heartbeats, self.tokens = b"", [], 0
-        self.has_started, self.refusal, self.result, self.results = False, None, None, 0
+        self.has_started, self.refusal, self.result, self.results, self.certificate = False, None, None, 0, None
         self.stop = ""  # why the run must stop
         self.checkpoints = []  # their manifests
 
@@ -210,8 +210,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(204 if text is None else 200, text or b"")
 
-    def take_start(self, run, _):
-        run.has_started = True
+    def take_start(self, run, body):
+        assert run.certificate in (None, body["certificate"]), "another certificate"
+        run.certificate, run.has_started = body["certificate"], True
         self.answer(204)
 
     def take_heartbeat(self, run, body):
@@ -229,6 +230,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take_result(self, run, body):
         assert run.result is None or run.result == body, "another result"
+        assert run.certificate == body["certificate"], "another certificate than that of the start"
         run.result = body
         run.results += 1
         self.answer(200, {"state": "finishing"})

@@ -35,6 +35,7 @@ APPROVER = "ext:" + hashlib.sha256(b"https://id.example\nbob").hexdigest()
 STATEMENT = "application/vnd.in-toto+json"
 TYPES = {"request": "application/vnd.sijil.run-request.v1+json", "approval": "application/vnd.sijil.run-approval.v1+json",
          "order": "application/vnd.sijil.run-order.v1+json", "lease": "application/vnd.sijil.run-lease.v1+json",
+         "certificate": "application/vnd.sijil.run-certificate.v1+json",
          "result": STATEMENT, "admission": STATEMENT, "refusal": "application/vnd.sijil.run-refusal.v1+json"}
 
 
@@ -48,6 +49,18 @@ def url64(data):
 
 def point_of(key):
     return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+
+
+def info_of(key):
+    """A key as a certificate names it."""
+    return base64.b64encode(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)).decode()
+
+
+def point_in(info):
+    """Its point; openssl reads the same bytes."""
+    key = serialization.load_der_public_key(base64.b64decode(info, validate=True))
+    assert isinstance(key.curve, ec.SECP256R1) and info_of(key) == info
+    return point_of(key)
 
 
 def thumbprint(point):
@@ -100,18 +113,22 @@ def check_signers(bundle, points):
     signers = [(bundle["request"], "keyd" if "claims" in opened(bundle["request"])[1] else "requester")]
     named = {thumbprint(point): who for who, point in points.items()}
     signers += [(one, named[opened(one)[2]]) for one in bundle["approvals"]]
-    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"),
+    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("certificate", "runner"), ("admission", "keyd"),
                                                         ("refusal", "runner")) if name in bundle]
     for peer in bundle.get("peers", []):
-        signers += [(peer["lease"], "keyd"), (peer["result"], named[opened(peer["lease"])[1]["runner"]["key"]])]
+        signers += [(peer["lease"], "keyd"), (peer["certificate"], named[opened(peer["lease"])[1]["runner"]["key"]])]
+    signers = [(envelope, points[who]) for envelope, who in signers]
+    for node in [bundle, *bundle.get("peers", [])]:
+        if "result" in node:
+            signers.append((node["result"], point_in(opened(node["certificate"])[1]["attempt_key"])))
     has_tools = shutil.which("openssl") and shutil.which("jq")
     with tempfile.TemporaryDirectory() as name:
-        for envelope, who in signers:
+        for envelope, point in signers:
             encoding, _, keyid, signature = opened(envelope)
-            ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), points[who]).verify(signature, encoding, ec.ECDSA(hashes.SHA256()))
-            assert keyid == thumbprint(points[who])
+            ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point).verify(signature, encoding, ec.ECDSA(hashes.SHA256()))
+            assert keyid == thumbprint(point)
             if has_tools:
-                check_with_openssl(envelope, points[who], pathlib.Path(name))
+                check_with_openssl(envelope, point, pathlib.Path(name))
     return len(signers) if has_tools else 0
 
 
@@ -195,6 +212,21 @@ def check_times(bundle):
         assert ms(lease, "not_before") - SKEW_MS <= ms(parts["refusal"], "at") <= ms(lease, "expires") + SKEW_MS
 
 
+def check_certificate(bundle):
+    """The key that signs the result: certified by the lease's runner, for this order, lease, attempt and node, within the lease."""
+    certified, leased = opened(bundle["certificate"])[1], opened(bundle["lease"])[1]
+    assert all(certified[name] == leased[name] for name in ("run", "audience", "order", "attempt", "node")) and certified["lease"] == digest(bundle["lease"])
+    assert thumbprint(point_in(certified["runner_key"])) == leased["runner"]["key"] == opened(bundle["certificate"])[2]
+    assert thumbprint(point_in(certified["attempt_key"])) != leased["runner"]["key"]
+    assert ms(leased, "not_before") <= ms(certified, "not_before") < ms(certified, "expires") <= ms(leased, "expires")
+    if "result" in bundle:
+        value = opened(bundle["result"])[1]["predicate"]
+        assert value["buildDefinition"]["externalParameters"]["certificate"] == digest(bundle["certificate"])
+        assert opened(bundle["result"])[2] == thumbprint(point_in(certified["attempt_key"]))
+        begun, ended = (ms(value, f"runDetails.metadata.{name}") for name in ("startedOn", "finishedOn"))
+        assert ms(certified, "not_before") - SKEW_MS <= begun and ended <= ms(certified, "expires") + SKEW_MS
+
+
 def check_peers(bundle):
     """The other nodes: each with a lease of the same attempt, and a result of its own; all of them, if there is an admission."""
     order, first = opened(bundle["order"])[1], opened(bundle["lease"])[1]
@@ -206,7 +238,7 @@ def check_peers(bundle):
         assert inside["externalParameters"]["order"] == leased["order"] and inside["externalParameters"]["lease"] == digest(peer["lease"])
         assert inside["internalParameters"] == {"attempt": leased["attempt"], "node": node}
         assert result["predicate"]["runDetails"]["builder"]["id"] == f"urn:sijil:runner:{leased['runner']['id']}"
-        assert opened(peer["result"])[2] == leased["runner"]["key"]
+        check_certificate(one)
         check_times(one | ({"admission": bundle["admission"]} if "admission" in bundle else {}))
         check_statements(one, order, node)
         assert "admission" not in bundle or result["predicate"]["runDetails"]["sijil_outcome"]["status"] == "succeeded"
@@ -231,6 +263,8 @@ def check_chain(bundle):
     assert len(order["approvals"]) >= asked + (more_approvals(request) if asked > 0 else 0)
     if "lease" in bundle:
         assert opened(bundle["lease"])[1]["order"] == digest(bundle["order"])
+    if "certificate" in bundle:
+        check_certificate(bundle)
     if "result" in bundle:
         outside = opened(bundle["result"])[1]["predicate"]["buildDefinition"]["externalParameters"]
         assert outside["order"] == digest(bundle["order"]) and outside["lease"] == digest(bundle["lease"])
@@ -371,11 +405,18 @@ def lease(ordered, keyid, node=0, runner_id=RUNNER):
             "expires": "2026-11-23T12:00:00.000Z"}
 
 
+def certificate(ordered, leased, runner_key, attempt_key, **more):
+    held = opened(leased)[1]
+    return {"schema": "sijil.run-certificate/v1", "run": held["run"], "audience": held["audience"], "order": digest(ordered), "lease": digest(leased),
+            "attempt": held["attempt"], "node": held["node"], "runner_key": info_of(runner_key.public_key()),
+            "attempt_key": info_of(attempt_key.public_key()), "not_before": held["not_before"], "expires": held["expires"], **more}
+
+
 def fetched(name, one):
     return {"name": name, "uri": f"urn:sijil:{one['repository']}", "digest": {"sha256": one["digest"][7:]}}
 
 
-def result(ordered, leased):
+def result(ordered, leased, certified):
     wanted, held = opened(ordered)[1]["spec"], opened(leased)[1]
     node = held["node"]
     inside = [fetched("code", wanted["code"]), fetched("image", wanted["image"])]
@@ -385,7 +426,8 @@ def result(ordered, leased):
                         {"name": "log", "digest": {"sha256": hex_of("log" + (str(node) if node else ""))}}],
             "predicate": {
                 "buildDefinition": {"buildType": "urn:sijil:run:v1", "resolvedDependencies": inside,
-                                    "externalParameters": {"run": RUN, "audience": ORIGIN, "order": digest(ordered), "lease": digest(leased)},
+                                    "externalParameters": {"run": RUN, "audience": ORIGIN, "order": digest(ordered), "lease": digest(leased),
+                                                           "certificate": digest(certified)},
                                     "internalParameters": {"attempt": 1, "node": node}},
                 "runDetails": {"builder": {"id": f"urn:sijil:runner:{held['runner']['id']}"},
                                "metadata": {"invocationId": f"urn:uuid:{RUN}", "startedOn": "2026-11-23T10:02:00.000Z",
@@ -496,9 +538,10 @@ def bundle_of(log, keys, made, asked, approvals, until):
     number = log.append("run.order", f"{PROJECT}#{digest(asked)} {RUN}", 1795428000000, why)
     ordered = seal(TYPES["order"], order(asked, approvals, {"number": number, "size": len(log.entries), "root": log.root().hex()}), keys["keyd"])
     leased = seal(TYPES["lease"], lease(ordered, thumbprint(point_of(keys["runner"].public_key()))), keys["keyd"])
-    results = seal(TYPES["result"], result(ordered, leased), keys["runner"])
+    certified = seal(TYPES["certificate"], certificate(ordered, leased, keys["runner"], keys["attempt"]), keys["runner"])
+    results = seal(TYPES["result"], result(ordered, leased, certified), keys["attempt"])
     below = [("request", asked), *(("approval", one) for one in approvals), ("order", ordered), ("lease", leased), ("result", results)]
-    whole = {"order": ordered, "lease": leased, "result": results, "admission": seal(TYPES["admission"], admission(below, results), keys["keyd"])}
+    whole = {"order": ordered, "lease": leased, "certificate": certified, "result": results, "admission": seal(TYPES["admission"], admission(below, results), keys["keyd"])}
     names = [name for name in whole if until != "refusal" or name in ("order", "lease")]
     whole["refusal"] = seal(TYPES["refusal"], refusal(leased), keys["runner"])
     names += ["refusal"] if until == "refusal" else []
@@ -527,7 +570,8 @@ def two_nodes(keys):
     approved = [seal(TYPES["approval"], approval(asked), keys["approver"])]
     bundle, digests = bundle_of(log, keys, made, asked, approved, "result")
     leased = seal(TYPES["lease"], lease(bundle["order"], thumbprint(point_of(keys["other_runner"].public_key())), 1, OTHER_RUNNER), keys["keyd"])
-    peer = {"lease": leased, "result": seal(TYPES["result"], result(bundle["order"], leased), keys["other_runner"])}
+    certified = seal(TYPES["certificate"], certificate(bundle["order"], leased, keys["other_runner"], keys["other_attempt"]), keys["other_runner"])
+    peer = {"lease": leased, "certificate": certified, "result": seal(TYPES["result"], result(bundle["order"], leased, certified), keys["other_attempt"])}
     below = [("request", asked), ("approval", approved[0]), ("order", bundle["order"]), ("lease", bundle["lease"]), ("result", bundle["result"]),
              ("lease", peer["lease"]), ("result", peer["result"])]
     bundle |= {"peers": [peer], "admission": seal(TYPES["admission"], admission(below, bundle["result"], 2), keys["keyd"])}
@@ -596,10 +640,10 @@ def save(path, vectors):
 def add(path):
     vectors = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     keys = {name: ec.derive_private_key(int(scalar, 16), ec.SECP256R1()) for name, scalar in vectors["scalars"].items()}
-    if "other_runner" not in keys:
-        keys["other_runner"] = key = ec.generate_private_key(ec.SECP256R1())
-        vectors["points"]["other_runner"] = point_of(key.public_key()).hex()
-        vectors["scalars"]["other_runner"] = f"{key.private_numbers().private_value:064x}"
+    for name in {"other_runner", "other_attempt"} - set(keys):
+        keys[name] = key = ec.generate_private_key(ec.SECP256R1())
+        vectors["points"][name] = point_of(key.public_key()).hex()
+        vectors["scalars"][name] = f"{key.private_numbers().private_value:064x}"
     if not any(row["name"] == "a run of two nodes" for row in vectors["bundles"]):
         vectors["bundles"].append(two_nodes(keys))
     if not any(row["name"] == "a run with manifests" for row in vectors["bundles"]):
@@ -611,7 +655,7 @@ def add(path):
 
 
 def write(path):
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd")}
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "attempt", "keyd")}
     log = Log()
     made = people(log, keys)
     asked = seal(TYPES["request"], request(), keys["requester"])

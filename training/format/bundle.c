@@ -44,6 +44,7 @@ static struct result read_peers(struct run_bundle *bundle, struct error *err)
     for (size_t i = 0; i < json_array_size(peers); i++) {
         const json_t *peer = json_array_get(peers, i);
         TRY(read_one(bundle, json_text_of(peer, "lease"), RUN_LEASE, &bundle->peers[i].lease, err));
+        TRY(read_one(bundle, json_text_of(peer, "certificate"), RUN_CERTIFICATE, &bundle->peers[i].certificate, err));
         TRY(read_one(bundle, json_text_of(peer, "result"), RUN_RESULT, &bundle->peers[i].result, err));
     }
     chain->peers = bundle->peers;
@@ -63,14 +64,15 @@ static struct result read_envelopes(struct run_bundle *bundle, struct error *err
     }
     TRY(read_named(bundle, RUN_ORDER, &chain->order, err));
     TRY(read_named(bundle, RUN_LEASE, &chain->lease, err));
+    TRY(read_named(bundle, RUN_CERTIFICATE, &chain->certificate, err));
     TRY(read_named(bundle, RUN_RESULT, &chain->result, err));
     TRY(read_named(bundle, RUN_ADMISSION, &chain->admission, err));
     TRY(read_named(bundle, RUN_REFUSAL, &chain->refusal, err));
     TRY(read_peers(bundle, err));
     if (chain->refusal != NULL && chain->result != NULL)
         return failure(err, ERROR_INVALID, "a bundle has either a result or a refusal");
-    if (((chain->result == NULL && chain->refusal == NULL) || chain->lease != NULL) &&
-        (chain->admission == NULL || chain->result != NULL))
+    if (((chain->certificate == NULL && chain->refusal == NULL) || chain->lease != NULL) &&
+        (chain->result == NULL || chain->certificate != NULL) && (chain->admission == NULL || chain->result != NULL))
         return SUCCESS;
     return failure(err, ERROR_INVALID, "the bundle lacks an envelope before its last one");
 }
@@ -201,11 +203,12 @@ static struct result check_fit(const struct run_envelope *order, const struct ru
     return SUCCESS;
 }
 
-/* The runner of a lease, and its signature. */
-static struct result check_runner(const struct run_bundle *bundle, const struct run_envelope *lease,
-                                  const struct run_envelope *signed_last, struct runner_key *runner_out, struct error *err)
+/* The runner of a lease, and what it has signed. A result is signed by the key of its certificate (run_chain_check()). */
+static struct result check_runner(const struct run_bundle *bundle, const struct run_peer *node,
+                                  const struct run_envelope *refusal, struct runner_key *runner_out, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
+    const struct run_envelope *lease = node->lease;
     const struct run_runner_use use = {.project = run_text(chain->order, "project"),
                                        .from_ms = run_time(lease, "not_before"),
                                        .until_ms = last_use_ms(chain, lease)};
@@ -213,9 +216,9 @@ static struct result check_runner(const struct run_bundle *bundle, const struct 
 
     TRY(run_keys_runner(&bundle->keys, run_text(lease, "runner.key"), &use, runner_out, err));
     TRY(check_fit(chain->order, lease, runner_out, err));
-    if (signed_last == NULL) return SUCCESS;
     TRY(ecdsa_key_from_public(runner_out->point, &key, err));
-    return run_check_signer(signed_last, key, err);
+    if (node->certificate != NULL) TRY(run_check_signer(node->certificate, key, err));
+    return refusal == NULL ? SUCCESS : run_check_signer(refusal, key, err);
 }
 
 static struct result check_peer(const struct run_bundle *bundle, const struct run_trust *trust, size_t index, struct error *err)
@@ -223,7 +226,7 @@ static struct result check_peer(const struct run_bundle *bundle, const struct ru
     const struct run_peer *peer = &bundle->peers[index];
 
     TRY(run_check_signer(peer->lease, trust->keyd, err));
-    return check_runner(bundle, peer->lease, peer->result, &bundle->others[index], err);
+    return check_runner(bundle, peer, NULL, &bundle->others[index], err);
 }
 
 static struct result check_peers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
@@ -241,8 +244,10 @@ static struct result check_runners(struct run_bundle *bundle, const struct run_t
 {
     const struct run_chain *chain = &bundle->chain;
 
+    const struct run_peer first = {chain->lease, chain->certificate, chain->result};
+
     TRY(run_check_signer(chain->lease, trust->keyd, err));
-    TRY(check_runner(bundle, chain->lease, chain->result != NULL ? chain->result : chain->refusal, &bundle->runner, err));
+    TRY(check_runner(bundle, &first, chain->refusal, &bundle->runner, err));
     bundle->has_runner = true;
     return check_peers(bundle, trust, err);
 }

@@ -172,6 +172,7 @@ struct result run_chain_check(const struct run_chain *chain, struct error *err)
     TRY(check_order(chain, err));
     if (chain->lease == NULL) return SUCCESS;
     TRY(chain_check_lease(chain, err));
+    if (chain->certificate != NULL) TRY(run_chain_check_certificate(chain, err));
     if (chain->refusal != NULL) return check_refusal(chain, err);
     if (chain->result == NULL) return SUCCESS;
     TRY(chain_check_result(chain, err));
