@@ -140,8 +140,8 @@ struct result run_certificate_prove(const struct request *request, struct pg *pg
     OWNED(run_envelope) *read = NULL;
     const int64_t now_ms = clock_wall_ms();
 
-    TRY(run_envelope_read(certificate, RUN_CERTIFICATE, &read, err));
     TRY(read_proven(request, pg, holder, &proven, err));
+    TRY(run_envelope_read(certificate, RUN_CERTIFICATE, &read, err));
     TRY(run_chain_check_certificate(&(struct run_chain){.order = proven.order, .lease = proven.lease, .certificate = read}, err));
     if (run_time(read, "not_before") <= now_ms + RUN_CLOCK_SKEW_MS && now_ms < run_time(read, "expires")) return SUCCESS;
     return failure(err, ERROR_DENIED,

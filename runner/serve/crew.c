@@ -124,6 +124,15 @@ static struct result certify(struct crew *crew, struct member *member, const str
     return SUCCESS;
 }
 
+/* A worker that asks may refuse what it is given; one that has taken a lease, only this one. */
+static struct result refuse(const struct crew *crew, const struct member *member, const struct channel_question *question,
+                            struct channel_answer *said, struct error *err)
+{
+    if (member->job != JOB_ASK && memcmp(question->lease.digest, member->lease.digest, LEASE_DIGEST_SIZE) != 0)
+        return failure(err, ERROR_CONFLICT, "a worker refuses its own lease");
+    return signatures_refuse(crew->options->state, question, said->envelope, err);
+}
+
 static bool is_at_work(const struct crew *crew, const struct taken_lease *lease)
 {
     for (size_t i = 0; i < CREW_MAX; i++) {
@@ -163,7 +172,7 @@ static struct result answer(struct crew *crew, struct member *member, const stru
         crew->options->state->certificate_until_ms = question->until_ms;
         return SUCCESS;
     case CHANNEL_CERTIFY: return certify(crew, member, question, said, err);
-    case CHANNEL_REFUSE: return signatures_refuse(crew->options->state, question, said->envelope, err);
+    case CHANNEL_REFUSE: return refuse(crew, member, question, said, err);
     }
     return failure(err, ERROR_INVALID, "an unknown question of a worker");
 }

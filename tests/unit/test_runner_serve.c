@@ -343,8 +343,8 @@ static struct channel_answer answer_to(struct crew *crew, struct member *member,
     return answer;
 }
 
-/* A worker that was taken over gets no second key, and none for a lease that another worker has. */
-static void a_worker_gets_one_certificate(void **state)
+/* A worker that was taken over gets no second key, none for a lease that another worker has, and refuses only its own. */
+static void a_worker_gets_what_is_its_own(void **state)
 {
     struct channel_question question = {.topic = CHANNEL_CERTIFY, .lease.nonce = {1}};
     const int64_t now_ms = clock_wall_ms();
@@ -382,6 +382,13 @@ static void a_worker_gets_one_certificate(void **state)
     must(run_envelope_read(bytes_of_text(first.envelope), RUN_CERTIFICATE, &read, &err), &err);
     const struct channel_answer second = answer_to(crew, member, ends[1], &question);
     assert_true(second.refused == ERROR_CONFLICT && second.envelope[0] == '\0');
+    struct channel_question refusal = {
+        .topic = CHANNEL_REFUSE, .audience = "sijil.example/audit", .check = "digest", .reason = "x"};
+    refusal.lease = member->lease;
+    assert_int_equal(answer_to(crew, member, ends[1], &refusal).refused, ERROR_NONE);
+    refusal.lease.digest[0] ^= 1; /* of another worker */
+    const struct channel_answer denied = answer_to(crew, member, ends[1], &refusal);
+    assert_true(denied.refused == ERROR_CONFLICT && denied.envelope[0] == '\0');
     lease_journal_free(crew->journal);
     free(crew);
     (void)close(ends[0]);
@@ -433,7 +440,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(what_fails_is_said),
                                               cmocka_unit_test(a_certificate_is_for_the_lease_that_was_taken),
-                                              cmocka_unit_test(a_worker_gets_one_certificate),
+                                              cmocka_unit_test(a_worker_gets_what_is_its_own),
                                               cmocka_unit_test(a_run_whose_node_is_gone_has_failed),
                                               cmocka_unit_test(a_question_has_its_answer),
                                               cmocka_unit_test(a_worker_is_not_believed),
