@@ -81,6 +81,18 @@ struct result channel_refusal(const struct run_envelope *lease, const struct ord
     return SUCCESS;
 }
 
+struct result channel_refuse(int channel, const struct run_envelope *lease, const struct order_refusal *refusal,
+                             char envelope_out[CHANNEL_ENVELOPE_SIZE], struct error *err)
+{
+    struct channel_question question;
+    struct channel_answer answer;
+
+    TRY(channel_refusal(lease, refusal, &question, err));
+    TRY(channel_ask(channel, &question, &answer, err));
+    memcpy(envelope_out, answer.envelope, CHANNEL_ENVELOPE_SIZE);
+    return SUCCESS;
+}
+
 bool channel_hear(int channel, struct channel_question *question_out)
 {
     struct channel_question question;

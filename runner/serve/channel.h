@@ -54,6 +54,9 @@ RESULT channel_ask(int channel, const struct channel_question *question, struct 
 /** CHANNEL_REFUSE for a lease. A reason may quote others, and may be cut within a character. ERROR_INVALID: the lease names no run. */
 RESULT channel_refusal(const struct run_envelope *lease, const struct order_refusal *refusal,
                        struct channel_question *question_out, struct error *err);
+/** For a worker: has the serving process sign the refusal of a lease, with the runner's key. */
+RESULT channel_refuse(int channel, const struct run_envelope *lease, const struct order_refusal *refusal,
+                      char envelope_out[CHANNEL_ENVELOPE_SIZE], struct error *err);
 
 /** For the serving process: a question that has arrived. False: there is none, the worker is gone, or it is no question. */
 bool channel_hear(int channel, struct channel_question *question_out);

@@ -40,7 +40,7 @@ void leased_refuse(struct worker *worker, const struct run_envelope *lease, cons
     struct error err = {0};
 
     log_line(LOG_WARNING, "order refused", "run", run.run, "check", refusal->check, "reason", refusal->reason, NULL);
-    if (!worker_refusal(worker, lease, refusal, envelope, &err).ok) {
+    if (!channel_refuse(worker->channel, lease, refusal, envelope, &err).ok) {
         log_error("a refusal can't be signed", &err);
         return;
     }

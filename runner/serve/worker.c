@@ -97,18 +97,6 @@ static void end_lease(struct worker *worker, const struct taken_lease *lease)
     if (!channel_ask(worker->channel, &question, &answer, &err).ok) log_error("the end of a lease is not recorded", &err);
 }
 
-struct result worker_refusal(const struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal,
-                             char envelope_out[CHANNEL_ENVELOPE_SIZE], struct error *err)
-{
-    struct channel_question question;
-    struct channel_answer answer;
-
-    TRY(channel_refusal(lease, refusal, &question, err));
-    TRY(channel_ask(worker->channel, &question, &answer, err));
-    memcpy(envelope_out, answer.envelope, CHANNEL_ENVELOPE_SIZE);
-    return SUCCESS;
-}
-
 /* What fetches inputs, and runs and watches the program, signs with the key of the attempt alone. */
 static void forget_key(struct worker *worker)
 {

@@ -33,9 +33,6 @@ enum worker_status { WORKER_DONE = 0, WORKER_FAILED = 1, WORKER_SUSPENDED = 3, W
 
 /** For the forked process: asks until it has a run, and runs that. */
 _Noreturn void worker_ask(struct worker *worker);
-/** Has the serving process sign the refusal of a lease, with the runner's key. */
-RESULT worker_refusal(const struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal,
-                      char envelope_out[CHANNEL_ENVELOPE_SIZE], struct error *err);
 /** For the forked process: removes what killed workers have left on the disk. WORKER_FAILED: not all of it, so try again. */
 _Noreturn void worker_sweep(struct worker *worker);
 /** For the forked process: sends the kept result of a lease. */

@@ -1,7 +1,7 @@
 /* The key of an attempt: certified by its runner alone, and the only one that signs the result. */
 #include "tests/support/made_run.h"
 
-#include "training/format/certificate.h"
+#include "training/format/public_key.h"
 
 /* Signs certificate and result with other keys than those of the vectors, or names other keys in the certificate. */
 static const struct key_row {
@@ -24,7 +24,7 @@ static const struct key_row {
 static void each_key_has_its_envelope(void **state)
 {
     const struct key_row *row = *state;
-    char text[CERTIFICATE_KEY_SIZE], quoted[CERTIFICATE_KEY_SIZE + 2];
+    char text[PUBLIC_KEY_SIZE], quoted[PUBLIC_KEY_SIZE + 2];
     uint8_t point[ECDSA_PUBLIC_SIZE];
     OWNED_MADE_RUN made;
     struct error err = {0};
@@ -32,7 +32,7 @@ static void each_key_has_its_envelope(void **state)
     made_run_begin(&made);
     struct ecdsa_key *own = made.keys[row->type];
     ecdsa_key_public(made.keys[row->takes], point);
-    assert_true(certificate_key_text(point, text, &err).ok);
+    assert_true(public_key_text(point, text, &err).ok);
     (void)snprintf(quoted, sizeof quoted, "\"%s\"", text);
     if (row->path != NULL) made_set(&made, row->type, row->path, quoted);
     else made.keys[row->type] = made.keys[row->takes];

@@ -5,6 +5,7 @@
 #include "crypto/digest.h"
 #include "training/format/certificate.h"
 #include "training/format/compose.h"
+#include "training/format/public_key.h"
 
 #define RUN "predicate.runDetails."
 
@@ -85,15 +86,6 @@ static const char *hex_in(const struct run_envelope *envelope, const char *list,
     return json_text_of(json_object_get(json_array_get(run_member(envelope, list), at), "digest"), "sha256");
 }
 
-/* The last 65 of the 91 bytes of a SubjectPublicKeyInfo. */
-static void read_point(const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE])
-{
-    uint8_t info[91];
-
-    assert_true(text_from_base64_exactly(BASE64_STANDARD, bytes_of_text(text), info, sizeof info));
-    memcpy(point_out, info + sizeof info - ECDSA_PUBLIC_SIZE, ECDSA_PUBLIC_SIZE);
-}
-
 static struct result write_certificate(const struct run_chain *chain, struct buffer *payload, struct error *err)
 {
     const struct run_envelope *certificate = chain->certificate;
@@ -106,8 +98,8 @@ static struct result write_certificate(const struct run_chain *chain, struct buf
                                           .not_before_ms = run_time(certificate, "not_before"),
                                           .expires_ms = run_time(certificate, "expires")};
 
-    read_point(run_text(certificate, CERTIFICATE_RUNNER), parts.runner);
-    read_point(run_text(certificate, CERTIFICATE_ATTEMPT), parts.key);
+    assert_true(public_key_point(run_text(certificate, CERTIFICATE_RUNNER), parts.runner));
+    assert_true(public_key_point(run_text(certificate, CERTIFICATE_ATTEMPT), parts.key));
     return run_certificate_write(&parts, payload, err);
 }
 

@@ -7,15 +7,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "runner/serve/channel.h"
-#include "runner/serve/crew.h"
 #include "runner/serve/kept.h"
 #include "runner/serve/outcome.h"
 #include "runner/serve/signatures.h"
 #include "runner/serve/verdict.h"
-#include "training/format/certificate.h"
 
 /* ---- the end of a run ---- */
 
@@ -288,114 +285,6 @@ static void a_refusal_can_be_signed_whatever_it_quotes(void **state)
     }
 }
 
-/* ---- certificates ---- */
-
-static void a_certificate_is_for_the_lease_that_was_taken(void **state)
-{
-    OWNED_MADE_RUN made;
-    struct error err = {0};
-    struct taken_lease taken;
-    struct channel_question question = {.topic = CHANNEL_CERTIFY};
-    char envelope[CHANNEL_ENVELOPE_SIZE];
-    OWNED(run_envelope) *read = NULL;
-
-    (void)state;
-    made_run_begin(&made);
-    for (enum run_type type = 0; type <= RUN_LEASE; type++) {
-        made_relink(&made, type);
-        must(made_sign(&made, type, &err), &err);
-    }
-    struct run_bundle bundle = {.chain = {.order = made.read[RUN_ORDER], .lease = made.read[RUN_LEASE]}};
-    order_lease(&bundle, &taken);
-    taken.begins_ms = clock_wall_ms() - 1000;
-    taken.expires_ms = taken.begins_ms + 60000;
-    struct runner_state runner = {.key = made.keys[RUN_CERTIFICATE]};
-    (void)snprintf(runner.registry.audience, sizeof runner.registry.audience, "%s", run_text(made.read[RUN_LEASE], "audience"));
-    (void)snprintf(question.order, sizeof question.order, "%s", made.read[RUN_ORDER]->digest);
-    ecdsa_key_public(made.keys[RUN_RESULT], question.key);
-    must(signatures_certify(&runner, &taken, &question, envelope, &err), &err);
-    must(run_envelope_read(bytes_of_text(envelope), RUN_CERTIFICATE, &read, &err), &err);
-    must(certificate_check_signer(read, CERTIFICATE_RUNNER, read, &err), &err);
-    assert_string_equal(run_text(read, "lease"), made.read[RUN_LEASE]->digest);
-    assert_string_equal(run_text(read, "order"), made.read[RUN_ORDER]->digest);
-    assert_int_equal(run_time(read, "expires"), taken.expires_ms);
-    assert_true(run_time(read, "not_before") >= taken.begins_ms);
-    taken.begins_ms += 30000; /* this machine's clock is behind */
-    must(signatures_certify(&runner, &taken, &question, envelope, &err), &err);
-    run_envelope_free(read);
-    read = NULL;
-    must(run_envelope_read(bytes_of_text(envelope), RUN_CERTIFICATE, &read, &err), &err);
-    assert_int_equal(run_time(read, "not_before"), taken.begins_ms);
-    question.key[0] = 0;
-    assert_false(signatures_certify(&runner, &taken, &question, envelope, &err).ok);
-    assert_int_equal(err.kind, ERROR_INVALID);
-}
-
-/* What the serving process answers to this worker. */
-static struct channel_answer answer_to(struct crew *crew, struct member *member, int worker,
-                                       const struct channel_question *question)
-{
-    struct channel_answer answer;
-
-    assert_int_equal(send(worker, question, sizeof *question, 0), sizeof *question);
-    crew_answer(crew, member);
-    assert_int_equal(recv(worker, &answer, sizeof answer, MSG_DONTWAIT), sizeof answer);
-    return answer;
-}
-
-/* A worker that was taken over gets no second key, none for a lease that another worker has, and refuses only its own. */
-static void a_worker_gets_what_is_its_own(void **state)
-{
-    struct channel_question question = {.topic = CHANNEL_CERTIFY, .lease.nonce = {1}};
-    const int64_t now_ms = clock_wall_ms();
-    OWNED_MADE_RUN made;
-    struct place place;
-    struct error err = {0};
-    int ends[2];
-
-    (void)state;
-    place_make(&place);
-    made_run_begin(&made);
-    must(channel_open(ends, &err), &err);
-    struct runner_state runner = {.key = made.keys[RUN_CERTIFICATE], .registry.audience = "sijil.example/audit"};
-    struct serve_options options = {.state = &runner};
-    struct crew *crew = memory_zeroed(1, sizeof *crew);
-    assert_non_null(crew);
-    crew->options = &options;
-    must(lease_journal_open(place.state, &crew->journal, &err), &err);
-    struct member *member = &crew->members[0];
-    *member = (struct member){.job = JOB_ASK, .channel = ends[0], .link = -1};
-    member->lease = (struct taken_lease){
-        .nonce = {1}, .run.bytes = {5}, .attempt = 1, .begins_ms = now_ms - 1000, .expires_ms = now_ms + 60000};
-    (void)snprintf(
-        question.order, sizeof question.order, "%s",
-        json_text_of(json_object_get(json_array_get(json_object_get(made.vectors, "bundles"), 0), "digests"), "order"));
-    ecdsa_key_public(made.keys[RUN_RESULT], question.key);
-    assert_int_equal(answer_to(crew, member, ends[1], &question).refused, ERROR_CONFLICT); /* it has taken no lease */
-    member->job = JOB_RUN;
-    question.lease.nonce[0] = 2;
-    assert_int_equal(answer_to(crew, member, ends[1], &question).refused, ERROR_CONFLICT); /* another worker's */
-    question.lease.nonce[0] = 1;
-    const struct channel_answer first = answer_to(crew, member, ends[1], &question);
-    if (first.refused != ERROR_NONE) fail_msg("%s", first.why);
-    OWNED(run_envelope) *read = NULL;
-    must(run_envelope_read(bytes_of_text(first.envelope), RUN_CERTIFICATE, &read, &err), &err);
-    const struct channel_answer second = answer_to(crew, member, ends[1], &question);
-    assert_true(second.refused == ERROR_CONFLICT && second.envelope[0] == '\0');
-    struct channel_question refusal = {
-        .topic = CHANNEL_REFUSE, .audience = "sijil.example/audit", .check = "digest", .reason = "x"};
-    refusal.lease = member->lease;
-    assert_int_equal(answer_to(crew, member, ends[1], &refusal).refused, ERROR_NONE);
-    refusal.lease.digest[0] ^= 1; /* of another worker */
-    const struct channel_answer denied = answer_to(crew, member, ends[1], &refusal);
-    assert_true(denied.refused == ERROR_CONFLICT && denied.envelope[0] == '\0');
-    lease_journal_free(crew->journal);
-    free(crew);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
-    place_remove(&place);
-}
-
 struct refusing {
     const struct made_run *made;
     int folder;
@@ -439,8 +328,6 @@ static void what_fails_is_said(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(what_fails_is_said),
-                                              cmocka_unit_test(a_certificate_is_for_the_lease_that_was_taken),
-                                              cmocka_unit_test(a_worker_gets_what_is_its_own),
                                               cmocka_unit_test(a_run_whose_node_is_gone_has_failed),
                                               cmocka_unit_test(a_question_has_its_answer),
                                               cmocka_unit_test(a_worker_is_not_believed),

@@ -7,15 +7,12 @@
 
 #include "training/format/envelope.h"
 
-#define RUN_CERTIFICATE_MAX  4096 /* bytes of an envelope that a registry takes; it has some 1,500 */
-#define CERTIFICATE_KEY_SIZE 125  /* base64 of a SubjectPublicKeyInfo of 91 bytes (RFC 5480), and '\0' */
+#define RUN_CERTIFICATE_MAX 4096 /* bytes of an envelope that a registry takes; it has some 1,500 */
 
 /** The keys that a certificate names: that of the runner, which has signed it, and that of the attempt. */
 #define CERTIFICATE_RUNNER  "runner_key"
 #define CERTIFICATE_ATTEMPT "attempt_key"
 
-/** A key, as a certificate names it. ERROR_NO_MEMORY. */
-RESULT certificate_key_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char text_out[CERTIFICATE_KEY_SIZE], struct error *err);
 /** The RFC 7638 thumbprint of the key `which` of a certificate. */
 void certificate_thumbprint(const struct run_envelope *certificate, const char *which,
                             char thumbprint_out[ECDSA_THUMBPRINT_SIZE]);

@@ -1,5 +1,5 @@
-#include "training/format/certificate.h"
 #include "training/format/compose_priv.h"
+#include "training/format/public_key.h"
 
 struct result compose_finish(enum run_type type, const json_t *json, unsigned lacks, struct buffer *payload, struct error *err)
 {
@@ -117,11 +117,11 @@ struct result run_lease_write(const struct run_envelope *order, const struct run
 
 struct result run_certificate_write(const struct run_certificate_parts *parts, struct buffer *payload, struct error *err)
 {
-    char not_before[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE], runner[CERTIFICATE_KEY_SIZE], key[CERTIFICATE_KEY_SIZE];
+    char not_before[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE], runner[PUBLIC_KEY_SIZE], key[PUBLIC_KEY_SIZE];
     const unsigned lacks = json_lacks();
 
-    TRY(certificate_key_text(parts->runner, runner, err));
-    TRY(certificate_key_text(parts->key, key, err));
+    TRY(public_key_text(parts->runner, runner, err));
+    TRY(public_key_text(parts->key, key, err));
     OWNED_JSON json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:s}", "schema", "sijil.run-certificate/v1",
                                 "run", parts->run, "audience", parts->audience, "order", parts->order, "lease", parts->lease,
                                 "attempt", (json_int_t)parts->attempt, "node", (json_int_t)parts->node, "runner_key", runner,

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "training/format/artifact_types.h"
+#include "training/format/public_key.h"
 #include "training/format/spec.h"
 
 #define LOWER     "abcdefghijklmnopqrstuvwxyz"
@@ -110,6 +111,13 @@ bool form_thumbprint(const char *text)
 bool form_nonce(const char *text)
 {
     return is_exactly(text, 32, HEX);
+}
+
+bool form_public_key(const char *text)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+
+    return public_key_point(text, point) && point[0] == 0x04;
 }
 
 /* RFC 6838, 4.2. A name has at most 127 characters; the first is a letter or a digit. */
