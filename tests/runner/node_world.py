@@ -43,7 +43,8 @@ class NodeHandler(Handler):
         order = self.server.orders[run.id]
         with self.server.changed:
             order.listens[body["node"]] = body.get("listen")
-            order.certificates[body["node"]] = run.certificate = body["certificate"]
+            order.certificates[body["node"]] = body["certificate"]
+            run.certify(body)
             ready = len(order.listens) == order.nodes and not order.is_held
         if order.nodes == 1:
             run.has_started = True

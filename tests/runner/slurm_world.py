@@ -114,7 +114,8 @@ class QueueHandler(Handler):
             super().take_start(run, body)
             return
         queued.listens[body["node"]] = body["listen"]
-        queued.certificates[body["node"]] = run.certificate = body["certificate"]
+        queued.certificates[body["node"]] = body["certificate"]
+        run.certify(body)
         if len(queued.listens) < queued.nodes:
             self.answer(200, {"ready": False, "every_ms": 200})
         else:

@@ -24,9 +24,14 @@ class Run:
 
     def __init__(self):
         self.log, self.heartbeats, self.tokens = b"", [], 0
-        self.has_started, self.refusal, self.result, self.results, self.certificate = False, None, None, 0, None
+        self.has_started, self.refusal, self.result, self.results = False, None, None, 0
+        self.certificates = {}  # by attempt
         self.stop = ""  # why the run must stop
         self.checkpoints = []  # their manifests
+
+    def certify(self, body):
+        """A runner certifies one key for an attempt, before the program begins."""
+        assert self.certificates.setdefault(body["attempt"], body["certificate"]) == body["certificate"], "another certificate"
 
 
 class Peer(http.server.ThreadingHTTPServer):
@@ -211,8 +216,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(204 if text is None else 200, text or b"")
 
     def take_start(self, run, body):
-        assert run.certificate in (None, body["certificate"]), "another certificate"
-        run.certificate, run.has_started = body["certificate"], True
+        run.certify(body)
+        run.has_started = True
         self.answer(204)
 
     def take_heartbeat(self, run, body):
@@ -230,7 +235,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take_result(self, run, body):
         assert run.result is None or run.result == body, "another result"
-        assert run.certificate == body["certificate"], "another certificate than that of the start"
+        run.certify(body)
         run.result = body
         run.results += 1
         self.answer(200, {"state": "finishing"})
