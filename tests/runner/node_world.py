@@ -53,6 +53,7 @@ class NodeHandler(Handler):
             self.answer(409, {"title": "the attempt has ended", "detail": run.stop})
         elif not ready:
             self.answer(200, {"ready": False, "every_ms": 200})
+            order.waiting.add(body["node"])
         else:
             run.has_started = True
             peers = [{"node": node, "lease": order.leases[node], "certificate": order.certificates[node], **({"listen": listen} if listen else {})}
@@ -74,6 +75,7 @@ class Order:
 
     def __init__(self, nodes):
         self.nodes, self.leases, self.certificates, self.listens = nodes, {}, {}, {}
+        self.waiting = set()  # nodes that know that they wait for others
         self.is_held = False           # the barrier does not open
         self.change = lambda peers: peers  # what a dishonest registry says of other nodes
 
