@@ -9,6 +9,7 @@
 #include "audit/sequencer.h"
 #include "authz/role.h"
 #include "crypto/digest.h"
+#include "crypto/ecdsa.h"
 #include "training/budget.h"
 #include "training/state.h"
 
@@ -127,6 +128,20 @@ enum run_doubt_column {
     RUN_DOUBT_RESUMES,
     RUN_DOUBT_SUSPENDED
 };
+
+/** A runner's key that may have had a part in a run; views. */
+struct run_part {
+    const struct uuid *run;
+    const char *key;
+    int64_t since_ms;
+    const struct ecdsa_key *signer; /* of sijil-keyd */
+};
+/**
+ * Whether sijil-keyd has signed a lease of the key for this run, or for one that it continues from, of an attempt that was not over at `since_ms`: the row of
+ * an attempt alone proves nothing. Call run_doubts() first. The permit: of `action`, on the project.
+ */
+RESULT run_was_leased(const struct permit *permit, struct pg *pg, enum action action, const struct run_part *asked, bool *was_out,
+                      struct error *err) __attribute__((nonnull));
 
 /** The newest report of the first node in the attempt that is under way. */
 struct run_activity {

@@ -101,9 +101,9 @@ struct row_window {
 };
 RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
                         struct doubted_run *runs_out, size_t *count_out, struct error *err);
-/** The leases of the withdrawn key for a run, and for those that it continues from, of attempts that were not over then. Columns: run, attempt, node, envelope. */
-RESULT run_rows_leases_of_key(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, size_t capacity,
-                              struct pg_rows **rows_out, struct error *err);
+/** The leases of the key for a run, and for those that it continues from, of attempts that were not over then. Columns: run, attempt, node, envelope. */
+RESULT run_rows_leases_of_key(struct pg *pg, const struct run_part *asked, size_t capacity, struct pg_rows **rows_out,
+                              struct error *err);
 /** Whether sijil-keyd has signed such a lease: rows alone prove nothing. False also for a key that is not in `withdrawals`. */
 RESULT run_withdrawal_applies(struct pg *pg, const struct run_withdrawals *withdrawals, const struct uuid *run, const char *key,
                               bool *applies_out, struct error *err);

@@ -66,7 +66,6 @@ static const struct drain {
     {run_expire_due, "ending expired runs failed; it is tried again"},
     {run_lose_due, "ending lost attempts of runs failed; it is tried again"},
     {run_log_forget_due, "removing logs of runs that are over failed; it is tried again"},
-    {run_checkpoint_forget_due, "removing checkpoints of runs that are over failed; it is tried again"},
 };
 
 /* True: there may be more. */
@@ -77,6 +76,19 @@ static bool free_ended(struct maintenance *maintenance)
 
     if (!run_free_ended(maintenance->gateway->keyd, maintenance->pg, &count, &err).ok)
         log_error("sijil-keyd is not told which runs have ended; it is tried again", &err);
+    return count > 0;
+}
+
+/* True: there may be more. */
+static bool forget_checkpoints(struct maintenance *maintenance)
+{
+    OWNED(ecdsa_key) *signer = NULL;
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!keyd_signer(maintenance->gateway->keyd, &signer, &err).ok) return false; /* /readyz shows it already */
+    if (!run_checkpoint_forget_due(maintenance->gateway->sequencer, maintenance->pg, signer, &count, &err).ok)
+        log_error("removing checkpoints of runs that are over failed; it is tried again", &err);
     return count > 0;
 }
 
@@ -93,6 +105,7 @@ static bool drain_runs(struct maintenance *maintenance)
         has_more = has_more || count > 0;
     }
     if (!run_offer_forget(maintenance->pg, &err).ok) log_error("removing old offers of runners failed; it is tried again", &err);
+    has_more = forget_checkpoints(maintenance) || has_more;
     return free_ended(maintenance) || has_more;
 }
 
