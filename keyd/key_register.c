@@ -11,7 +11,7 @@
 #include "crypto/digest.h"
 #include "documents/format/runner_key.h"
 #include "documents/format/signing_key.h"
-#include "keyd/key_register_format.h"
+#include "keyd/key_register_room.h"
 
 struct key_register {
     struct journal *journal;
@@ -210,47 +210,6 @@ static struct result check_owner(struct key_register *keys, const struct key_reg
 
 /* ---- room ---- */
 
-/* An organisation may have as many places as it leaves free for all others: one alone gets half of them, and each further one that takes all it may gets half of the rest. */
-static bool has_room(const struct key_register_state *state, const struct key_register_entry *wanted)
-{
-    const uint32_t left = KEY_REGISTER_MAX - state->count;
-    uint32_t taken = 0;
-
-    for (uint32_t i = 0; i < state->count; i++) taken += state->entries[i].organisation == wanted->organisation;
-    return wanted->organisation == 0 ? left > 0 : taken + 1 <= left;
-}
-
-static bool has_ended(const struct key_register_entry *entry, int64_t now_ms)
-{
-    const int64_t kept_ms = (entry->end_hours + KEY_REGISTER_KEPT_DAYS * INT64_C(24)) * KEY_REGISTER_HOUR_MS;
-
-    return !entry->is_withdrawn && entry->end_hours != 0 && kept_ms < now_ms;
-}
-
-static bool has_older(const struct key_register_state *state, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(state->entries[i].name, name) == 0) return true;
-    return false;
-}
-
-/*
- * With the lock held. Removes entries whose document has ended, and which nothing can be signed for any more. A key that was withdrawn stays, because it is
- * withdrawn for ever. Of one name the oldest entries go first: else an earlier version of a rule would become the newest one.
- */
-static void forget_ended(struct key_register_state *state, int64_t now_ms)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < state->count; i++) {
-        if (has_ended(&state->entries[i], now_ms) && !has_older(state, kept, state->entries[i].name)) continue;
-        if (kept != i) state->entries[kept] = state->entries[i];
-        kept++;
-    }
-    memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
-    state->count = kept;
-}
-
 /*
  * With the lock held. *is_new_out: `wanted` takes a place. A withdrawal of a key or a rule that has entries marks these. A rule may come back with
  * a higher version; document_pin_next() and the approvers decide that.
@@ -267,8 +226,9 @@ static struct result check_room(struct key_register *keys, const struct key_regi
                        wanted->name);
     *is_new_out = known == NULL || !wanted->is_withdrawn;
     if (!*is_new_out) return SUCCESS;
-    if (!has_room(&keys->state, wanted)) forget_ended(&keys->state, note->now_ms);
-    if (has_room(&keys->state, wanted)) return SUCCESS;
+    if (key_register_has_room(&keys->state, wanted->organisation)) return SUCCESS;
+    TRY(key_register_forget_ended(&keys->state, note->now_ms, err));
+    if (key_register_has_room(&keys->state, wanted->organisation)) return SUCCESS;
     return failure(
         err, ERROR_LIMIT,
         "sijil-keyd keeps %d enrolments of keys and versions of rules, and the share of %s is taken: those whose documents have ended go "
