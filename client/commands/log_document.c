@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/terminal_text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/log_document_priv.h"
@@ -121,20 +120,6 @@ static struct result read_draft(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
-/* All of it: what is cut would be signed unseen. */
-static struct result show_member(const char *name, const json_t *value, struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_ROOM);
-
-    if (json_is_string(value)) TRY(buffer_add_text(&text, json_string_value(value), err));
-    else TRY(json_write_canonical(&text, value, err));
-    TRY(buffer_add_u8(&text, '\0', err));
-    terminal_sanitize((char *)text.data);
-    (void)fprintf(stderr, "  %-11s %s\n", name, (const char *)text.data);
-    return SUCCESS;
-}
-
-/* On standard error, because the answer goes to standard output. */
 static struct result show_document(const struct kind *kind, const struct document *document, struct error *err)
 {
     const char *name;
@@ -142,8 +127,8 @@ static struct result show_document(const struct kind *kind, const struct documen
 
     (void)fprintf(stderr, "You sign: version %llu of the %s %s\n", (unsigned long long)document->version, kind->of->what,
                   document->name);
-    TRY(show_member("expires", json_object_get(document->json, "expires"), err));
-    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(show_member(name, value, err));
+    TRY(documents_show_member("expires", json_object_get(document->json, "expires"), err));
+    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(documents_show_member(name, value, err));
     return SUCCESS;
 }
 

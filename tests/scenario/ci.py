@@ -423,6 +423,23 @@ def of_two_rules_at_two_gateways_one_comes_into_force():
         lock.close()
 
 
+def an_approver_sees_all_of_a_rule():
+    """However long: a part that is cut would be signed unseen. And no character of it steers the terminal."""
+    refs = [f"refs/heads/release-{number:03}" for number in range(30)] + ["refs/heads/\u202exnno"]
+    wanted = rule(name="long", match={"/repository_id": {"eq": "4711"}, "/ref": {"in": refs}}, single_use=True, networks=[f"2001:db8:{number:x}{number:x}{number:x}::/48" for number in range(1, 9)],
+                  grant=[{"role": "publisher", "on": f"main/models/{'x' * 60}{number}"} for number in range(5)])
+    sijil("ann", "ci", "rule", "draft", at, written(wanted), "--key", people["ann"]["key"])
+    approved = sijil("ben", "ci", "rule", "approve", at, "long", "--scope", "main", "--key", people["ben"]["key"])
+    lines = [line.split(None, 1) for line in approved.splitlines() if line.startswith("  ")]
+
+    def shown(value):
+        return value if isinstance(value, str) else signing_keys.canonical(value).decode()
+    for name, value in [(name, value) for name, value in wanted.items() if name not in ("id", "match", "scope")] + list(wanted["match"].items()):
+        assert [name, shown(value).replace("\u202e", "???")] in lines, (name, approved)
+    assert ["scope", "main"] in lines and "expires" in [line[0] for line in lines] and "\u202e" not in approved
+    revoke("long")
+
+
 def sinks_and_detection_rules_need_two_approvers():
     """The commands of docs/delivery.md and docs/detection.md."""
     sink = {"name": "siem", "transport": "file", "region": "local/main", "address": "siem.ndjson", "names": {"purpose": "p" * 250},
@@ -458,6 +475,6 @@ for shape in SHAPES:
     trust(shape)
 person("ann")
 person("ben")
-run(a_rule_needs_two_approvers, sinks_and_detection_rules_need_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
+run(a_rule_needs_two_approvers, an_approver_sees_all_of_a_rule, sinks_and_detection_rules_need_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
     a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
     a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, of_two_rules_at_two_gateways_one_comes_into_force, server=server)
