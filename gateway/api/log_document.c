@@ -132,13 +132,13 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     const struct log_documents *documents = log_documents_of(request->pairs[0].action);
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    bool has_root = false;
+    struct document_signers signers;
 
     TRY(request_envelope(request, &body, err));
     TRY(check_document(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &has_root, err));
-    if (has_root) {
+    TRY(document_check_signers(request, body, &trust, &signers, err));
+    if (signers.has_root) {
         TRY(document_check(body->document, &trust, err));
         return put_in_force(request, pg, body, documents->approve, err);
     }
@@ -151,13 +151,13 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     const struct log_documents *documents = log_documents_of(request->pairs[0].action);
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    bool has_root = false;
+    struct document_signers signers;
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
     TRY(check_document(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &has_root, err));
+    TRY(document_check_signers(request, body, &trust, &signers, err));
     TRY(document_check(body->document, &trust, err));
     return put_in_force(request, pg, body, documents->approve, err);
 }
