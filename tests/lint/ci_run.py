@@ -45,7 +45,11 @@ def made(source, place, waiting):
 
 
 def alive(group):
-    return subprocess.run(["pgrep", "-g", str(group)], capture_output=True, check=False).returncode == 0
+    try:
+        os.killpg(group, 0)
+        return True
+    except ProcessLookupError:
+        return False
 
 
 def a_signal_ends_it(source, step, waiting, number):
@@ -60,8 +64,7 @@ def a_signal_ends_it(source, step, waiting, number):
                 waits = int(file.read())
             group = os.getpgid(waits)
             process.send_signal(number)
-            began = time.monotonic()
-            assert process.wait(20) == 130 and time.monotonic() - began < 10, (step, number, process.returncode)
+            assert process.wait(20) == 130, (step, number, process.returncode)
             wait_for(f"{step}: what it ran is still there", lambda: not alive(group))
         finally:
             process.kill()
