@@ -42,7 +42,7 @@ static struct result check_state(struct log_check *check, const struct audit_sig
     if (merkle_hash_equal(&root, &stated)) return SUCCESS;
     return failure(err, ERROR_FORKED,
                    "the events in the database do not have the root that the log's state has: "
-                   "rows were changed. Restore the database; nothing is served until then");
+                   "rows were changed. Restore the database (docs/backup.md); nothing is served until then");
 }
 
 static struct result check_signed_part(struct log_check *check, const struct keyd_identity *identity, int64_t last_time_ms,
@@ -56,7 +56,7 @@ static struct result check_signed_part(struct log_check *check, const struct key
     if (memcmp(root.bytes, identity->log_root, sizeof root.bytes) == 0) return SUCCESS;
     return failure(err, ERROR_FORKED,
                    "the first %llu events of the database are not those that sijil-keyd has "
-                   "signed: the log was changed. Restore the database; nothing is served until then",
+                   "signed: the log was changed. Restore the database (docs/backup.md); nothing is served until then",
                    (unsigned long long)identity->log_size);
 }
 
