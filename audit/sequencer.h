@@ -157,6 +157,7 @@ struct sequencer_options {
     char instance[64];        /* of this gateway, unique among those on one log */
     /** NULL, or reports a condition to the operator: called on any thread, seldom. */
     void (*notice)(const char *what, const struct error *why);
+    bool succeeds;        /* for the recovery alone: the log under a new origin has no entry of its own yet */
     unsigned deadline_ms; /* a record that waited longer comes back RECORD_UNAVAILABLE; 0: 10000 */
 };
 

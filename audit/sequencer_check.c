@@ -4,6 +4,7 @@
 #include "audit/format/checkpoint.h"
 #include "audit/log_check_priv.h"
 #include "audit/sequencer_priv.h"
+#include "audit/succession.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -15,7 +16,7 @@ struct result sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uin
     return failure(
         err, ERROR_FORKED,
         "sijil-keyd signed %llu events, the log ends at %llu (%s): it was truncated, or restored from an older backup. "
-        "Restore all up to %llu; else two approvers must sign a new origin, which no version can yet (docs/backup.md)",
+        "Restore all up to %llu (docs/backup.md); if they are lost, two officers sign a new origin (docs/recovery.md)",
         (unsigned long long)signed_size, (unsigned long long)size, last, (unsigned long long)signed_size);
 }
 
@@ -26,9 +27,32 @@ static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity
         return failure(err, ERROR_INVALID, "sijil-keyd signs the log \"%.60s\", but this gateway writes \"%.60s\"",
                        identity_out->origin, sequencer->origin);
     TRY(note_key_read(bytes_of_text(identity_out->log_vkey), &sequencer->log_key, err));
-    if (strcmp(sequencer->log_key.name, sequencer->origin) != 0)
+    if (succession_number(sequencer->log_key.name, sequencer->origin) == 0)
         return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", sequencer->log_key.name);
     return SUCCESS;
+}
+
+static struct result other_log(const struct audit_log_name *log, const char *signed_name, struct error *err)
+{
+    return failure(
+        err, ERROR_FORKED,
+        "the database has the log \"%.60s\", and sijil-keyd signs \"%.60s\": end the recovery with sijild --recover, or "
+        "restore a database and a folder of sijil-keyd that belong together (docs/recovery.md)",
+        log->name, signed_name);
+}
+
+/* After a recovery (docs/recovery.md). */
+static struct result check_name(const struct sequencer *sequencer, uint64_t size, struct error *err)
+{
+    struct audit_log_name log;
+
+    TRY(audit_log_name(sequencer->sign_pg, &log, err));
+    if (strcmp(log.name, sequencer->log_key.name) != 0) return other_log(&log, sequencer->log_key.name, err);
+    if (sequencer->succeeds || size > log.begins || strcmp(log.name, sequencer->origin) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   "the log \"%.60s\" has no entry that says which log it goes on from: end the recovery with sijild --recover "
+                   "(docs/recovery.md)",
+                   log.name);
 }
 
 /* Rows and tiles must have the root that the log's state has. */
@@ -80,7 +104,7 @@ static struct result check_foreign_note(struct log_check *check, const struct se
 
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     const bool fits = note_read(bytes_of_text(text), note, &why).ok && checkpoint_read(note->text, &checkpoint, &why).ok &&
-                      strcmp(checkpoint.origin, sequencer->origin) == 0 && checkpoint.size <= check->size &&
+                      strcmp(checkpoint.origin, sequencer->log_key.name) == 0 && checkpoint.size <= check->size &&
                       merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, &why).ok &&
                       merkle_hash_equal(&root, &checkpoint.root);
     free(note);
@@ -130,6 +154,7 @@ static struct result check_all(struct sequencer *sequencer, struct log_check *ch
     TRY(audit_checkpoints_from(sequencer->sign_pg, identity.log_size + 1, &rows,
                                err)); /* the state is read later, so it covers these rows */
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
+    TRY(check_name(sequencer, state.frontier.size, err));
     TRY(check_state(check, &state, err));
     TRY(check_signed_part(check, &identity, state.last_time_ms, err));
     TRY(check_notes(sequencer, check, &identity, rows, err));
@@ -148,9 +173,20 @@ struct result sequencer_check_log(struct sequencer *sequencer, struct error *err
     return check_all(sequencer, check, err);
 }
 
+static struct result check_signed_name(struct pg *pg, const struct keyd_identity *identity, struct error *err)
+{
+    struct audit_log_name log;
+    struct note_key key;
+
+    TRY(note_key_read(bytes_of_text(identity->log_vkey), &key, err));
+    TRY(audit_log_name(pg, &log, err));
+    if (log.name[0] == '\0' || strcmp(log.name, key.name) == 0) return SUCCESS; /* it has no name before the first start */
+    return other_log(&log, key.name, err);
+}
+
 struct result sequencer_check_identity(const char *conninfo, const struct keyd_identity *identity, struct error *err)
 {
-    const struct pg_table *const tables[] = {&audit_sign_table, NULL};
+    const struct pg_table *const tables[] = {&audit_sign_table, &audit_succession_table, NULL};
     OWNED(pg) *pg = NULL;
     OWNED(pg_rows) *rows = NULL;
 
@@ -162,6 +198,7 @@ struct result sequencer_check_identity(const char *conninfo, const struct keyd_i
         return failure(err, ERROR_FORKED,
                        "the database holds the log \"%.60s\", but sijil-keyd signs \"%.60s\": connect to the right ones", origin,
                        identity->origin);
+    TRY(check_signed_name(pg, identity, err));
     const uint64_t size = (uint64_t)pg_int8(rows, 0, 1);
     if (identity->log_size > size) return sequencer_refuse_shrunken(size, pg_int8(rows, 0, 2), identity->log_size, err);
     return SUCCESS;

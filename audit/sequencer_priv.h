@@ -145,6 +145,7 @@ struct sequencer {
     void (*notice)(const char *what, const struct error *why); /* or NULL */
     struct note_key log_key;                                   /* of sijil-keyd, from the start on */
     char origin[128], instance[64];
+    bool succeeds; /* of the options */
     unsigned deadline_ms;
     struct subject_cache *subjects;
     size_t thread_count; /* of the four threads */

@@ -206,6 +206,23 @@ struct keyd_witnesses {
 RESULT keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *witnesses_out, struct error *err);
 
 /**
+ * Lets the log go on under a new origin (keyd/recovery.h). ERROR_DENIED: too few officers have signed, the quorum of the pinned witnesses has not cosigned the
+ * statement's checkpoint, or it is about another registry. ERROR_CONFLICT: it is about another state of the log than keyd has signed last.
+ */
+#define KEYD_STATEMENT_MAX           16384
+#define KEYD_STATEMENT_SIGNATURES    8
+#define KEYD_STATEMENT_SIGNATURE_MAX 72 /* ECDSA_DER_MAX */
+struct keyd_recovery {
+    struct bytes statement; /* audit/format/succession.h */
+    struct bytes policy;    /* the pinned policy of witnesses; empty: none */
+    size_t signature_count; /* of DSSE envelopes with the statement */
+    struct bytes signatures[KEYD_STATEMENT_SIGNATURES];
+};
+RESULT keyd_recover(struct keyd_client *client, const struct keyd_recovery *recovery, struct error *err);
+/** Appends the newest checkpoint that keyd has signed, whatever the database has. */
+RESULT keyd_last_checkpoint(struct keyd_client *client, struct buffer *note, struct error *err);
+
+/**
  * Reports that the log differs from the signed one. `finding` names the difference; it is truncated to KEYD_FINDING_MAX bytes.
  * keyd keeps the first finding in its ledger and signs no further checkpoint (ERROR_FORKED), until an operator says that
  * the log is restored (sijil-keyd --log-restored).

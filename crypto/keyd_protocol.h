@@ -49,7 +49,9 @@
     X(25, KEYD_COSIGNED, cosigned)                 \
     X(26, KEYD_WITNESSES, witnesses)               \
     X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
-    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)
+    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)   \
+    X(34, KEYD_RECOVER, recover)                   \
+    X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -133,6 +135,7 @@ struct keyd_request {
         struct document_chain_request chain;
         struct keyd_witness_policy witness_policy; /* of pin_witnesses */
         struct keyd_cosigned cosigned;
+        struct keyd_recovery recovery;
     } as;
 };
 

@@ -23,6 +23,8 @@ struct result keyd_write_pin_witnesses(struct buffer *frame, const struct keyd_r
 void keyd_read_pin_witnesses(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_cosigned(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_cosigned(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_recover(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_recover(struct reader *fields, struct keyd_request *request);
 /** The fields of a request for a certificate of erasure. */
 struct result keyd_write_erasure(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_erasure(struct reader *fields, struct keyd_request *request);

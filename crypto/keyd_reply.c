@@ -366,14 +366,18 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
 }
-#define write_run_request   write_run
-#define read_run_request    read_run
-#define write_run_order     write_run
-#define read_run_order      read_run
-#define write_run_lease     write_run
-#define read_run_lease      read_run
-#define write_run_admission write_run
-#define read_run_admission  read_run
+#define write_recover         write_pin_approver
+#define read_recover          read_pin_approver
+#define write_last_checkpoint write_checkpoint
+#define read_last_checkpoint  read_checkpoint
+#define write_run_request     write_run
+#define read_run_request      read_run
+#define write_run_order       write_run
+#define read_run_order        read_run
+#define write_run_lease       write_run
+#define read_run_lease        read_run
+#define write_run_admission   write_run
+#define read_run_admission    read_run
 
 /* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */
 static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)

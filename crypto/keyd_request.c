@@ -403,6 +403,10 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
 #define read_pin_witnesses    keyd_read_pin_witnesses
 #define write_cosigned        keyd_write_cosigned
 #define read_cosigned         keyd_read_cosigned
+#define write_recover         keyd_write_recover
+#define read_recover          keyd_read_recover
+#define write_last_checkpoint write_witnesses
+#define read_last_checkpoint  read_witnesses
 #define write_run_request     keyd_write_run_request
 #define read_run_request      keyd_read_run_request
 #define write_run_order       keyd_write_run

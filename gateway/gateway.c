@@ -165,10 +165,13 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
 static struct result open_keyd(struct gateway *gateway, struct keyd_identity *identity_out, struct error *err)
 {
     const struct settings *settings = gateway->settings;
+    struct note_key key;
 
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &gateway->keyd, err));
     TRY(keyd_identify(gateway->keyd, identity_out, err));
     memcpy(gateway->origin, identity_out->origin, sizeof gateway->origin);
+    TRY(note_key_read(bytes_of_text(identity_out->log_vkey), &key, err));
+    (void)snprintf(gateway->log_name, sizeof gateway->log_name, "%.127s", key.name);
     memcpy(gateway->runner_authority, identity_out->runner_authority, sizeof gateway->runner_authority);
     return SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
 #include "keyd/erasure_certificate.h"
+#include "keyd/recovery.h"
 #include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
@@ -50,12 +51,14 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
 {
     struct keyd_identity *identity = &reply->as.identity;
     struct ledger_state state;
+    struct note_key log_key;
 
     (void)request;
     /* The state is read before the flush, so every count in the reply is durable. Later counts are not in the reply. */
     ledger_read(keyd->ledger, &state);
     TRY(ledger_flush(keyd->ledger, err));
-    TRY(note_key_write(keyring_log_key(keyd->keyring), &scratch->text, err));
+    TRY(keyring_log_key_of(keyd->keyring, state.log_number, &log_key, err));
+    TRY(note_key_write(&log_key, &scratch->text, err));
     (void)snprintf(identity->origin, sizeof identity->origin, "%s", keyring_origin(keyd->keyring));
     (void)snprintf(identity->log_vkey, sizeof identity->log_vkey, "%s", buffer_text(&scratch->text));
     ecdsa_key_public(keyring_token_key(keyd->keyring), identity->token_public);
@@ -265,10 +268,20 @@ static struct result answer_log_forked(const struct keyd *keyd, const struct key
     return state.finding[0] != '\0' ? SUCCESS : ledger_change(keyd->ledger, set_finding, request->as.finding, err);
 }
 
+static struct signed_log log_of(const struct keyd *keyd)
+{
+    struct ledger_state state;
+
+    ledger_read(keyd->ledger, &state);
+    return (struct signed_log){keyd->keyring, state.log_number};
+}
+
 static struct result answer_certify_deletion(const struct keyd *keyd, const struct keyd_request *request,
                                              struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    TRY(certificate_sign(keyd->keyring, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    const struct signed_log log = log_of(keyd);
+
+    TRY(certificate_sign(&log, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -276,7 +289,9 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
 static struct result answer_certify_erasure(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                             struct scratch *scratch, struct error *err)
 {
-    TRY(erasure_certificate_sign(keyd->keyring, &request->as.erasure, clock_wall_ms(), &scratch->text, err));
+    const struct signed_log log = log_of(keyd);
+
+    TRY(erasure_certificate_sign(&log, &request->as.erasure, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -299,11 +314,13 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
     struct run_signer signer = {
         .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
     struct ledger_state state;
+    struct note_key key;
 
     ledger_read(keyd->ledger, &state);
     memcpy(signer.root, state.approver, sizeof signer.root);
     signer.policy = state.pins[0];
-    TRY(note_key_write(keyring_log_key(keyd->keyring), &log_key, err));
+    TRY(keyring_log_key_of(keyd->keyring, state.log_number, &key, err));
+    TRY(note_key_write(&key, &log_key, err));
     signer.log_key = buffer_bytes(&log_key);
     TRY(sign(&signer, wanted, &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
@@ -380,6 +397,26 @@ static struct result answer_witnesses(const struct keyd *keyd, const struct keyd
 
     (void)request, (void)scratch, (void)err;
     quorum_read(&place, &reply->as.witnesses);
+    return SUCCESS;
+}
+
+static struct result answer_recover(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                    struct scratch *scratch, struct error *err)
+{
+    const struct recovery_place place = {keyd->keyring, keyd->ledger, keyd->keys};
+
+    (void)reply, (void)scratch;
+    TRY(recovery_take(&place, &request->as.recovery, clock_wall_ms(), err));
+    quorum_close(keyd->quorum); /* the witnesses have not seen the new log yet */
+    return SUCCESS;
+}
+
+static struct result answer_last_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                            struct scratch *scratch, struct error *err)
+{
+    (void)request;
+    TRY(recovery_last_checkpoint(keyd->keyring, keyd->ledger, &scratch->text, err));
+    reply->as.note = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
 

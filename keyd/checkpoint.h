@@ -14,6 +14,10 @@
 
 #define CHECKPOINT_CLOCK_MAX_S 60
 
+/** Appends the signed checkpoint of the registry's log `number`, over the request's size and root. The caller has checked them, or drops the note. */
+RESULT checkpoint_compose(const struct keyring *keyring, uint32_t number, const struct checkpoint_request *request,
+                          struct buffer *note, struct error *err);
+
 /** `now_ms` is keyd's own wall clock. Appends the note. */
 RESULT checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
                        int64_t now_ms, struct buffer *note, struct error *err);

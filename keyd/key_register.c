@@ -393,6 +393,33 @@ struct result key_register_check(struct key_register *keys, const char *thumbpri
                    thumbprint);
 }
 
+static struct result set_back_locked(struct key_register *keys, const struct document_pin pins[DOCUMENT_KINDS_MAX],
+                                     const struct document_pin before[DOCUMENT_KINDS_MAX], struct error *err)
+{
+    struct key_register_state *state = &keys->state;
+
+    if (journal_is_broken(keys->journal))
+        return failure(err, ERROR_UNAVAILABLE, "the register of keys could not be written: sijil-keyd starts again");
+    keys->undo = *state;
+    for (size_t i = 0; i < KEY_REGISTER_KINDS; i++) {
+        const size_t kind = document_kind(key_register_kinds[i])->number - 1;
+        state->before[i] = before[kind];
+        state->now[i] = pins[kind];
+    }
+    const struct result written = journal_write(keys->journal, state, err);
+    if (!written.ok) keys->state = keys->undo;
+    return written;
+}
+
+struct result key_register_set_back(struct key_register *keys, const struct document_pin pins[DOCUMENT_KINDS_MAX],
+                                    const struct document_pin before[DOCUMENT_KINDS_MAX], struct error *err)
+{
+    (void)pthread_mutex_lock(&keys->lock);
+    const struct result set = set_back_locked(keys, pins, before, err);
+    (void)pthread_mutex_unlock(&keys->lock);
+    return set;
+}
+
 bool key_register_is_broken(const struct key_register *keys)
 {
     return journal_is_broken(keys->journal);

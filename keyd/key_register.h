@@ -59,6 +59,13 @@ RESULT key_register_check_newest(struct key_register *keys, const struct documen
 /** ERROR_DENIED: the key with this thumbprint was withdrawn in a scope, or was never pinned. */
 RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
 
+/**
+ * For a log that goes on under a new origin (keyd/recovery.h): the pins are `pins` from now on, and were `before`, of the kind with the number i + 1. What is
+ * withdrawn stays so. Enrolments by events that are lost stay, too: only documents that are in the log count. Durable on return.
+ */
+RESULT key_register_set_back(struct key_register *keys, const struct document_pin pins[DOCUMENT_KINDS_MAX],
+                             const struct document_pin before[DOCUMENT_KINDS_MAX], struct error *err);
+
 /** Whether a write has failed: then every new entry is refused. */
 bool key_register_is_broken(const struct key_register *keys);
 void key_register_free(struct key_register *keys);

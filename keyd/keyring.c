@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "audit/format/succession.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/ed25519.h"
@@ -94,6 +95,14 @@ const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring)
 const struct note_key *keyring_log_key(const struct keyring *keyring)
 {
     return &keyring->log_key;
+}
+
+struct result keyring_log_key_of(const struct keyring *keyring, uint32_t number, struct note_key *key_out, struct error *err)
+{
+    char origin[CHECKPOINT_ORIGIN_MAX + 1];
+
+    TRY(succession_origin(keyring_origin(keyring), number, origin, err));
+    return note_key_make(origin, NOTE_ED25519, keyring->log_key.public_key, key_out, err);
 }
 
 struct result keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64], struct error *err)

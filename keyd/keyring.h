@@ -70,6 +70,13 @@ const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
 const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring);
 /** The public half of the log key, in the form of notes. */
 const struct note_key *keyring_log_key(const struct keyring *keyring);
+/** One of the logs of a registry: each recovery begins the next one. */
+struct signed_log {
+    const struct keyring *keyring;
+    uint32_t number; /* from 1 */
+};
+/** The same key under the origin of the registry's log number `number`, from 1 (audit/format/succession.h). */
+RESULT keyring_log_key_of(const struct keyring *keyring, uint32_t number, struct note_key *key_out, struct error *err);
 /** Signs a checkpoint's text with the log key. */
 RESULT keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64], struct error *err);
 const uint8_t *keyring_index_key(const struct keyring *keyring);

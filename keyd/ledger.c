@@ -20,7 +20,7 @@ struct ledger {
 
 struct result ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
 {
-    struct ledger_state state = {0};
+    struct ledger_state state = {.log_number = 1};
     const struct merkle_hash empty = merkle_empty_root();
 
     memcpy(state.log_root, empty.bytes, sizeof state.log_root);

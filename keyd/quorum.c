@@ -46,15 +46,25 @@ static bool is_pinned(const struct ledger_state *state)
     return memcmp(state->witness_digest, unset, sizeof unset) != 0;
 }
 
+static struct result log_key_of(const struct quorum_place *place, struct note_key *key_out, struct error *err)
+{
+    struct ledger_state state;
+
+    ledger_read(place->ledger, &state);
+    return keyring_log_key_of(place->keyring, state.log_number, key_out, err);
+}
+
 /* ---- the pin ---- */
 
 static struct result read_policy(const struct quorum_place *place, struct bytes text, struct witness_policy **policy_out,
                                  struct error *err)
 {
     OWNED(witness_policy) *policy = NULL;
+    struct note_key key;
 
+    TRY(log_key_of(place, &key, err));
     TRY(witness_policy_read(text, &policy, err));
-    if (!witness_policy_is_about(policy, keyring_log_key(place->keyring)))
+    if (!witness_policy_is_about(policy, &key))
         return failure(err, ERROR_INVALID, "the policy of witnesses does not list the key of this log");
     *policy_out = GIVE(policy);
     return SUCCESS;
@@ -151,12 +161,14 @@ static struct result judge(const struct quorum_place *place, const struct keyd_c
 {
     OWNED(witness_policy) *policy = NULL;
     struct note *note = NULL;
+    struct note_key key;
 
+    TRY(log_key_of(place, &key, err));
     TRY(read_policy(place, request->policy, &policy, err));
     note = memory_zeroed(1, sizeof *note); /* too large for the stack */
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     struct result result = note_read(request->note, note, err);
-    if (result.ok) result = note_verify(note, keyring_log_key(place->keyring), NULL, err);
+    if (result.ok) result = note_verify(note, &key, NULL, err);
     if (result.ok) result = checkpoint_read(note->text, checkpoint_out, err);
     if (result.ok) result = witness_policy_judge(policy, note, verdict_out, err);
     free(note);
@@ -299,6 +311,14 @@ struct result quorum_check(const struct quorum_place *place, const struct keyd_r
     return failure(err, ERROR_UNAVAILABLE,
                    "no quorum of witnesses has cosigned the log for %u s: policies, keys and orders are refused until it has",
                    place->quorum->patience_s);
+}
+
+void quorum_close(struct quorum *quorum)
+{
+    (void)pthread_mutex_lock(&quorum->mutex);
+    quorum->is_open = false;
+    quorum->started_s = clock_wall_ms() / 1000;
+    (void)pthread_mutex_unlock(&quorum->mutex);
 }
 
 void quorum_read(const struct quorum_place *place, struct keyd_witnesses *witnesses_out)

@@ -38,4 +38,6 @@ RESULT quorum_pin(const struct quorum_place *place, const struct keyd_witness_po
 RESULT quorum_take(const struct quorum_place *place, const struct keyd_cosigned *request, struct error *err);
 /** ERROR_UNAVAILABLE: a message of this type has to wait for the quorum. */
 RESULT quorum_check(const struct quorum_place *place, const struct keyd_request *request, struct error *err);
+/** Begins as a start does: what is signed waits until the quorum has cosigned the last checkpoint. */
+void quorum_close(struct quorum *quorum);
 void quorum_read(const struct quorum_place *place, struct keyd_witnesses *witnesses_out);

@@ -69,6 +69,11 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
     TRY(buffer_format(text, err,
                       "  unwraps     %" PRIu64 " keys by the last report of sijil-keyd, and %" PRIu64 " reads of content\n",
                       report->unwraps, report->reads));
+    if (report->successions > 0)
+        TRY(buffer_format(text, err,
+                          "  succeeds    another log, which ended: entry %" PRIu64
+                          " says so (%s), and the entries before it are of that log\n",
+                          report->succeeds_at, report->succeeds));
     if (report->unreadable > 0)
         TRY(buffer_format(
             text, err, "  unreadable  %" PRIu64 " entries that this version can't read as events; a newer gateway wrote them\n",
@@ -131,13 +136,14 @@ struct result fsck_report_json(const struct fsck_report *report, struct buffer *
     TRY(write_json_hash("root", &report->root, text, err));
     TRY(buffer_format(text, err, ",\"keys\":%" PRIu64, report->keys));
     TRY(write_json_hash("heads", &report->heads, text, err));
-    TRY(buffer_format(
-        text, err,
-        ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64 ",\"facts\":%" PRIu64
-        ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64 ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64
-        ",\"unreadable\":%" PRIu64 ",\"released\":%" PRIu64 ",\"passes\":%u,",
-        report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags, report->bindings,
-        report->indexed, report->unwraps, report->reads, report->unreadable, report->released, report->passes));
+    TRY(buffer_format(text, err,
+                      ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64
+                      ",\"facts\":%" PRIu64 ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64
+                      ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"released\":%" PRIu64
+                      ",\"successions\":%" PRIu64 ",\"passes\":%u,",
+                      report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags,
+                      report->bindings, report->indexed, report->unwraps, report->reads, report->unreadable, report->released,
+                      report->successions, report->passes));
     TRY(write_json_kinds(report, text, err));
     TRY(buffer_add_text(text, ",\"first\":[", err));
     for (size_t i = 0; i < report->shown; i++) {

@@ -189,6 +189,10 @@ static const struct option_row policy_sign_options[] = {
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
     {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
 };
+static const struct option_row recover_sign_options[] = {
+    KEY_OPTIONS,
+    {'o', "output", "FILE", "where the signed plan goes; - is standard output (default: -)"},
+};
 static const struct option_row witnesses_sign_options[] = {
     KEY_OPTIONS,
     {'i', "origin", "ORIGIN", "the log: the name of its key, such as registry.example/audit"},

@@ -305,8 +305,8 @@ static struct result handle_key(struct request *request, struct pg *pg, struct e
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
     TRY(ecdsa_key_from_public(identity.document_public, &documents, err));
     TRY(ecdsa_key_public_pem(documents, &pem, err));
-    OWNED_JSON value =
-        json_pack("{s:s, s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey, "documents", buffer_text(&pem));
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "origin", request->gateway->log_name, "vkey", identity.log_vkey, "documents",
+                                 buffer_text(&pem));
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, 200, value);
     return SUCCESS;

@@ -250,6 +250,11 @@ struct result witness_feed_newest(struct witness_feed *feed, struct cosigned *co
     return failure(err, ERROR_UNAVAILABLE, "no quorum of witnesses has cosigned a checkpoint of this log yet");
 }
 
+struct bytes witness_feed_text(const struct witness_feed *feed)
+{
+    return buffer_bytes(&feed->text);
+}
+
 const struct witness_policy *witness_feed_policy(const struct witness_feed *feed)
 {
     return feed->policy;

@@ -44,7 +44,8 @@ struct gateway {
     struct buffer description;            /* of all routes: gateway/api/openapi.h */
     char description_etag[DESCRIPTION_ETAG_SIZE];
     uint8_t runner_authority[65]; /* of keyd: verifies certificates of runners (crypto/runner_certificate.h) */
-    char origin[128];             /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
+    char origin[128];             /* the name of the registry, from keyd: sealed parts and documents are bound to it */
+    char log_name[128]; /* of the log that is signed now; the same, until a recovery: Sijil-Audit is "<log_name>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     struct log_verifier *log_verifier; /* goes through the log again and again */

@@ -4,146 +4,20 @@ while a gateway serves (the table of docs/backup.md). What can't be found withou
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 
-import sijil_test
-from peers import POSTGRES, Manager, Peers
+from apart import Apart
 from sijil_test import program, run, wait_until
 from workers import BROKEN
 
 TRUNCATED, OTHER_HISTORY, NOT_SIGNED = "it was truncated, or restored from an older backup", "are not those that sijil-keyd has signed", "found the log changed"
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/backup.md")
-
-
-class Apart(Peers, sijil_test.Server):
-    """A gateway, sijil-keyd and PostgreSQL, each stopped, started and set back by itself."""
-
-    def __init__(self):
-        Peers.__init__(self)
-        os.chmod(self.root, 0o755)
-        self.folder, self.process, self.keyd, self.has_postgres = self.root, None, None, True
-        self.manager = Manager(self.path("manager"))
-
-    def prepare(self):
-        self.start_postgres()
-        self.make_ring()
-        self.start_keyd()
-        self.make_keys()
-        self.configure(reader_threads=4, mover_threads=2)
-        self.found()
-        self.start_gateway()
-        self.wait_ready()
-        return self
-
-    def start_keyd(self, *more):
-        self.keyd = subprocess.Popen([program("sijil-keyd"), *self.keyd_words(), "--socket", self.path("socket"), *more], stdout=self.log, stderr=self.log,
-                                     env=self.manager.environment())
-        wait_until(lambda: self.manager.was_told(self.keyd.pid, "READY=1"), 60, "sijil-keyd is not ready")
-
-    def stop_keyd(self):
-        if self.keyd is not None:
-            self.keyd.terminate()
-            assert self.keyd.wait(30) == 0
-        self.keyd = None
-
-    def start_gateway(self):
-        self.process = subprocess.Popen([program("sijild"), "--config", self.path("sijild.conf")], stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
-
-    def stop_gateway(self, sig=signal.SIGTERM):
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(sig)
-            self.process.wait(60)
-        self.process = None
-
-    def postgres_does(self, action):
-        if self.has_postgres == (action == "restart"):
-            return
-        self.run(POSTGRES, action, self.path("postgres"), timeout=240)
-        self.has_postgres = action == "restart"
-        if self.has_postgres:
-            with open(self.data() + "/postmaster.pid", encoding="ascii") as pid, open(self.path("postgres/pid"), "w", encoding="ascii") as file:
-                file.write(pid.readline())
-            self.psql.close()
-
-    def data(self):
-        with open(self.path("postgres/data_at"), encoding="utf-8") as file:
-            return file.read().strip()
-
-    def rest(self):
-        self.stop_gateway()
-        self.stop_keyd()
-        self.postgres_does("crash")
-
-    def keep(self, name):
-        """A copy of both, while nothing runs."""
-        subprocess.run(["cp", "-a", self.data(), self.path("data." + name)], check=True)
-        subprocess.run(["cp", "-a", self.path("keyd"), self.path("keyd." + name)], check=True)
-
-    def put_database(self, name):
-        """Where PostgreSQL is stopped."""
-        shutil.rmtree(self.data())
-        subprocess.run(["cp", "-a", self.path("data." + name), self.data()], check=True)
-        self.postgres_does("restart")
-
-    def put_keyd(self, name, settings=()):
-        """Where sijil-keyd is stopped."""
-        shutil.rmtree(self.path("keyd"))
-        subprocess.run(["cp", "-a", self.path("keyd." + name), self.path("keyd")], check=True)
-        self.start_keyd(*settings)
-
-    def sql(self, text):
-        return self.psql.ask(text)
-
-    def said_since(self, mark):
-        with open(self.path("log"), "rb") as file:
-            file.seek(mark)
-            return file.read().decode(errors="replace")
-
-    def mark(self):
-        return os.path.getsize(self.path("log"))
-
-    def stop(self, sig=signal.SIGTERM):
-        self.stop_gateway(sig)
-        self.stop_keyd()
-        self.stop_postgres()
-        return 0
-
-
 server = Apart()
 sizes = {}
 
 
-def grow(count=1):
-    for number in range(count):
-        name = f"o{time.monotonic_ns()}-{number}"
-        server.client(server.admin).api("POST", "/organisations", {"name": name})
-
-
-def serves(seconds=60):
-    """Whether the gateway comes up; False: it has ended, or says that it does not serve."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if server.process.poll() is not None:
-            return False
-        try:
-            if server.client().call("GET", "/readyz").status == 200:
-                return True
-        except BROKEN:
-            pass
-        time.sleep(0.05)
-    raise AssertionError("it neither serves nor ends")
-
-
-def signed_size():
-    return int(server.sql("SELECT max(size) FROM audit_checkpoint"))
-
-
 def keep(name):
-    wait_until(lambda: signed_size() == int(server.sql("SELECT size FROM audit_log")), 20, "the log is not signed")
-    sizes[name] = signed_size()
+    sizes[name] = server.await_signed()
     server.rest()
     server.keep(name)
 
@@ -179,15 +53,15 @@ def tree(hashes):
 def copies_are_made():
     """older: a backup. now: what was signed last. other: another history since the backup, longer than now. truncated: now without its last two events."""
     server.prepare()
-    grow(3)
+    server.grow(3)
     keep("older")
     again("older", "older")
-    assert serves()
-    grow(3)
+    assert server.serves()
+    server.grow(3)
     keep("now")
     again("older", "older")
-    assert serves()
-    grow(9)
+    assert server.serves()
+    server.grow(9)
     keep("other")
     assert sizes["older"] < sizes["now"] < sizes["other"], sizes
     server.put_database("now")
@@ -219,7 +93,7 @@ def every_combination_is_found_at_the_start():
     for (database, keyd), wanted in AT_START.items():
         mark = server.mark()
         again(database, keyd)
-        assert serves() == (wanted is None), (database, keyd, server.said_since(mark)[-3000:])
+        assert server.serves() == (wanted is None), (database, keyd, server.said_since(mark)[-3000:])
         said = server.said_since(mark)
         if wanted is not None:
             assert wanted in said and "docs/backup.md" in said, (database, keyd, said[-3000:])
@@ -271,20 +145,20 @@ def the_finding_stays_until_a_person_ends_it():
     server.put_database("latest")
     server.start_keyd()
     server.start_gateway()
-    assert not serves()
+    assert not server.serves()
     assert NOT_SIGNED in server.said_since(mark) and "docs/audit.md" in server.said_since(mark)
     server.stop_keyd()
     done = subprocess.run([program("sijil-keyd"), *server.keyd_words(), "--log-restored"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and TRUNCATED in done.stdout + done.stderr, done
     server.start_keyd()
     server.start_gateway()
-    assert serves()
+    assert server.serves()
 
 
 def a_database_that_is_exchanged_while_a_gateway_serves_is_found():
     for name, wanted in (("older", [TRUNCATED]), ("truncated", [TRUNCATED]), ("other", ["does not continue", "was changed", "is not as it was signed"])):
         again("now", "now")
-        assert serves()
+        assert server.serves()
         swap_database(name)
         is_refused(wanted)
         if name == "older":
@@ -293,12 +167,12 @@ def a_database_that_is_exchanged_while_a_gateway_serves_is_found():
 
 def a_folder_of_keyd_that_is_exchanged_while_a_gateway_serves_is_found():
     again("now", "now")
-    assert serves()
+    assert server.serves()
     swap_keyd("older")  # it goes on: sijil-keyd signs what came since
     wait_until(lambda: server.is_ready(), 30, "it does not go on with an older folder of sijil-keyd")
-    grow()
+    server.grow()
     again("now", "now")
-    assert serves()
+    assert server.serves()
     swap_keyd("other")
     is_refused([TRUNCATED])
 
@@ -307,7 +181,7 @@ def both_that_are_exchanged_while_a_gateway_serves_are_found():
     """The gateway remembers what it has had signed."""
     for name, wanted in (("older", [TRUNCATED]), ("other", ["does not continue", "was changed", "is not as it was signed"])):
         again("now", "now")
-        assert serves()
+        assert server.serves()
         server.postgres_does("crash")
         server.stop_keyd()
         server.put_keyd(name)

@@ -175,7 +175,7 @@ static void check_stage(const struct keyring *keyring, uint32_t epoch, unsigned 
     struct erased erased;
     struct error err = {0};
 
-    const struct result signed_now = erasure_certificate_sign(keyring, &request, 9, &envelope, &err);
+    const struct result signed_now = erasure_certificate_sign(&(struct signed_log){keyring, 1}, &request, 9, &envelope, &err);
     assert_int_equal(signed_now.ok, stage != 0);
     if (stage == 0) return;
     must(dsse_read(buffer_bytes(&envelope), ERASED_ENVELOPE_MAX, &dsse, &err), &err);

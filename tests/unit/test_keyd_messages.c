@@ -81,6 +81,8 @@ static void fill_of_log(struct keyd_request *request)
 
     if (request->type == KEYD_LOG_FORKED) (void)snprintf(request->as.finding, sizeof request->as.finding, "entry 5");
     if (request->type == KEYD_PIN_WITNESSES) request->as.witness_policy = (struct keyd_witness_policy){policy, other};
+    if (request->type == KEYD_RECOVER)
+        request->as.recovery = (struct keyd_recovery){other, policy, 2, {bytes_of_text("one"), bytes_of_text("two")}};
     if (request->type == KEYD_COSIGNED) request->as.cosigned = (struct keyd_cosigned){policy, other};
 }
 
@@ -155,7 +157,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.data_key = (struct bytes){bytes_32, sizeof bytes_32};
     } else if (type == KEYD_TOKEN) {
         reply.as.token.text = bytes_of_text("a.b.c");
-    } else if (type == KEYD_CHECKPOINT) {
+    } else if (type == KEYD_CHECKPOINT || type == KEYD_LAST_CHECKPOINT) {
         reply.as.note = bytes_of_text("note");
     } else if (type == KEYD_SUBJECT_KEY_NEW || type == KEYD_SUBJECT_KEY_OPEN) {
         reply.as.subject_key.key = (struct bytes){bytes_32, sizeof bytes_32};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/succession.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/digest.h"
@@ -107,7 +108,7 @@ static struct result check_event(struct run_bundle *bundle, const struct run_tru
     if (!bundle->event.is_event || leaf->target_count != 1 || strcmp(leaf->outcome, "allowed") != 0 ||
         strcmp(leaf->targets[0].action, ORDER_ACTION) != 0 || strcmp(leaf->targets[0].resource, resource) != 0)
         return failure(err, ERROR_DENIED, "the entry of the log is not the event of this order");
-    if (strcmp(bundle->event.checkpoint.origin, run_text(order, "audience")) != 0)
+    if (succession_number(bundle->event.checkpoint.origin, run_text(order, "audience")) == 0)
         return failure(err, ERROR_DENIED, "the order is for another registry than that of the given key");
     if ((int64_t)bundle->event.index != run_integer(order, "event.number"))
         return failure(err, ERROR_DENIED, "the order names another event than the one that comes with it");
