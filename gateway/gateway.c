@@ -156,8 +156,10 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
 static struct result check_regions(struct gateway *gateway, struct error *err)
 {
     OWNED(pg) *pg = NULL;
+    struct error weak;
 
     TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
+    if (!pg_standby_check(pg, &weak).ok) log_line(LOG_WARNING, "a standby may lack events", "why", weak.message, NULL);
     TRY(registry_check_served(gateway->registry, pg, err));
     return registry_check_regions(gateway->registry, pg, err);
 }
