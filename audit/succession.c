@@ -1,12 +1,9 @@
 #include "audit/succession.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "audit/audit_store.h"
 #include "audit/log_check_priv.h"
-#include "base/text.h"
-#include "crypto/digest.h"
 
 /* The newest of the log key's own checkpoints that these entries continue. */
 static struct result find_proven(struct log_check *check, struct pg *pg, const struct note_key *key, uint64_t *proven_out,
@@ -72,20 +69,5 @@ struct result audit_remains_read(const char *conninfo, const struct note_key *ke
     TRY(log_check_new(pg, &check, err));
     TRY(check_all(check, pg, &ending, &remains, err));
     *remains_out = remains;
-    return SUCCESS;
-}
-
-struct result audit_succession_detail(const struct succession *succession, struct bytes statement,
-                                      char detail_out[RESOURCE_DETAIL_MAX + 1], struct error *err)
-{
-    struct buffer OWNED_BUFFER root = BUFFER(64);
-    uint8_t digest[SHA256_SIZE];
-    char hex[2 * SHA256_SIZE + 1];
-
-    sha256_of(statement, digest);
-    text_hex(digest, sizeof digest, hex);
-    TRY(text_base64(&root, BASE64_URL, (struct bytes){succession->before.root.bytes, MERKLE_HASH_SIZE}, err));
-    (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "sha256:%s %llu %s", hex, (unsigned long long)succession->before.size,
-                   buffer_text(&root));
     return SUCCESS;
 }

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "audit/action.h"
 #include "audit/format/note.h"
 #include "audit/format/succession.h"
 #include "audit/signed_checkpoint.h"
@@ -39,7 +38,3 @@ RESULT audit_stored_pins(struct pg *pg, struct document_pin pins_out[DOCUMENT_KI
 
 /** Gives the log in the database its new name, as the owner. The same statement again changes nothing. ERROR_INVALID or others of the database: its log has another size. */
 RESULT audit_succeed(struct pg *owner, const struct succession *succession, struct bytes statement, struct error *err);
-
-/** "sha256:STATEMENT SIZE ROOT": the detail of the event log.succeed, the first entry of the log that begins. ROOT is base64url. */
-RESULT audit_succession_detail(const struct succession *succession, struct bytes statement,
-                               char detail_out[RESOURCE_DETAIL_MAX + 1], struct error *err);

@@ -20,6 +20,7 @@
 #include "cmd/sijil_verify_fsck.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
+#include "cmd/sijil_verify_succession.h"
 #include "training/format/bundle.h"
 
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
@@ -278,12 +279,33 @@ static int run_compare(const struct settings *settings)
     return shown != EXIT_VERIFIED || is_one_log ? shown : EXIT_NOT_VERIFIED;
 }
 
+static int run_succession(const struct settings *settings)
+{
+    struct succession_request request = {.key = settings->key,
+                                         .file = settings->file,
+                                         .officers = {settings->root, settings->signer},
+                                         .entry = settings->entry,
+                                         .proof = settings->second,
+                                         .json = settings->json};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    OWNED(witness_policy) *policy = NULL;
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->root == NULL || settings->signer == NULL || settings->file == NULL ||
+        (settings->entry == NULL) != (settings->second == NULL))
+        return misused(
+            "--key of the log that ended, --root and --signer for the keys of two officers, and the signed plan are needed; --entry needs the file of its proof");
+    if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
+    request.policy = policy;
+    return succession_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
 } subjects[] = {{"proof", run_proof},      {"certificate", run_certificate}, {"replay", run_replay},
                 {"run", run_training},     {"export", run_export},           {"fsck", run_fsck},
-                {"replay-keys", run_keys}, {"compare", run_compare}};
+                {"replay-keys", run_keys}, {"compare", run_compare},         {"succession", run_succession}};
 
 static int unknown_command(const char *given)
 {
@@ -306,23 +328,25 @@ static bool is_of_dump(const char *command)
 
 static bool takes_witness_policy(const char *command)
 {
-    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0;
+    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0 ||
+           strcmp(command, "succession") == 0;
 }
 
 static int run(struct settings *settings, char *const *operands, int count)
 {
     const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
+    const bool is_succession = count > 0 && strcmp(operands[0], "succession") == 0;
 
-    if (count > (is_comparison ? 3 : 2)) return misused("more files than the command takes");
+    if (count > (is_comparison || is_succession ? 3 : 2)) return misused("more files than the command takes");
     if (count >= 2) settings->file = operands[1];
     if (count == 3) settings->second = operands[2];
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
         return misused("--dump, --output and --evidence are for comparisons");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
-    const bool is_of_run =
-        settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
+    const bool is_of_run = (settings->root != NULL && !is_succession) || settings->admitted || settings->manifest != NULL ||
+                           settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
-        return misused("--root is for runs, as are --admitted, --manifest and --file");
+        return misused("--root is for runs and successions, and for runs alone --admitted, --manifest and --file");
     if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
@@ -330,8 +354,10 @@ static int run(struct settings *settings, char *const *operands, int count)
         return misused("--witness-policy is for proofs, exports and certificates: no other file has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return count == 0 ? misused("a command is missing: proof, export, certificate, replay, run, fsck, replay-keys or compare")
-                      : unknown_command(operands[0]);
+    return count == 0
+               ? misused(
+                     "a command is missing: proof, export, certificate, replay, run, fsck, replay-keys, compare or succession")
+               : unknown_command(operands[0]);
 }
 
 int main(int argc, char **argv)

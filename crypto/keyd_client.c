@@ -154,6 +154,24 @@ struct result keyd_sign_checkpoint(struct keyd_client *client, const struct chec
     return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
 }
 
+struct result keyd_recover(struct keyd_client *client, const struct keyd_recovery *recovery, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_RECOVER};
+    OWNED_CALL call = {0};
+
+    request.as.recovery = *recovery;
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_last_checkpoint(struct keyd_client *client, struct buffer *note, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LAST_CHECKPOINT};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
+}
+
 struct result keyd_pin_witnesses(struct keyd_client *client, const struct keyd_witness_policy *policy, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_PIN_WITNESSES};

@@ -1,5 +1,4 @@
 /* Requests about a new origin of the log. */
-#include "crypto/keyd_client_priv.h"
 #include "crypto/keyd_protocol_priv.h"
 
 static bool is_sound(const struct keyd_recovery *recovery)
@@ -42,22 +41,4 @@ void keyd_read_recover(struct reader *fields, struct keyd_request *request)
         recovery->signatures[i] = reader_prefixed(fields, KEYD_STATEMENT_SIGNATURE_MAX);
         if (recovery->signatures[i].length == 0) fields->failed = true;
     }
-}
-
-struct result keyd_recover(struct keyd_client *client, const struct keyd_recovery *recovery, struct error *err)
-{
-    struct keyd_request request = {.type = KEYD_RECOVER};
-    OWNED_CALL call = {0};
-
-    request.as.recovery = *recovery;
-    return keyd_call(client, &request, &call, err);
-}
-
-struct result keyd_last_checkpoint(struct keyd_client *client, struct buffer *note, struct error *err)
-{
-    struct keyd_request request = {.type = KEYD_LAST_CHECKPOINT};
-    OWNED_CALL call = {0};
-
-    TRY(keyd_call(client, &request, &call, err));
-    return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
 }

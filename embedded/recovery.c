@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "audit/cosigned_jobs.h"
+#include "audit/format/succession_check.h"
 #include "audit/job_permit.h"
 #include "audit/succession.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/text.h"
-#include "crypto/dsse.h"
 #include "gateway/background/witness_feed.h"
 #include "gateway/tables.h"
 
@@ -162,35 +161,6 @@ struct result recovery_plan(const struct recovery_options *options, struct buffe
 
 /* ---- the recovery ---- */
 
-struct signed_plans {
-    size_t count;
-    struct dsse *each[SUCCESSION_OFFICERS];
-};
-
-static void free_plans(struct signed_plans *plans)
-{
-    for (size_t i = 0; i < plans->count; i++) dsse_free(plans->each[i]);
-}
-
-static struct result read_plans(struct bytes file, struct signed_plans *plans, struct error *err)
-{
-    while (file.length > 0) {
-        const struct bytes line = text_cut(&file, '\n');
-        if (line.length == 0) continue;
-        if (plans->count == SUCCESSION_OFFICERS)
-            return failure(err, ERROR_LIMIT, "the plan is signed by %d officers, one line for each", SUCCESSION_OFFICERS);
-        TRY(dsse_read(line, SUCCESSION_ENVELOPE_MAX, &plans->each[plans->count], err));
-        const struct dsse *first = plans->each[0], *this = plans->each[plans->count++];
-        if (strcmp(this->payload_type, SUCCESSION_PAYLOAD) != 0)
-            return failure(err, ERROR_INVALID, "a line is no plan that an officer has signed with sijil admin recover sign");
-        if (!bytes_equal(buffer_bytes(&this->payload), buffer_bytes(&first->payload)))
-            return failure(err, ERROR_INVALID, "the officers have signed different plans");
-    }
-    if (plans->count == SUCCESSION_OFFICERS) return SUCCESS;
-    return failure(err, ERROR_INVALID, "%zu of %d officers have signed the plan: cat their files into one", plans->count,
-                   SUCCESSION_OFFICERS);
-}
-
 struct recovering {
     const struct recovery_options *options;
     struct keyd_client *keyd;
@@ -199,7 +169,7 @@ struct recovering {
     struct bytes statement;
 };
 
-static void add_signatures(const struct signed_plans *plans, struct keyd_recovery *recovery)
+static void add_signatures(const struct succession_plans *plans, struct keyd_recovery *recovery)
 {
     for (size_t i = 0; i < plans->count; i++)
         for (size_t k = 0; k < plans->each[i]->signature_count; k++) {
@@ -209,7 +179,7 @@ static void add_signatures(const struct signed_plans *plans, struct keyd_recover
         }
 }
 
-static struct result ask_keyd(struct recovering *recovering, const struct signed_plans *plans, struct error *err)
+static struct result ask_keyd(struct recovering *recovering, const struct succession_plans *plans, struct error *err)
 {
     struct keyd_recovery recovery = {.statement = recovering->statement};
     OWNED(witness_feed) *feed = NULL;
@@ -245,7 +215,7 @@ static struct result record(struct recovering *recovering, struct error *err)
 
     if (sequencer_checkpoint(recovering->sequencer, &newest, &none).ok && newest.size > recovering->succession.after.size)
         return SUCCESS;
-    TRY(audit_succession_detail(&recovering->succession, recovering->statement, pair.resource.detail, err));
+    TRY(succession_detail(&recovering->succession, recovering->statement, pair.resource.detail, err));
     TRY(permit_for_job(recovering->sequencer, &pair, &permit, err));
     return sequencer_await_signed(recovering->sequencer, recovering->succession.after.size, err);
 }
@@ -268,7 +238,7 @@ static struct result open_sequencer(struct recovering *recovering, struct error 
     return sequencer_start(&options, &recovering->sequencer, err);
 }
 
-static struct result run(struct recovering *recovering, const struct signed_plans *plans, struct error *err)
+static struct result run(struct recovering *recovering, const struct succession_plans *plans, struct error *err)
 {
     const struct settings *settings = recovering->options->settings;
 
@@ -284,12 +254,12 @@ static struct result run(struct recovering *recovering, const struct signed_plan
 struct result recovery_run(const struct recovery_options *options, struct error *err)
 {
     struct recovering recovering = {.options = options};
-    struct signed_plans plans = {.count = 0};
-    struct result done = read_plans(options->signed_plans, &plans, err);
+    struct succession_plans plans = {.count = 0};
+    struct result done = succession_plans_read(options->signed_plans, &plans, err);
 
     if (done.ok) done = run(&recovering, &plans, err);
     sequencer_free(recovering.sequencer);
     keyd_client_free(recovering.keyd);
-    free_plans(&plans);
+    succession_plans_done(&plans);
     return done;
 }

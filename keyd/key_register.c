@@ -393,8 +393,18 @@ struct result key_register_check(struct key_register *keys, const char *thumbpri
                    thumbprint);
 }
 
-static struct result set_back_locked(struct key_register *keys, const struct document_pin pins[DOCUMENT_KINDS_MAX],
-                                     const struct document_pin before[DOCUMENT_KINDS_MAX], struct error *err)
+/* With the lock held. */
+static void forget_lost(struct key_register_state *state, uint64_t size)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < state->count; i++)
+        if (state->entries[i].sequence < size || state->entries[i].is_withdrawn) state->entries[kept++] = state->entries[i];
+    memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
+    state->count = kept;
+}
+
+static struct result set_back_locked(struct key_register *keys, const struct key_register_past *past, struct error *err)
 {
     struct key_register_state *state = &keys->state;
 
@@ -403,19 +413,19 @@ static struct result set_back_locked(struct key_register *keys, const struct doc
     keys->undo = *state;
     for (size_t i = 0; i < KEY_REGISTER_KINDS; i++) {
         const size_t kind = document_kind(key_register_kinds[i])->number - 1;
-        state->before[i] = before[kind];
-        state->now[i] = pins[kind];
+        state->before[i] = past->before[kind];
+        state->now[i] = past->pins[kind];
     }
+    forget_lost(state, past->size);
     const struct result written = journal_write(keys->journal, state, err);
     if (!written.ok) keys->state = keys->undo;
     return written;
 }
 
-struct result key_register_set_back(struct key_register *keys, const struct document_pin pins[DOCUMENT_KINDS_MAX],
-                                    const struct document_pin before[DOCUMENT_KINDS_MAX], struct error *err)
+struct result key_register_set_back(struct key_register *keys, const struct key_register_past *past, struct error *err)
 {
     (void)pthread_mutex_lock(&keys->lock);
-    const struct result set = set_back_locked(keys, pins, before, err);
+    const struct result set = set_back_locked(keys, past, err);
     (void)pthread_mutex_unlock(&keys->lock);
     return set;
 }

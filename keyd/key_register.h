@@ -60,11 +60,15 @@ RESULT key_register_check_newest(struct key_register *keys, const struct documen
 RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
 
 /**
- * For a log that goes on under a new origin (keyd/recovery.h): the pins are `pins` from now on, and were `before`, of the kind with the number i + 1. What is
- * withdrawn stays so. Enrolments by events that are lost stay, too: only documents that are in the log count. Durable on return.
+ * For a log that goes on under a new origin (keyd/recovery.h). What is withdrawn stays so. Other enrolments by events that are lost go: their documents are not in
+ * the log any more, and other events have these numbers. Durable on return.
  */
-RESULT key_register_set_back(struct key_register *keys, const struct document_pin pins[DOCUMENT_KINDS_MAX],
-                             const struct document_pin before[DOCUMENT_KINDS_MAX], struct error *err);
+struct key_register_past {
+    const struct document_pin *before,
+        *pins;     /* DOCUMENT_KINDS_MAX of each: of the log that ends, and what is in force from now on */
+    uint64_t size; /* events from this number on are lost */
+};
+RESULT key_register_set_back(struct key_register *keys, const struct key_register_past *past, struct error *err);
 
 /** Whether a write has failed: then every new entry is refused. */
 bool key_register_is_broken(const struct key_register *keys);

@@ -169,7 +169,8 @@ static struct result apply(const void *context, struct ledger_state *state, stru
     const struct succession *wanted = recovering->wanted;
 
     TRY(check_before(wanted, state, recovering->number, err)); /* again, with the lock */
-    TRY(key_register_set_back(recovering->keys, wanted->pins, state->pins, err));
+    const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
+    TRY(key_register_set_back(recovering->keys, &past, err));
     state->log_number++;
     state->log_size = wanted->after.size;
     memcpy(state->log_root, wanted->after.root.bytes, sizeof state->log_root);

@@ -18,7 +18,7 @@ GRANT SELECT ON audit_succession, audit_past_checkpoint TO sijil_app;
 
 -- Only the owner of the database calls this. The epoch stops every gateway that knows the old log.
 CREATE FUNCTION audit_succeed(new_name text, first bigint, statement bytea) RETURNS bool
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(7307, 2);
     IF EXISTS (SELECT FROM audit_succession s WHERE s.name = new_name AND s.statement = audit_succeed.statement) THEN RETURN false; END IF;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "audit/format/fsck_priv.h"
+#include "audit/format/succession.h"
 
 static uint64_t block_count(const struct fsck *fsck)
 {
@@ -68,7 +69,7 @@ static void note_succession(struct fsck_report *report, const struct leaf *leaf)
 {
     const char *detail = strchr(leaf->targets[0].resource, '#');
 
-    if (strcmp(leaf->targets[0].action, FSCK_SUCCEED_ACTION) != 0 || strcmp(leaf->actor, "system") != 0 || detail == NULL) return;
+    if (strcmp(leaf->targets[0].action, SUCCESSION_ACTION) != 0 || strcmp(leaf->actor, "system") != 0 || detail == NULL) return;
     report->successions++;
     report->succeeds_at = leaf->sequence;
     (void)snprintf(report->succeeds, sizeof report->succeeds, "%s", detail + 1);

@@ -12,8 +12,6 @@
 #include "audit/format/search_terms.h"
 #include "crypto/hmac.h"
 
-#define FSCK_SUCCEED_ACTION "log.succeed" /* the log goes on from another one (docs/recovery.md) */
-
 /* Bytes for one entry of the window: two sums, the subject of its sealed part, and marks. */
 #define FSCK_ENTRY_BYTES (8 + 8 + 4 + 1)
 

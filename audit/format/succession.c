@@ -5,6 +5,7 @@
 
 #include "audit/format/text_rules_priv.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 
 #define NUMBER_MAX UINT32_MAX
 
@@ -28,6 +29,21 @@ uint64_t succession_number(const char *origin, const char *registry)
     if (origin[length] == '\0') return 1;
     if (origin[length] != '/' || !text_to_u64(bytes_of_text(origin + length + 1), NUMBER_MAX, &number)) return 0;
     return number < 2 ? 0 : number;
+}
+
+struct result succession_detail(const struct succession *succession, struct bytes statement,
+                                char detail_out[SUCCESSION_DETAIL_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER root = BUFFER(64);
+    uint8_t digest[SHA256_SIZE];
+    char hex[2 * SHA256_SIZE + 1];
+
+    sha256_of(statement, digest);
+    text_hex(digest, sizeof digest, hex);
+    TRY(text_base64(&root, BASE64_URL, (struct bytes){succession->before.root.bytes, MERKLE_HASH_SIZE}, err));
+    (void)snprintf(detail_out, SUCCESSION_DETAIL_SIZE, "sha256:%s %llu %s", hex, (unsigned long long)succession->before.size,
+                   buffer_text(&root));
+    return SUCCESS;
 }
 
 /* ---- writing ---- */

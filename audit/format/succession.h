@@ -39,6 +39,12 @@ RESULT succession_write(const struct succession *succession, struct buffer *text
 /** `checkpoint` is a view into `text`. ERROR_INVALID unless each line has its one spelling, and the origins are those of one registry. */
 RESULT succession_read(struct bytes text, struct succession *succession_out, struct error *err);
 
+#define SUCCESSION_ACTION      "log.succeed" /* of the first own entry of the log that begins */
+#define SUCCESSION_DETAIL_SIZE 141
+/** "sha256:STATEMENT SIZE ROOT", the detail of that entry: size and root of the log that ended. ROOT is base64url. */
+RESULT succession_detail(const struct succession *succession, struct bytes statement, char detail_out[SUCCESSION_DETAIL_SIZE],
+                         struct error *err);
+
 /** The origin of the registry's log number `number`, from 1. ERROR_LIMIT if it is too long. */
 RESULT succession_origin(const char *registry, uint64_t number, char origin_out[CHECKPOINT_ORIGIN_MAX + 1], struct error *err);
 /** The number of the log with this origin; 0: it is of another registry. */

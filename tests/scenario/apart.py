@@ -21,10 +21,10 @@ def call(*words, code=0, **more):
     return done.stdout + done.stderr
 
 
-def enrol(server, person, officer, purpose):
+def enrol(server, person, officer, purpose, key=None):
     """A key of the person, which the root signs, and which another person brings into force."""
     me = server.client(person).api("GET", "/self")
-    key = Key("ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest(), purpose)
+    key = key or Key("ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest(), purpose)
     document = key.document()
     envelope = sign(document, key.path)
 

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 from apart import Apart, call, enrol
-from sijil_test import make_person, make_robot, program, run, wait_until
-from signing_keys import Key
+from sijil_test import login_of, make_person, make_robot, program, run, wait_until
+from signing_keys import Key, sign
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors"))
 import audit_log  # a second implementation of notes
@@ -93,6 +93,9 @@ def a_registry_works():
     server.start_gateway()
     assert server.serves()
     server.grow(5)
+    erin = make_person(server, "erin", "registry-admin", "")
+    state["lost"], state["gone"] = (enrol(server, erin, state["officer"], "sign") for _ in range(2))
+    withdraw(erin, state["gone"])
     state["lost number"] = server.log_size() - 1
     keep_proof(state["lost number"], "old")
     state["signed"] = server.await_signed()
@@ -224,6 +227,35 @@ def proofs_old_and_new():
     assert any(event["who"] and event["who"].get("subject") for event in page if event["entry"]["seq"] < state["left"]), page[-1]
 
 
+def an_auditor_follows_from_the_old_key_to_the_new_one():
+    """With the old key, the keys of two officers and the signed plan alone, and then with the first entry of the new log."""
+    state["keys"] = {}
+    for name, key in (("root", root()), ("alice", state["alice"].path), ("bob", state["bob"].path)):
+        state["keys"][name] = server.path(name + ".pub.pem")
+        call("openssl", "ec", "-in", key, "-pubout", "-out", state["keys"][name])
+
+    def follow(*more, first="root", second="alice", key=state["old key"], plan_file="plan.signed", code=0):
+        return call(program("sijil-verify"), "succession", "--key", key, "--root", state["keys"][first], "--signer", state["keys"][second], server.path(plan_file), *more, code=code)
+    said = follow()
+    assert state["new key"] in said and f"ended with {state['signed']} entries" in said and "no policy of witnesses was given" in said, said
+    assert json.loads(follow("--json"))["key"] == state["new key"]
+    keep_proof(state["left"], "first")
+    keep_proof(state["left"] + 1, "second")
+    proofs = {number: ["--entry", server.path(f"{name}.entry.{number}"), server.path(f"{name}.proof.{number}")] for number, name in ((state["left"], "first"), (state["left"] + 1, "second"))}
+    assert "it is in the new log, and names this statement" in follow(*proofs[state["left"]])
+    assert "does not say" in follow(*proofs[state["left"] + 1], code=1)
+    assert "has not signed" in follow(second="bob", code=1)
+    assert "both are one" in follow(second="root", code=1)
+    follow(key=state["new key"], code=1)
+    follow(plan_file="plan", code=1)
+    with open(server.path("plan.signed"), encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    keep("twice", "\n".join([lines[0], lines[0], ""]).encode())
+    assert "has not signed" in follow(plan_file="twice", code=1)
+    keep("nobody-has", "witness w witness.example/w0+253ebc85+BEOnLnFEAXYt9mtowm373yaCquyfJHTspGE+QkoPuv08\nquorum w\n".encode())
+    assert "quorum" in follow("--witness-policy", server.path("nobody-has"), code=1)
+
+
 def exports_and_dumps_go_across():
     export = server.path("denied.ndjson")
     name, secret = state["auditor"]
@@ -240,6 +272,25 @@ def exports_and_dumps_go_across():
     said = call(program("sijil-verify"), "fsck", "--key", state["new key"], server.path("dump"))
     assert "Sound" in said and f"entry {state['left']} says so" in said, said
     call(program("sijil-verify"), "fsck", "--key", state["old key"], server.path("dump"), code=1)
+
+
+def withdraw(person, key):
+    body = json.dumps(sign(key.document(version=2, withdrawn="it was copied"), key.path))
+    answer = server.client(person).call("POST", f"/api/v1/keys/signing/{key.name}/withdrawal", body, {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert answer.status == 201 and answer.json["state"] == "withdrawn", answer.body
+
+
+def what_was_lost_can_be_done_again():
+    """A key that was enrolled in the lost time is enrolled again. One that was withdrawn then stays withdrawn for sijil-keyd."""
+    server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": "erin", "role": "registry-admin", "scope": ""})  # the role was lost, too
+    erin = login_of(server, "erin")
+    enrol(server, erin, state["officer"], "sign", state["lost"])
+    try:
+        enrol(server, erin, state["officer"], "sign", state["gone"])
+    except AssertionError as refused:
+        assert "was withdrawn" in str(refused), refused
+    else:
+        raise AssertionError("a withdrawn key came back")
 
 
 def documents_stay_in_force():
@@ -296,5 +347,5 @@ def a_start_after_it_finds_nothing():
 
 run(a_registry_works, nothing_is_planned_while_nothing_is_lost, the_database_is_lost_and_an_old_copy_is_refused, the_plan_says_what_is_lost, only_two_officers_count,
     a_plan_is_for_one_state_of_one_log, a_ceremony_that_is_broken_off_goes_on, the_registry_serves, the_first_entry_says_what_ended, proofs_old_and_new,
-    exports_and_dumps_go_across, documents_stay_in_force, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, a_start_after_it_finds_nothing,
+    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, a_start_after_it_finds_nothing,
     server=server)

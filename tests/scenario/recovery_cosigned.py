@@ -110,6 +110,12 @@ def the_witness_sees_a_new_log():
     note = await_cosigned(server.log_size())
     key = server.client(state["watcher"]).api("GET", "/audit/key")["vkey"]
     assert key == renamed(state["key"], REGISTRY + "/2")
+    with open(server.path("trusted"), "w", encoding="utf-8") as file:
+        file.write(f"witness w {witness.vkey}\nquorum w\n")
+    call("openssl", "ec", "-in", state["alice"].path, "-pubout", "-out", server.path("alice.pub.pem"))
+    said = call(program("sijil-verify"), "succession", "--key", state["key"], "--root", server.path("approver.pub.pem"), "--signer", server.path("alice.pub.pem"), "--witness-policy",
+                server.path("trusted"), server.path("newest plan.signed"))
+    assert "1 of 1 witnesses have cosigned (w), and the quorum is met" in said and key in said, said
     text = audit_log.open_note(note, key)
     assert text.split("\n")[0] == REGISTRY + "/2" and size_of(note) > state["left"]
     line = next(line for line in note.split("\n") if line.startswith("\u2014 witness.test/w1 "))
