@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 from apart import Apart, call, enrol
 from sijil_test import login_of, make_person, make_robot, program, run, wait_until
@@ -313,6 +314,19 @@ def no_shorter_log_is_taken_under_its_own_origin():
     assert "signed" in said, said
 
 
+def killed_while_it_recovers(signed, moment):
+    """kill -9 of the program, and of sijil-keyd, at some moment."""
+    process = subprocess.Popen([program("sijild"), "--config", server.path("sijild.conf"), "--recover", signed, "--database-owner", server.path("owner")],
+                               stdout=server.log, stderr=server.log)
+    time.sleep(0.08 * moment)
+    if moment % 2 == 1:
+        server.keyd.kill()
+        server.keyd.wait()
+        server.start_keyd()
+    process.kill()
+    process.wait()
+
+
 def everything_of_the_database_is_lost():
     server.postgres_does("crash")
     shutil.rmtree(server.data())
@@ -324,7 +338,10 @@ def everything_of_the_database_is_lost():
     plan("all")
     shown = call(program("sijil"), "admin", "recover", "show", server.path("all"))
     assert f"begins    {REGISTRY}/3, with the first 0 entries" in shown, shown
-    recover(sign_plan("all", state["alice"].path, root()))
+    signed = sign_plan("all", state["alice"].path, root())
+    for moment in range(8):
+        killed_while_it_recovers(signed, moment)
+    recover(signed)
     os.unlink(server.path("admin.json"))
     server.run_sijild("--found", server.path("admin.json"), "--approver", server.path("approver.pub.pem"), "--policy-set", server.path("set.dsse"))
     server.start_gateway()
