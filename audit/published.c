@@ -136,7 +136,7 @@ struct result published_checkpoint(const struct permit *permit, struct pg *pg, c
         more = pg_rows_count(rows);
         for (size_t i = 0; i < more; i++) {
             cursor = pg_int8(rows, i, 0);
-            if (!signed_checkpoint_read(query->key, bytes_of_text(pg_text(rows, i, 1)), &found, &why).ok ||
+            if (!signed_checkpoint_read(query->keys, bytes_of_text(pg_text(rows, i, 1)), &found, &why).ok ||
                 found.size != query->size)
                 continue;
             *checkpoint_out = found;
@@ -205,13 +205,13 @@ int64_t published_page_id(const struct published_page *page, size_t index)
     return pg_int8(page->rows, index, 0);
 }
 
-void published_page_row(const struct published_page *page, size_t index, const struct note_key *key,
+void published_page_row(const struct published_page *page, size_t index, const struct log_keys *keys,
                         struct published_row *row_out)
 {
     struct published_row row = {.stored_ms = pg_time_ms(page->rows, index, 2)};
     struct error why;
 
-    row.is_signed = signed_checkpoint_read(key, bytes_of_text(pg_text(page->rows, index, 1)), &row.checkpoint, &why).ok;
+    row.is_signed = signed_checkpoint_read(keys, bytes_of_text(pg_text(page->rows, index, 1)), &row.checkpoint, &why).ok;
     *row_out = row;
 }
 

@@ -31,7 +31,7 @@ RESULT published_entries(const struct permit *permit, struct pg *pg, const struc
  *  tenants. */
 struct published_query {
     enum action action;
-    const struct note_key *key; /* of the log */
+    const struct log_keys *keys; /* of the log */
     uint64_t size;
 };
 /** ERROR_NOT_FOUND: no checkpoint of this size was published. Rows that sijil-keyd did not sign are no checkpoints. */
@@ -67,7 +67,7 @@ struct published_row {
     bool is_signed; /* by sijil-keyd; false: the row is no checkpoint */
     struct signed_checkpoint checkpoint;
 };
-void published_page_row(const struct published_page *page, size_t index, const struct note_key *key,
+void published_page_row(const struct published_page *page, size_t index, const struct log_keys *keys,
                         struct published_row *row_out);
 void published_page_free(struct published_page *page);
 DEFINE_OWNED(published_page);

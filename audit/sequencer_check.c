@@ -25,9 +25,10 @@ static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity
     if (strcmp(identity_out->origin, sequencer->origin) != 0)
         return failure(err, ERROR_INVALID, "sijil-keyd signs the log \"%.60s\", but this gateway writes \"%.60s\"",
                        identity_out->origin, sequencer->origin);
-    TRY(note_key_read(bytes_of_text(identity_out->log_vkey), &sequencer->log_key, err));
-    if (strcmp(sequencer->log_key.name, sequencer->origin) != 0)
-        return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", sequencer->log_key.name);
+    TRY(log_key_list_load(&sequencer->log_keys, sequencer->keyd, identity_out, err));
+    const struct note_key *first = &sequencer_log_keys(sequencer)->keys[0];
+    if (strcmp(first->name, sequencer->origin) != 0)
+        return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", first->name);
     return SUCCESS;
 }
 
@@ -98,7 +99,7 @@ static struct result check_notes(struct sequencer *sequencer, struct log_check *
 {
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         bool is_signed = false;
-        TRY(log_check_note(check, &sequencer->log_key, rows, i, &is_signed, err));
+        TRY(log_check_note(check, sequencer_log_keys(sequencer), rows, i, &is_signed, err));
         if (!is_signed && identity->log_size == 0) TRY(check_foreign_note(check, sequencer, pg_text(rows, i, 1), err));
     }
     return SUCCESS;

@@ -7,7 +7,7 @@
 
 #include "audit/format/deletion.h"
 #include "audit/format/erased.h"
-#include "audit/format/note.h"
+#include "audit/format/log_keys.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
 #include "base/file.h"
@@ -107,9 +107,9 @@ static struct result check(const struct settings *settings, struct buffer *answe
     struct buffer OWNED_BUFFER proof = BUFFER(TLOG_PROOF_MAX);
     OWNED(witness_policy) *policy = NULL;
     struct proof_report report;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(log_keys_read(bytes_of_text(settings->key), &keys, err));
     TRY(read_policy(settings, &policy, err));
     const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(read_file(settings->entry, &entry, err));
@@ -134,9 +134,9 @@ static struct result check_certificate(const struct settings *settings, struct b
     OWNED(ecdsa_key) *signer = NULL;
     OWNED(witness_policy) *policy = NULL;
     struct deletion_report report;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(log_keys_read(bytes_of_text(settings->key), &keys, err));
     TRY(read_policy(settings, &policy, err));
     const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(ecdsa_key_load(settings->signer, &signer, err));
@@ -176,15 +176,18 @@ static int run_replay(const struct settings *settings)
 
 static struct result check_run(const struct settings *settings, struct buffer *answer, struct error *err)
 {
-    const struct run_request request = {.key = settings->key,
-                                        .signer = settings->signer,
-                                        .root = settings->root,
-                                        .json = settings->json,
-                                        .manifest = settings->manifest,
-                                        .file = settings->content,
-                                        .admitted = settings->admitted};
+    OWNED(witness_policy) *policy = NULL;
+    struct run_request request = {.key = settings->key,
+                                  .signer = settings->signer,
+                                  .root = settings->root,
+                                  .json = settings->json,
+                                  .manifest = settings->manifest,
+                                  .file = settings->content,
+                                  .admitted = settings->admitted};
     struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
 
+    TRY(read_policy(settings, &policy, err));
+    request.policy = policy;
     TRY(read_file(settings->file, &bundle, err));
     return run_verify_answer(&request, buffer_bytes(&bundle), answer, err);
 }
@@ -306,7 +309,8 @@ static bool is_of_dump(const char *command)
 
 static bool takes_witness_policy(const char *command)
 {
-    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0;
+    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0 ||
+           strcmp(command, "run") == 0;
 }
 
 static int run(struct settings *settings, char *const *operands, int count)
@@ -327,7 +331,8 @@ static int run(struct settings *settings, char *const *operands, int count)
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
     if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
-        return misused("--witness-policy is for proofs, exports and certificates: no other file has cosignatures of witnesses");
+        return misused(
+            "--witness-policy is for proofs, exports, certificates and runs: no other file has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0 ? misused("a command is missing: proof, export, certificate, replay, run, fsck, replay-keys or compare")

@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
     {VERIFY_OUTPUT, "output", "FILE", "comparisons: write the evidence of a fork there"},
     {VERIFY_EVIDENCE, "evidence", "FILE", "comparisons: check such evidence, in place of two checkpoints"},
     {VERIFY_WITNESS_POLICY, "witness-policy", "FILE",
-     "proofs, exports and certificates: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
+     "proofs, exports, certificates and runs: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
      "checkpoint it is not verified. Never take the policy from the registry"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
@@ -33,7 +33,7 @@ static const char *const synopses[] = {
     "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] FILE [--json]",
     "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-    "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    "run --key=VKEY --signer=FILE --root=FILE [--witness-policy=FILE] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
     "fsck --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE [--json]",
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",

@@ -247,6 +247,16 @@ static void read_versions_unused(struct reader *fields, struct keyd_reply *reply
     read_pin_approver(fields, reply);
 }
 
+static struct result write_log_rotate(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_log_rotate(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
+}
+
 static struct result write_pin_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return write_pin_approver(frame, reply, err);
@@ -366,6 +376,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
 }
+#define write_log_keys      keyd_write_known_log_keys
+#define read_log_keys       keyd_read_known_log_keys
 #define write_run_request   write_run
 #define read_run_request    read_run
 #define write_run_order     write_run

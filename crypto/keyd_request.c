@@ -399,6 +399,10 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
 #define read_subject_rewrap   read_subject_key_open
 #define write_certify_erasure keyd_write_erasure
 #define read_certify_erasure  keyd_read_erasure
+#define write_log_keys        write_identify
+#define read_log_keys         read_identify
+#define write_log_rotate      keyd_write_log_rotate
+#define read_log_rotate       keyd_read_log_rotate
 #define write_pin_witnesses   keyd_write_pin_witnesses
 #define read_pin_witnesses    keyd_read_pin_witnesses
 #define write_cosigned        keyd_write_cosigned

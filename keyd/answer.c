@@ -50,12 +50,14 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
 {
     struct keyd_identity *identity = &reply->as.identity;
     struct ledger_state state;
+    struct log_keys keys;
 
     (void)request;
+    log_rotation_keys(keyd->rotation, &keys);
     /* The state is read before the flush, so every count in the reply is durable. Later counts are not in the reply. */
     ledger_read(keyd->ledger, &state);
     TRY(ledger_flush(keyd->ledger, err));
-    TRY(note_key_write(keyring_log_key(keyd->keyring), &scratch->text, err));
+    TRY(note_key_write(log_keys_newest(&keys), &scratch->text, err));
     (void)snprintf(identity->origin, sizeof identity->origin, "%s", keyring_origin(keyd->keyring));
     (void)snprintf(identity->log_vkey, sizeof identity->log_vkey, "%s", buffer_text(&scratch->text));
     ecdsa_key_public(keyring_token_key(keyd->keyring), identity->token_public);
@@ -156,7 +158,9 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
 static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {
-    TRY(checkpoint_sign(keyd->keyring, keyd->ledger, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
+    const struct checkpoint_signer signer = {keyd->keyring, keyd->ledger, keyd->rotation};
+
+    TRY(checkpoint_sign(&signer, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
     reply->as.note = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -295,7 +299,7 @@ typedef struct result run_signing(const struct run_signer *signer, const struct 
 static struct result answer_run(const struct keyd *keyd, run_signing *sign, const struct keyd_run *wanted,
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    struct buffer OWNED_BUFFER log_key = BUFFER(512); /* an origin of at most 127 bytes, and a key */
+    struct buffer OWNED_BUFFER log_key = BUFFER(LOG_KEYS_TEXT_MAX);
     struct run_signer signer = {
         .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
     struct ledger_state state;
@@ -303,7 +307,7 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
     ledger_read(keyd->ledger, &state);
     memcpy(signer.root, state.approver, sizeof signer.root);
     signer.policy = state.pins[0];
-    TRY(note_key_write(keyring_log_key(keyd->keyring), &log_key, err));
+    TRY(log_rotation_text(keyd->rotation, &log_key, err));
     signer.log_key = buffer_bytes(&log_key);
     TRY(sign(&signer, wanted, &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
@@ -352,7 +356,7 @@ static struct result answer_run_end(const struct keyd *keyd, const struct keyd_r
 
 static struct quorum_place place_of(const struct keyd *keyd)
 {
-    return (struct quorum_place){keyd->quorum, keyd->keyring, keyd->ledger};
+    return (struct quorum_place){keyd->quorum, keyd->rotation, keyd->ledger};
 }
 
 static struct result answer_pin_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
@@ -380,6 +384,30 @@ static struct result answer_witnesses(const struct keyd *keyd, const struct keyd
 
     (void)request, (void)scratch, (void)err;
     quorum_read(&place, &reply->as.witnesses);
+    return SUCCESS;
+}
+
+static struct result answer_log_rotate(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                       struct scratch *scratch, struct error *err)
+{
+    (void)reply, (void)scratch;
+    return log_rotation_follow(keyd->rotation, keyd->ledger, request->as.log_order, clock_wall_ms(), err);
+}
+
+/* The keys, and behind them the next one. */
+static struct result answer_log_keys(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                     struct scratch *scratch, struct error *err)
+{
+    struct log_rotation_state state;
+
+    (void)request;
+    log_rotation_state(keyd->rotation, &state);
+    TRY(log_rotation_text(keyd->rotation, &scratch->text, err));
+    const size_t length = scratch->text.length;
+    if (state.next != NULL) TRY(note_key_write(state.next, &scratch->text, err));
+    reply->as.log_keys.keys = (struct bytes){scratch->text.data, length};
+    reply->as.log_keys.next = (struct bytes){scratch->text.data + length, scratch->text.length - length};
+    reply->as.log_keys.retires_s = state.retires_s;
     return SUCCESS;
 }
 

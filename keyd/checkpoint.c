@@ -57,19 +57,16 @@ static struct result advance(const void *context, struct ledger_state *state, st
     return SUCCESS;
 }
 
-static struct result compose(const struct keyring *keyring, const struct checkpoint_request *request, struct buffer *note,
-                             struct error *err)
+static struct result compose(const struct checkpoint_signer *signer, const struct checkpoint_request *request, int64_t now_ms,
+                             struct buffer *note, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
     struct checkpoint checkpoint = {.size = request->size};
-    uint8_t signature[64];
 
-    (void)snprintf(checkpoint.origin, sizeof checkpoint.origin, "%s", keyring_origin(keyring));
-    memcpy(checkpoint.root.bytes, request->root, sizeof checkpoint.root.bytes);
+    (void)snprintf(checkpoint.origin, sizeof checkpoint.origin, "%s", keyring_origin(signer->keyring));
+    memcpy(checkpoint.root.bytes, request->root, sizeof request->root);
     TRY(checkpoint_write(&checkpoint, &text, err));
-    TRY(keyring_sign_log(keyring, buffer_bytes(&text), signature, err));
-    TRY(note_write_text(note, buffer_bytes(&text), err));
-    return note_write_signature(note, keyring_log_key(keyring), (struct bytes){signature, sizeof signature}, err);
+    return log_rotation_sign(signer->rotation, buffer_bytes(&text), request->size, now_ms, note, err);
 }
 
 /* Computed without overflow, because the request's clock may be any number. */
@@ -78,8 +75,8 @@ static bool clock_is_close(int64_t theirs_s, int64_t ours_s)
     return theirs_s >= ours_s - CHECKPOINT_CLOCK_MAX_S && theirs_s <= ours_s + CHECKPOINT_CLOCK_MAX_S;
 }
 
-struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
-                              int64_t now_ms, struct buffer *note, struct error *err)
+struct result checkpoint_sign(const struct checkpoint_signer *signer, const struct checkpoint_request *request, int64_t now_ms,
+                              struct buffer *note, struct error *err)
 {
     if (!clock_is_close(request->now_s, now_ms / 1000))
         return failure(err, ERROR_INVALID, "the database's clock is more than %d s off the one of sijil-keyd",
@@ -87,8 +84,10 @@ struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledg
     if (request->size > MERKLE_SIZE_MAX) return failure(err, ERROR_INVALID, "a log of more entries than a checkpoint can state");
 
     const size_t length = note->length;
-    struct result result = compose(keyring, request, note, err);
-    if (result.ok) result = ledger_change(ledger, advance, request, err);
+    log_rotation_hold(signer->rotation); /* a new key follows before or after this checkpoint */
+    struct result result = compose(signer, request, now_ms, note, err);
+    if (result.ok) result = ledger_change(signer->ledger, advance, request, err);
+    log_rotation_release(signer->rotation);
     if (!result.ok) buffer_truncate(note, length); /* the signature was not released, so it is dropped */
     return result;
 }

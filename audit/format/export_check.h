@@ -17,7 +17,7 @@ enum export_edge {
 };
 
 struct export_report {
-    struct note_key key; /* of the log */
+    struct note_key key; /* that signed the checkpoint */
     bool is_signed;      /* false: no key was given, so no signature was checked */
     struct checkpoint checkpoint;
     struct export_terms terms;

@@ -193,7 +193,7 @@ static struct result cosigned_found(const struct request *request, struct pg *pg
 struct result api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
                             struct signed_checkpoint *checkpoint_out, struct error *err)
 {
-    struct published_query query = {.action = action, .key = sequencer_log_key(request->gateway->sequencer)};
+    struct published_query query = {.action = action, .keys = sequencer_log_keys(request->gateway->sequencer)};
 
     if (size == NULL) return api_newest(request, 0, checkpoint_out, err);
     if (!read_size(size, &query.size)) return failure(err, ERROR_INVALID, "the size of a log is a whole number");
@@ -222,7 +222,7 @@ static struct result describe(struct request *request, const void *rows, size_t 
 {
     struct published_row row;
 
-    published_page_row(rows, index, sequencer_log_key(request->gateway->sequencer), &row);
+    published_page_row(rows, index, sequencer_log_keys(request->gateway->sequencer), &row);
     if (!row.is_signed) return SUCCESS;
     OWNED_JSON value = json_pack("{s:I, s:s}", "size", (json_int_t)row.checkpoint.size, "note", row.checkpoint.note);
     if (value == NULL || !api_set_time(value, "stored_at", row.stored_ms))

@@ -19,7 +19,7 @@ struct world {
     struct pg *pg;
     struct permit *tiles, *entries, *checkpoints;
     struct signed_checkpoint newest;
-    struct note_key key;
+    const struct log_keys *keys;
 };
 
 static struct signed_checkpoint signed_now(const struct audit_log *log, uint64_t size)
@@ -42,7 +42,7 @@ static void open_world(struct world *world)
     (void)signed_now(&world->log, 256);
     record_some(&world->log, SIZE - 256);
     world->newest = signed_now(&world->log, SIZE);
-    world->key = *sequencer_log_key(world->log.sequencer);
+    world->keys = sequencer_log_keys(world->log.sequencer);
     world->pg = reader(&world->log);
     world->tiles = permitted(ACTION_TILE_READ, RESOURCE_SYSTEM, "");
     world->entries = permitted(ACTION_ENTRIES_READ, RESOURCE_SYSTEM, "");
@@ -222,7 +222,7 @@ static void an_edited_row_never_leaves(void **state)
 static struct result find_size(const struct world *world, uint64_t size, struct signed_checkpoint *checkpoint_out,
                                struct error *err)
 {
-    const struct published_query query = {ACTION_CHECKPOINT_READ, &world->key, size};
+    const struct published_query query = {ACTION_CHECKPOINT_READ, world->keys, size};
 
     return published_checkpoint(world->checkpoints, world->pg, &query, checkpoint_out, err);
 }
@@ -297,7 +297,7 @@ static unsigned walk(const struct world *world, bool ascending, uint64_t *larges
         assert_true(rows <= 2);
         for (size_t i = 0; i < rows; i++) {
             struct published_row row;
-            published_page_row(page, i, &world->key, &row);
+            published_page_row(page, i, world->keys, &row);
             count += row.is_signed;
             if (row.is_signed && row.checkpoint.size > *largest_out) *largest_out = row.checkpoint.size;
             assert_true(row.stored_ms > 0);
