@@ -20,6 +20,8 @@ struct result log_check_new(struct pg *pg, struct log_check **check_out, struct 
 
 void log_check_free(struct log_check *check)
 {
+    if (check == NULL) return;
+    archived_leaves_free(check->archived);
     free(check);
 }
 
@@ -159,17 +161,15 @@ static struct result check_entries(struct log_check *check, const struct pg_rows
 struct result log_check_tile(struct log_check *check, uint64_t index, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
-    OWNED(archived_leaves) *archived = NULL;
     const uint64_t first = index * TILE_WIDTH, left = check->size - first;
     const size_t count = left < TILE_WIDTH ? (size_t)left : TILE_WIDTH;
 
     assert(first < check->size);
     TRY(check_load_entries(check->tiles.pg, first, count, &rows, err));
-    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
-    check->archived = archived;
-    const struct result checked = check_entries(check, rows, index, count, err);
+    archived_leaves_free(check->archived);
     check->archived = NULL;
-    TRY(checked);
+    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &check->archived, err));
+    TRY(check_entries(check, rows, index, count, err));
     return count < TILE_WIDTH ? SUCCESS : check_tiles_above(check, index, err);
 }
 

@@ -24,7 +24,7 @@ struct log_check {
     uint64_t unreadable; /* signed entries that this program can't read as events */
 
     /* Of the tile that is being checked. */
-    struct archived_leaves *archived; /* leaves that are not in the rows */
+    struct archived_leaves *archived; /* leaves that are not in the rows; kept for the other checks of this tile */
     struct merkle_hash hashes[TILE_WIDTH];
     struct leaf leaf;
     int64_t last_time_ms;
