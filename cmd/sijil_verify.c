@@ -26,7 +26,7 @@ enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
     const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce, *memory, *threads, *dump, *output, *evidence,
-        *second, *witness_policy;
+        *second, *witness_policy, *heads, *heads_key, *heads_proofs[2];
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -225,6 +225,13 @@ static int run_export(const struct settings *settings)
     OWNED(witness_policy) *policy = NULL;
     struct error err = {0};
 
+    if ((settings->heads == NULL) != (settings->heads_key == NULL) ||
+        (settings->heads == NULL && settings->heads_proofs[0] != NULL))
+        return misused("--heads and --heads-key go together; --heads-proof belongs to them");
+    request.heads = settings->heads;
+    request.heads_proofs[0] = settings->heads_proofs[0];
+    request.heads_proofs[1] = settings->heads_proofs[1];
+    request.auditor = settings->heads_key;
     if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
         return misused("--key and the file of an export are needed, and no --entry or --signer");
     if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
@@ -327,7 +334,8 @@ static int run(struct settings *settings, char *const *operands, int count)
         settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
         return misused("--root is for runs, as are --admitted, --manifest and --file");
-    if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
+    if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
+        return misused("--nonce and --heads are for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
     if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
@@ -365,6 +373,9 @@ int main(int argc, char **argv)
         case VERIFY_OUTPUT: settings.output = optarg; break;
         case VERIFY_EVIDENCE: settings.evidence = optarg; break;
         case VERIFY_WITNESS_POLICY: settings.witness_policy = optarg; break;
+        case VERIFY_HEADS: settings.heads = optarg; break;
+        case VERIFY_HEADS_KEY: settings.heads_key = optarg; break;
+        case VERIFY_HEADS_PROOF: settings.heads_proofs[settings.heads_proofs[0] != NULL] = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");

@@ -282,6 +282,58 @@ def a_dump_is_sound():
     assert text["foreign"] > 0, text
 
 
+def the_history_is_listed():
+    """Each checkpoint, by number and by time; and a proof between any two."""
+    rows = json.loads(sijil("audit", "checkpoints", at(), "--lines", "all", "--json"))
+    sizes = [row["size"] for row in rows]
+    assert len(rows) > 3 and sizes == sorted(sizes, reverse=True) and all(row["cosignatures"] == [] for row in rows), rows
+    first = json.loads(sijil("audit", "checkpoints", at(), "--entry", str(state["from"]), "--oldest-first", "--lines", "1", "--json"))
+    assert len(first) == 1 and first[0]["size"] == min(size for size in sizes if size > state["from"]), (first, sizes)
+    assert json.loads(sijil("audit", "checkpoints", at(), "--entry", "99999999", "--json")) == []
+    middle = rows[len(rows) // 2]
+    since = json.loads(sijil("audit", "checkpoints", at(), "--from", middle["stored_at"], "--lines", "all", "--json"))
+    until = json.loads(sijil("audit", "checkpoints", at(), "--to", middle["stored_at"], "--lines", "all", "--json"))
+    assert middle["size"] in [row["size"] for row in since] and all(row["stored_at"] >= middle["stored_at"] for row in since), since
+    assert until and all(row["stored_at"] < middle["stored_at"] for row in until), until
+    table = sijil("audit", "checkpoints", at(), "--lines", "3")
+    assert "ENTRIES" in table and "COSIGNED" in table and len(table.strip().split("\n")) == 4, table
+    old, new = sizes[-1] or sizes[-2], sizes[0]
+    write("old", next(row["note"] for row in rows if row["size"] == old))
+    sijil("audit", "consistency", at(), str(old), str(new), "-o", path("proof"))
+    assert "One log" in verify(read("log.keys"), "compare", path("old"), path("proof"))
+    sijil("audit", "consistency", at(), "x", expect=2)
+    sijil("audit", "checkpoints", at(), "--lines", "0", expect=2)
+    for query in ("since=yesterday", "entry=x", "until=0", "from=1"):
+        assert auditor().call("GET", f"/api/v1/audit/checkpoints?{query}", scope="registry:admin:*").status == 400, query
+
+
+def an_auditor_vouches_for_an_export():
+    """An auditor has replayed the whole log, and signs that with the key of its witness: then the writer need not be honest."""
+    witness, keys = state["witness"], read("log.keys")
+    statement = verify(keys, "replay-keys", path("dump"))
+    signed = witness.call("--cosign-heads", write("statement", statement), code=0).stdout
+    assert signed.startswith(statement + "\n\u2014 witness.test/w1 "), signed
+    write("heads", signed)
+    witness.call("--cosign-heads", path("old"), code=2)  # a checkpoint is no statement
+    export = path("after") + "/export"
+    with open(export, encoding="utf-8") as file:
+        size = size_of(json.loads(file.readline())["export"]["checkpoint"])
+    replayed = int(statement.split("\n")[2])
+    words = ("export", "--heads", path("heads"), "--heads-key", witness.vkey)
+    assert replayed > size and "give the proof between them" in verify(keys, *words, export, expect=1)
+    third = json.loads(sijil("audit", "checkpoints", at(), "--entry", str(replayed), "--oldest-first", "--lines", "1", "--json"))[0]["size"]
+    for name, old in (("first", size), ("second", replayed)):
+        sijil("audit", "consistency", at(), str(old), str(third), "-o", path(name))
+    words = (*words, "--heads-proof", path("first"), "--heads-proof")
+    told = verify(keys, *words, path("second"), export)
+    assert "witness.test/w1 stated" in told and "only if the writer was honest" not in told, told
+    told = json.loads(verify(keys, *words, path("second"), "--json", export))
+    assert told["replayed_by"] == "witness.test/w1" and told["complete"] == "if the auditor who replayed the log was honest", told
+    verify(keys, *words, path("first"), export, expect=1)
+    assert "only if the writer was honest" in verify(keys, "export", export)
+    verify(keys, "export", "--heads", path("heads"), export, expect=2)
+
+
 def a_witness_needs_to_be_told():
     assert witnessed() == 403  # the operator of the witness lists the new key, as docs/witness.md says
     witness = state["witness"]
@@ -302,5 +354,5 @@ def order_of(old, new):
 
 
 run(before, a_key_is_made_and_changes_nothing, only_the_root_orders_it, both_keys_sign_in_the_overlap, an_old_key_leads_to_the_new_one,
-    after_the_overlap_the_new_key_signs_alone, the_old_key_alone_is_refused_behind_the_change, a_key_without_a_succession_is_refused, a_dump_is_sound,
-    a_witness_needs_to_be_told, a_second_change_waits_for_a_third_key, server=server)
+    after_the_overlap_the_new_key_signs_alone, the_old_key_alone_is_refused_behind_the_change, a_key_without_a_succession_is_refused, a_dump_is_sound, the_history_is_listed,
+    an_auditor_vouches_for_an_export, a_witness_needs_to_be_told, a_second_change_waits_for_a_third_key, server=server)
