@@ -81,9 +81,9 @@ struct result sequencer_checkpoint(const struct sequencer *sequencer, struct sig
     return SUCCESS;
 }
 
-const struct note_key *sequencer_log_key(const struct sequencer *sequencer)
+const struct log_keys *sequencer_log_keys(const struct sequencer *sequencer)
 {
-    return &sequencer->log_key;
+    return log_key_view(&sequencer->log_keys);
 }
 
 static void init_locks(struct sequencer *sequencer)
@@ -225,6 +225,7 @@ void sequencer_free(struct sequencer *sequencer)
     free(sequencer->sign_tiles);
     log_cache_free(sequencer->cache);
     subject_cache_free(sequencer->subjects);
+    log_key_list_done(&sequencer->log_keys);
     (void)pthread_cond_destroy(&sequencer->work);
     (void)pthread_cond_destroy(&sequencer->unresolved_work);
     (void)pthread_cond_destroy(&sequencer->sign_work);

@@ -182,8 +182,8 @@ RESULT sequencer_await_signed(struct sequencer *sequencer, uint64_t sequence, st
 /** The newest checkpoint that sijil-keyd signed. ERROR_UNAVAILABLE before the first; ERROR_FORKED once the log
  *  contradicts one. */
 RESULT sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err);
-/** The key of the log, as sijil-keyd named it at the start. */
-const struct note_key *sequencer_log_key(const struct sequencer *sequencer);
+/** The keys of the log, as sijil-keyd names them. Lives as long as the sequencer; a new key makes a new one. */
+const struct log_keys *sequencer_log_keys(const struct sequencer *sequencer);
 /**
  * Call it when the database contradicts the signed log. From then on nothing is recorded, so nothing is served, until the
  * gateway is restarted. sijil-keyd gets a report, and signs no checkpoint for any gateway until an operator declares the log

@@ -26,9 +26,10 @@ static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity
     if (strcmp(identity_out->origin, sequencer->origin) != 0)
         return failure(err, ERROR_INVALID, "sijil-keyd signs the log \"%.60s\", but this gateway writes \"%.60s\"",
                        identity_out->origin, sequencer->origin);
-    TRY(note_key_read(bytes_of_text(identity_out->log_vkey), &sequencer->log_key, err));
-    if (succession_number(sequencer->log_key.name, sequencer->origin) == 0)
-        return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", sequencer->log_key.name);
+    TRY(log_key_list_load(&sequencer->log_keys, sequencer->keyd, identity_out, err));
+    const struct note_key *first = &sequencer_log_keys(sequencer)->keys[0];
+    if (succession_number(first->name, sequencer->origin) == 0)
+        return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", first->name);
     return SUCCESS;
 }
 
@@ -47,7 +48,8 @@ static struct result check_name(const struct sequencer *sequencer, uint64_t size
     struct audit_log_name log;
 
     TRY(audit_log_name(sequencer->sign_pg, &log, err));
-    if (strcmp(log.name, sequencer->log_key.name) != 0) return other_log(&log, sequencer->log_key.name, err);
+    const char *signed_name = sequencer_log_keys(sequencer)->keys[0].name;
+    if (strcmp(log.name, signed_name) != 0) return other_log(&log, signed_name, err);
     if (sequencer->succeeds || size > log.begins || strcmp(log.name, sequencer->origin) == 0) return SUCCESS;
     return failure(err, ERROR_INVALID,
                    "the log \"%.60s\" has no entry that says which log it goes on from: end the recovery with sijild --recover "
@@ -103,10 +105,10 @@ static struct result check_foreign_note(struct log_check *check, const struct se
     struct error why;
 
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    const bool fits = note_read(bytes_of_text(text), note, &why).ok && checkpoint_read(note->text, &checkpoint, &why).ok &&
-                      strcmp(checkpoint.origin, sequencer->log_key.name) == 0 && checkpoint.size <= check->size &&
-                      merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, &why).ok &&
-                      merkle_hash_equal(&root, &checkpoint.root);
+    const bool fits =
+        note_read(bytes_of_text(text), note, &why).ok && checkpoint_read(note->text, &checkpoint, &why).ok &&
+        strcmp(checkpoint.origin, sequencer_log_keys(sequencer)->keys[0].name) == 0 && checkpoint.size <= check->size &&
+        merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, &why).ok && merkle_hash_equal(&root, &checkpoint.root);
     free(note);
     if (!fits) return SUCCESS;
     return failure(err, ERROR_FORKED,
@@ -122,7 +124,7 @@ static struct result check_notes(struct sequencer *sequencer, struct log_check *
 {
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         bool is_signed = false;
-        TRY(log_check_note(check, &sequencer->log_key, rows, i, &is_signed, err));
+        TRY(log_check_note(check, sequencer_log_keys(sequencer), rows, i, &is_signed, err));
         if (!is_signed && identity->log_size == 0) TRY(check_foreign_note(check, sequencer, pg_text(rows, i, 1), err));
     }
     return SUCCESS;

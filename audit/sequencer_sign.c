@@ -56,7 +56,7 @@ static struct result take_note(struct sequencer *sequencer, const struct checkpo
 {
     struct signed_checkpoint checkpoint;
 
-    TRY(signed_checkpoint_read(&sequencer->log_key, note, &checkpoint, err));
+    TRY(signed_checkpoint_read(sequencer_log_keys(sequencer), note, &checkpoint, err));
     if (checkpoint.size != request->size || memcmp(checkpoint.root.bytes, request->root, sizeof request->root) != 0)
         return failure(err, ERROR_UNAVAILABLE, "sijil-keyd signed another checkpoint than it was asked for");
     (void)pthread_mutex_lock(&sequencer->mutex);
@@ -190,6 +190,7 @@ static struct result sign_newer(struct sequencer *sequencer, struct audit_signin
     struct keyd_identity identity;
 
     TRY(keyd_identify(sequencer->keyd, &identity, err));
+    TRY(log_key_list_load(&sequencer->log_keys, sequencer->keyd, &identity, err)); /* another key may sign now */
     TRY(read_for_keyd(sequencer, &identity, state, err));
     return sign(sequencer, state, identity.log_size, err);
 }
@@ -246,6 +247,7 @@ static struct result check_signed_rows(struct sequencer *sequencer, struct error
 {
     OWNED(pg_rows) *rows = NULL;
     const struct signed_checkpoint *newest = &sequencer->newest;
+    const struct log_keys *keys = sequencer_log_keys(sequencer);
     struct signed_checkpoint checkpoint;
     struct error why = {0};
     uint64_t foreign = 0;
@@ -256,8 +258,7 @@ static struct result check_signed_rows(struct sequencer *sequencer, struct error
         const uint64_t size = (uint64_t)pg_int8(rows, i, 0);
         const bool is_newest = size == newest->size && strcmp(pg_text(rows, i, 1), newest->note) == 0;
         is_stored = is_stored || is_newest;
-        if (is_newest || signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok)
-            continue;
+        if (is_newest || signed_checkpoint_read(keys, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) continue;
         if (foreign == 0) foreign = size;
     }
     report_foreign_row(sequencer, foreign, &why);

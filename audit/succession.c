@@ -6,7 +6,7 @@
 #include "audit/log_check_priv.h"
 
 /* The newest of the log key's own checkpoints that these entries continue. */
-static struct result find_proven(struct log_check *check, struct pg *pg, const struct note_key *key, uint64_t *proven_out,
+static struct result find_proven(struct log_check *check, struct pg *pg, const struct log_keys *keys, uint64_t *proven_out,
                                  struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -17,7 +17,7 @@ static struct result find_proven(struct log_check *check, struct pg *pg, const s
         const uint64_t size = (uint64_t)pg_int8(rows, i, 0);
         bool is_signed = false;
         if (size > check->size || size <= *proven_out) continue;
-        TRY(log_check_note(check, key, rows, i, &is_signed, err));
+        TRY(log_check_note(check, keys, rows, i, &is_signed, err));
         if (is_signed) *proven_out = size;
     }
     return SUCCESS;
@@ -35,7 +35,7 @@ static struct result compare(struct log_check *check, const struct keyd_identity
 }
 
 struct log_ending {
-    const struct note_key *key;
+    const struct log_keys *keys;
     const struct keyd_identity *identity;
 };
 
@@ -52,13 +52,13 @@ static struct result check_all(struct log_check *check, struct pg *pg, const str
     log_check_against(check, remains->size, &remains->root);
     for (uint64_t index = 0; index * TILE_WIDTH < remains->size; index++) TRY(log_check_tile(check, index, err));
     TRY(compare(check, ending->identity, &remains->has_all, err));
-    return find_proven(check, pg, ending->key, &remains->proven, err);
+    return find_proven(check, pg, ending->keys, &remains->proven, err);
 }
 
-struct result audit_remains_read(const char *conninfo, const struct note_key *key, const struct keyd_identity *identity,
+struct result audit_remains_read(const char *conninfo, const struct log_keys *keys, const struct keyd_identity *identity,
                                  struct audit_remains *remains_out, struct error *err)
 {
-    const struct log_ending ending = {key, identity};
+    const struct log_ending ending = {keys, identity};
     const struct pg_table *const tables[] = {&audit_succession_table, &audit_sign_table, &audit_check_table, &audit_tree_table,
                                              NULL};
     struct audit_remains remains = {.size = 0};

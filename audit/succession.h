@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "audit/format/note.h"
+#include "audit/format/log_keys.h"
 #include "audit/format/succession.h"
 #include "audit/signed_checkpoint.h"
 #include "storage/pg.h"
@@ -30,8 +30,8 @@ struct audit_remains {
     bool has_all; /* it continues what sijil-keyd has signed last: nothing is lost */
     int64_t last_time_ms;
 };
-/** Checks all entries, leaf by leaf. `key` and `identity` are those of the log that ends. ERROR_FORKED names a difference between the rows: then this database is not what a log goes on from. */
-RESULT audit_remains_read(const char *conninfo, const struct note_key *key, const struct keyd_identity *identity,
+/** Checks all entries, leaf by leaf. `keys` and `identity` are those of the log that ends. ERROR_FORKED names a difference between the rows: then this database is not what a log goes on from. */
+RESULT audit_remains_read(const char *conninfo, const struct log_keys *keys, const struct keyd_identity *identity,
                           struct audit_remains *remains_out, struct error *err);
 /** The newest pins of documents that this database knows; of policy sets, the newest set. */
 RESULT audit_stored_pins(struct pg *pg, struct document_pin pins_out[DOCUMENT_KINDS_MAX], struct error *err);

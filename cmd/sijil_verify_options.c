@@ -3,7 +3,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct option_row rows[] = {
-    {VERIFY_KEY, "key", "VKEY", "public key of the log, as 'sijil audit key' printed it when you first trusted it"},
+    {VERIFY_KEY, "key", "VKEY",
+     "public key of the log, as 'sijil audit key' printed it when you first trusted it; with the successions to newer keys behind it, if there are any"},
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
@@ -22,8 +23,14 @@ static const struct option_row rows[] = {
     {VERIFY_OUTPUT, "output", "FILE", "comparisons: write the evidence of a fork there"},
     {VERIFY_EVIDENCE, "evidence", "FILE", "comparisons: check such evidence, in place of two checkpoints"},
     {VERIFY_WITNESS_POLICY, "witness-policy", "FILE",
-     "proofs, exports and certificates: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
+     "proofs, exports, certificates and runs: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
      "checkpoint it is not verified. Never take the policy from the registry"},
+    {VERIFY_HEADS, "heads", "FILE",
+     "exports: the statement of an auditor that has replayed the whole log (sijil-witness --cosign-heads)"},
+    {VERIFY_HEADS_KEY, "heads-key", "VKEY", "exports: the key of that auditor, which you trust"},
+    {VERIFY_HEADS_PROOF, "heads-proof", "FILE",
+     "exports: the proof between the checkpoint of the export and the statement (sijil audit consistency); or twice: from each of them to one later "
+     "checkpoint"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
@@ -31,10 +38,10 @@ static const struct option_row rows[] = {
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
 static const char *const synopses[] = {
     "proof --key=VKEY --entry=FILE [--witness-policy=FILE] PROOF-FILE [--json]",
-    "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] FILE [--json]",
+    "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] [--heads=FILE --heads-key=VKEY [--heads-proof=FILE]...] FILE [--json]",
     "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-    "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    "run --key=VKEY --signer=FILE --root=FILE [--witness-policy=FILE] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
     "fsck --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE [--json]",
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",

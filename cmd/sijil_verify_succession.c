@@ -29,9 +29,9 @@ static struct result check(const struct succession_request *request, struct succ
     struct buffer OWNED_BUFFER file = BUFFER(2 * SUCCESSION_ENVELOPE_MAX);
     OWNED(ecdsa_key) *first = NULL, *second = NULL;
     struct succession_report report;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(note_key_read(bytes_of_text(request->key), &key, err));
+    TRY(log_keys_read(bytes_of_text(request->key), &keys, err));
     TRY(ecdsa_key_load(request->officers[0], &first, err));
     TRY(ecdsa_key_load(request->officers[1], &second, err));
     TRY(file_read(request->file, &file, err));

@@ -200,6 +200,28 @@ struct result keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *
     return SUCCESS;
 }
 
+struct result keyd_log_rotate(struct keyd_client *client, struct bytes envelope, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LOG_ROTATE, .as.log_order = envelope};
+    OWNED_CALL call = {0};
+
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_log_keys(struct keyd_client *client, struct buffer *keys, struct keyd_log_keys *state_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LOG_KEYS};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    const struct bytes next = call.reply.as.log_keys.next, known = call.reply.as.log_keys.keys;
+    if (next.length >= sizeof state_out->next) return failure(err, ERROR_UNAVAILABLE, "sijil-keyd names a key that is too long");
+    TRY(buffer_add(keys, known.data, known.length, err));
+    *state_out = (struct keyd_log_keys){.retires_s = call.reply.as.log_keys.retires_s};
+    memcpy(state_out->next, next.data, next.length);
+    return SUCCESS;
+}
+
 struct result keyd_log_forked(struct keyd_client *client, const char *finding, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_LOG_FORKED};

@@ -247,6 +247,16 @@ static void read_versions_unused(struct reader *fields, struct keyd_reply *reply
     read_pin_approver(fields, reply);
 }
 
+static struct result write_log_rotate(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_log_rotate(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
+}
+
 static struct result write_pin_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return write_pin_approver(frame, reply, err);
@@ -378,6 +388,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 #define read_run_lease        read_run
 #define write_run_admission   write_run
 #define read_run_admission    read_run
+#define write_log_keys        keyd_write_known_log_keys
+#define read_log_keys         keyd_read_known_log_keys
 
 /* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */
 static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)

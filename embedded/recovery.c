@@ -19,7 +19,7 @@ struct planning {
     const struct recovery_options *options;
     struct keyd_client *keyd;
     struct keyd_identity identity;
-    struct note_key log_key; /* of the log that ends */
+    struct log_keys log_keys; /* of the log that ends */
     struct audit_remains remains;
     struct buffer note;
 };
@@ -37,7 +37,7 @@ static struct result find_cosigned(struct planning *planning, struct error *err)
     TRY(pg_open(planning->options->settings->database, tables, &pg, err));
     struct cosigned *cosigned = memory_zeroed(1, sizeof *cosigned); /* too large for the stack */
     if (cosigned == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a cosigned checkpoint");
-    struct result found = cosigned_newest(pg, &planning->log_key, witness_feed_policy(feed), cosigned, err);
+    struct result found = cosigned_newest(pg, &planning->log_keys, witness_feed_policy(feed), cosigned, err);
     if (found.ok) found = buffer_add_text(&planning->note, cosigned->checkpoint.note, err);
     else if (err->kind == ERROR_NOT_FOUND)
         (void)failure(
@@ -83,12 +83,12 @@ static struct result choose_pins(struct planning *planning, struct succession *s
 static struct result fill(struct planning *planning, struct succession *succession, struct error *err)
 {
     const struct keyd_identity *identity = &planning->identity;
-    const uint64_t number = succession_number(planning->log_key.name, identity->origin);
+    const uint64_t number = succession_number(planning->log_keys.keys[0].name, identity->origin);
 
     succession->made_ms = (uint64_t)clock_wall_ms();
     (void)snprintf(succession->registry, sizeof succession->registry, "%.127s", identity->origin);
     (void)snprintf(succession->reason, sizeof succession->reason, "%.200s", planning->options->reason);
-    (void)snprintf(succession->before.origin, sizeof succession->before.origin, "%.127s", planning->log_key.name);
+    (void)snprintf(succession->before.origin, sizeof succession->before.origin, "%.127s", planning->log_keys.keys[0].name);
     succession->before.size = identity->log_size;
     memcpy(succession->before.root.bytes, identity->log_root, sizeof identity->log_root);
     TRY(succession_origin(identity->origin, number + 1, succession->after.origin, err));
@@ -105,10 +105,10 @@ static struct result check_lost(const struct planning *planning, struct error *e
 {
     const char *stored = planning->remains.log.name;
 
-    if (stored[0] != '\0' && strcmp(stored, planning->log_key.name) != 0)
+    if (stored[0] != '\0' && strcmp(stored, planning->log_keys.keys[0].name) != 0)
         return failure(err, ERROR_CONFLICT,
                        "the database has the log \"%.60s\", and sijil-keyd signs \"%.60s\": end the first recovery", stored,
-                       planning->log_key.name);
+                       planning->log_keys.keys[0].name);
     if (!planning->remains.has_all) return SUCCESS;
     return failure(err, ERROR_CONFLICT,
                    "nothing is lost: the database has all %llu events that sijil-keyd has signed. Start the gateways",
@@ -122,7 +122,7 @@ static struct result tell(const struct planning *planning, const struct successi
     struct buffer OWNED_BUFFER vkey = BUFFER(512);
     struct note_key key;
 
-    TRY(note_key_make(succession->after.origin, NOTE_ED25519, planning->log_key.public_key, &key, err));
+    TRY(note_key_make(succession->after.origin, NOTE_ED25519, log_keys_newest(&planning->log_keys)->public_key, &key, err));
     TRY(note_key_write(&key, &vkey, err));
     (void)snprintf(signed_size, sizeof signed_size, "%llu", (unsigned long long)succession->before.size);
     (void)snprintf(left, sizeof left, "%llu", (unsigned long long)succession->after.size);
@@ -134,6 +134,15 @@ static struct result tell(const struct planning *planning, const struct successi
     return SUCCESS;
 }
 
+static struct result read_keys(struct planning *planning, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(LOG_KEYS_TEXT_MAX);
+    struct keyd_log_keys state;
+
+    TRY(keyd_log_keys(planning->keyd, &text, &state, err));
+    return log_keys_read(buffer_bytes(&text), &planning->log_keys, err);
+}
+
 static struct result plan(struct planning *planning, struct buffer *statement, struct error *err)
 {
     const struct settings *settings = planning->options->settings;
@@ -141,8 +150,8 @@ static struct result plan(struct planning *planning, struct buffer *statement, s
 
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &planning->keyd, err));
     TRY(keyd_identify(planning->keyd, &planning->identity, err));
-    TRY(note_key_read(bytes_of_text(planning->identity.log_vkey), &planning->log_key, err));
-    TRY(audit_remains_read(settings->database, &planning->log_key, &planning->identity, &planning->remains, err));
+    TRY(read_keys(planning, err));
+    TRY(audit_remains_read(settings->database, &planning->log_keys, &planning->identity, &planning->remains, err));
     TRY(check_lost(planning, err));
     TRY(fill(planning, &succession, err));
     TRY(succession_write(&succession, statement, err));

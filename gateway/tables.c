@@ -3,6 +3,7 @@
 #include "audit/archive.h"
 #include "audit/cosigned.h"
 #include "audit/erasure.h"
+#include "audit/log_key_jobs.h"
 #include "audit/published.h"
 #include "audit/query.h"
 #include "audit/saved_search.h"
@@ -70,6 +71,7 @@ const struct pg_table *const gateway_tables[] = {
     &audit_tree_table,
     &published_table,
     &cosigned_table,
+    &log_key_table,
     &audit_search_table,
     &audit_subject_table,
     &sink_table,

@@ -1,4 +1,4 @@
-#include "keyd/answer.h"
+#include "keyd/answer_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +10,10 @@
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
 #include "keyd/erasure_certificate.h"
-#include "keyd/recovery.h"
 #include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
 #include "keyd/wrap.h"
-
-/* Data that a reply points at until it is encoded. */
-struct scratch {
-    uint8_t key[32];
-    struct buffer text;
-};
 
 static void release(struct scratch *scratch)
 {
@@ -51,14 +44,14 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
 {
     struct keyd_identity *identity = &reply->as.identity;
     struct ledger_state state;
-    struct note_key log_key;
+    struct log_keys keys;
 
     (void)request;
+    log_rotation_keys(keyd->rotation, &keys);
     /* The state is read before the flush, so every count in the reply is durable. Later counts are not in the reply. */
     ledger_read(keyd->ledger, &state);
     TRY(ledger_flush(keyd->ledger, err));
-    TRY(keyring_log_key_of(keyd->keyring, state.log_number, &log_key, err));
-    TRY(note_key_write(&log_key, &scratch->text, err));
+    TRY(note_key_write(log_keys_newest(&keys), &scratch->text, err));
     (void)snprintf(identity->origin, sizeof identity->origin, "%s", keyring_origin(keyd->keyring));
     (void)snprintf(identity->log_vkey, sizeof identity->log_vkey, "%s", buffer_text(&scratch->text));
     ecdsa_key_public(keyring_token_key(keyd->keyring), identity->token_public);
@@ -159,7 +152,9 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
 static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {
-    TRY(checkpoint_sign(keyd->keyring, keyd->ledger, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
+    const struct checkpoint_signer signer = {keyd->keyring, keyd->ledger, keyd->rotation};
+
+    TRY(checkpoint_sign(&signer, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
     reply->as.note = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -310,17 +305,15 @@ typedef struct result run_signing(const struct run_signer *signer, const struct 
 static struct result answer_run(const struct keyd *keyd, run_signing *sign, const struct keyd_run *wanted,
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    struct buffer OWNED_BUFFER log_key = BUFFER(512); /* an origin of at most 127 bytes, and a key */
+    struct buffer OWNED_BUFFER log_key = BUFFER(LOG_KEYS_TEXT_MAX);
     struct run_signer signer = {
         .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
     struct ledger_state state;
-    struct note_key key;
 
     ledger_read(keyd->ledger, &state);
     memcpy(signer.root, state.approver, sizeof signer.root);
     signer.policy = state.pins[0];
-    TRY(keyring_log_key_of(keyd->keyring, state.log_number, &key, err));
-    TRY(note_key_write(&key, &log_key, err));
+    TRY(log_rotation_text(keyd->rotation, &log_key, err));
     signer.log_key = buffer_bytes(&log_key);
     TRY(sign(&signer, wanted, &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
@@ -369,7 +362,7 @@ static struct result answer_run_end(const struct keyd *keyd, const struct keyd_r
 
 static struct quorum_place place_of(const struct keyd *keyd)
 {
-    return (struct quorum_place){keyd->quorum, keyd->keyring, keyd->ledger};
+    return (struct quorum_place){keyd->quorum, keyd->rotation, keyd->ledger};
 }
 
 static struct result answer_pin_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
@@ -397,26 +390,6 @@ static struct result answer_witnesses(const struct keyd *keyd, const struct keyd
 
     (void)request, (void)scratch, (void)err;
     quorum_read(&place, &reply->as.witnesses);
-    return SUCCESS;
-}
-
-static struct result answer_recover(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                                    struct scratch *scratch, struct error *err)
-{
-    const struct recovery_place place = {keyd->keyring, keyd->ledger, keyd->keys};
-
-    (void)reply, (void)scratch;
-    TRY(recovery_take(&place, &request->as.recovery, clock_wall_ms(), err));
-    quorum_close(keyd->quorum); /* the witnesses have not seen the new log yet */
-    return SUCCESS;
-}
-
-static struct result answer_last_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                                            struct scratch *scratch, struct error *err)
-{
-    (void)request;
-    TRY(recovery_last_checkpoint(keyd->keyring, keyd->ledger, &scratch->text, err));
-    reply->as.note = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "audit/format/checkpoint.h"
+#include "audit/format/succession.h"
 
 static struct result check_first(const struct checkpoint_request *request, struct error *err)
 {
@@ -65,21 +66,16 @@ static struct result advance(const void *context, struct ledger_state *state, st
     return SUCCESS;
 }
 
-struct result checkpoint_compose(const struct keyring *keyring, uint32_t number, const struct checkpoint_request *request,
-                                 struct buffer *note, struct error *err)
+struct result checkpoint_compose(const struct checkpoint_signer *signer, uint32_t number,
+                                 const struct checkpoint_request *request, int64_t now_ms, struct buffer *note, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
     struct checkpoint checkpoint = {.size = request->size};
-    struct note_key key;
-    uint8_t signature[64];
 
-    TRY(keyring_log_key_of(keyring, number, &key, err));
-    (void)snprintf(checkpoint.origin, sizeof checkpoint.origin, "%.*s", CHECKPOINT_ORIGIN_MAX, key.name);
-    memcpy(checkpoint.root.bytes, request->root, sizeof checkpoint.root.bytes);
+    TRY(succession_origin(keyring_origin(signer->keyring), number, checkpoint.origin, err));
+    memcpy(checkpoint.root.bytes, request->root, sizeof request->root);
     TRY(checkpoint_write(&checkpoint, &text, err));
-    TRY(keyring_sign_log(keyring, buffer_bytes(&text), signature, err));
-    TRY(note_write_text(note, buffer_bytes(&text), err));
-    return note_write_signature(note, &key, (struct bytes){signature, sizeof signature}, err);
+    return log_rotation_sign(signer->rotation, buffer_bytes(&text), request->size, now_ms, note, err);
 }
 
 /* Computed without overflow, because the request's clock may be any number. */
@@ -88,8 +84,8 @@ static bool clock_is_close(int64_t theirs_s, int64_t ours_s)
     return theirs_s >= ours_s - CHECKPOINT_CLOCK_MAX_S && theirs_s <= ours_s + CHECKPOINT_CLOCK_MAX_S;
 }
 
-struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
-                              int64_t now_ms, struct buffer *note, struct error *err)
+struct result checkpoint_sign(const struct checkpoint_signer *signer, const struct checkpoint_request *request, int64_t now_ms,
+                              struct buffer *note, struct error *err)
 {
     if (!clock_is_close(request->now_s, now_ms / 1000))
         return failure(err, ERROR_INVALID, "the database's clock is more than %d s off the one of sijil-keyd",
@@ -98,10 +94,12 @@ struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledg
 
     const size_t length = note->length;
     struct ledger_state state;
-    ledger_read(ledger, &state);
+    log_rotation_hold(signer->rotation); /* a new key follows before or after this checkpoint */
+    ledger_read(signer->ledger, &state);
     const struct signing signing = {request, state.log_number};
-    struct result result = checkpoint_compose(keyring, signing.number, request, note, err);
-    if (result.ok) result = ledger_change(ledger, advance, &signing, err);
+    struct result result = checkpoint_compose(signer, signing.number, request, now_ms, note, err);
+    if (result.ok) result = ledger_change(signer->ledger, advance, &signing, err);
+    log_rotation_release(signer->rotation);
     if (!result.ok) buffer_truncate(note, length); /* the signature was not released, so it is dropped */
     return result;
 }

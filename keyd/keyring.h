@@ -36,6 +36,9 @@ RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **key
  *  the next start on; older ones still unwrap. */
 RESULT keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out, struct error *err);
 
+/** Adds a key of the log, which signs once the root of approvers says so (keyd/log_rotation.h). ERROR_LIMIT beyond KEYRING_FURTHER_MAX. */
+RESULT keyring_add_log_key(int directory, struct bytes passphrase, struct error *err);
+
 /**
  * Destroys a version, and records the time. Epochs of subjects' keys up to this number go with it, if `unused_below` says that nothing is wrapped under them; the
  * newest one stays. The others stay, because without its key no subject could act: the log could not record it. A key that is still wrapped under this version can never be opened again.
@@ -64,21 +67,24 @@ struct hsm *keyring_token(const struct keyring *keyring);
 const char *keyring_origin(const struct keyring *keyring);
 /** The token key, loaded once. */
 const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
-/** The key that signs documents. It is derived from the seed of the log key, so it exists as long as the log. */
+/** The key that signs documents. It is derived from the seed of the first log key, so it exists as long as the log. */
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
 /** The key that signs certificates of runners. It is derived from the same seed. */
 const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring);
-/** The public half of the log key, in the form of notes. */
-const struct note_key *keyring_log_key(const struct keyring *keyring);
 /** One of the logs of a registry: each recovery begins the next one. */
 struct signed_log {
     const struct keyring *keyring;
     uint32_t number; /* from 1 */
 };
-/** The same key under the origin of the registry's log number `number`, from 1 (audit/format/succession.h). */
-RESULT keyring_log_key_of(const struct keyring *keyring, uint32_t number, struct note_key *key_out, struct error *err);
-/** Signs a checkpoint's text with the log key. */
-RESULT keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64], struct error *err);
+/** How many keys of the log there are, the first included. keyd/log_rotation.h knows which of them sign. */
+size_t keyring_log_key_count(const struct keyring *keyring);
+/** The public half of a log key, in the form of notes. */
+const struct note_key *keyring_log_key(const struct keyring *keyring, size_t index);
+/** Appends the newest log key, under the origin of this log. */
+RESULT keyring_newest_log_key(const struct signed_log *log, struct buffer *vkey, struct error *err);
+/** Signs a text with a log key. */
+RESULT keyring_sign_log(const struct keyring *keyring, size_t index, struct bytes text, uint8_t signature_out[64],
+                        struct error *err);
 const uint8_t *keyring_index_key(const struct keyring *keyring);
 const uint8_t *keyring_ledger_key(const struct keyring *keyring);
 

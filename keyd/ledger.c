@@ -27,6 +27,14 @@ struct result ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], s
     return journal_create(directory, &ledger_format, key, &state, err);
 }
 
+uint32_t ledger_number(struct ledger *ledger)
+{
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    return state.log_number;
+}
+
 static uint64_t count_mints(const struct ledger_state *state)
 {
     uint64_t count = 0;

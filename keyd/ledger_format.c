@@ -77,7 +77,8 @@ static void write_body(const void *context, uint8_t *body_out)
     at = put_documents(at, state);
     at = put(put_u64(at, state->witness_epoch), state->witness_digest, sizeof state->witness_digest);
     store_u32(at, state->log_number);
-    at += 4;
+    at[4] = state->log_first_key;
+    at += 5;
     assert(at == body_out + LEDGER_BODY_SIZE - JOURNAL_HEADER_SIZE);
 }
 
@@ -142,6 +143,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     if (version >= 7) state.witness_epoch = reader_u64(&reader);
     if (version >= 7) get(&reader, state.witness_digest, sizeof state.witness_digest);
     state.log_number = version >= 8 ? reader_u32(&reader) : 1;
+    if (version >= 8) state.log_first_key = reader_u8(&reader);
     assert(reader_is_done(&reader));
     memcpy(state_out, &state, sizeof state);
 }

@@ -46,25 +46,17 @@ static bool is_pinned(const struct ledger_state *state)
     return memcmp(state->witness_digest, unset, sizeof unset) != 0;
 }
 
-static struct result log_key_of(const struct quorum_place *place, struct note_key *key_out, struct error *err)
-{
-    struct ledger_state state;
-
-    ledger_read(place->ledger, &state);
-    return keyring_log_key_of(place->keyring, state.log_number, key_out, err);
-}
-
 /* ---- the pin ---- */
 
 static struct result read_policy(const struct quorum_place *place, struct bytes text, struct witness_policy **policy_out,
                                  struct error *err)
 {
     OWNED(witness_policy) *policy = NULL;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(log_key_of(place, &key, err));
     TRY(witness_policy_read(text, &policy, err));
-    if (!witness_policy_is_about(policy, &key))
+    log_rotation_keys(place->rotation, &keys);
+    if (!witness_policy_is_about(policy, &keys))
         return failure(err, ERROR_INVALID, "the policy of witnesses does not list the key of this log");
     *policy_out = GIVE(policy);
     return SUCCESS;
@@ -81,7 +73,7 @@ static struct result read_title(const struct quorum_place *place, struct bytes *
         *epoch_out == 0)
         return failure(err, ERROR_INVALID, "the signed policy of witnesses does not begin with %s, an origin and an epoch",
                        WITNESS_POLICY_TITLE);
-    if (!bytes_equal(origin, bytes_of_text(keyring_origin(place->keyring))))
+    if (!bytes_equal(origin, bytes_of_text(log_rotation_registry(place->rotation))))
         return failure(err, ERROR_DENIED, "the signed policy of witnesses is for another log");
     *payload = (struct bytes){end + 1, payload->length - (size_t)(end + 1 - payload->data)};
     return SUCCESS;
@@ -161,15 +153,14 @@ static struct result judge(const struct quorum_place *place, const struct keyd_c
 {
     OWNED(witness_policy) *policy = NULL;
     struct note *note = NULL;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(log_key_of(place, &key, err));
+    log_rotation_keys(place->rotation, &keys);
     TRY(read_policy(place, request->policy, &policy, err));
     note = memory_zeroed(1, sizeof *note); /* too large for the stack */
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     struct result result = note_read(request->note, note, err);
-    if (result.ok) result = note_verify(note, &key, NULL, err);
-    if (result.ok) result = checkpoint_read(note->text, checkpoint_out, err);
+    if (result.ok) result = log_keys_verify(&keys, note, checkpoint_out, NULL, err);
     if (result.ok) result = witness_policy_judge(policy, note, verdict_out, err);
     free(note);
     TRY(result);

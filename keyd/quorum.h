@@ -13,8 +13,7 @@
 
 #include "audit/format/witness_policy.h"
 #include "crypto/keyd_protocol.h"
-#include "keyd/keyring.h"
-#include "keyd/ledger.h"
+#include "keyd/log_rotation.h"
 
 #define QUORUM_PATIENCE_S  3600
 #define QUORUM_AHEAD_MAX_S 300 /* cosignatures from the future would count as fresh after the next start */
@@ -27,7 +26,7 @@ DEFINE_OWNED(quorum);
 
 struct quorum_place {
     struct quorum *quorum;
-    const struct keyring *keyring;
+    struct log_rotation *rotation;
     struct ledger *ledger;
 };
 /** ERROR_DENIED: another policy is pinned, and no envelope of the root replaces it. ERROR_INVALID: it is no policy, or is about another log.

@@ -72,8 +72,8 @@ static struct result check_officers(const struct dsse *dsse, const struct ledger
 
 /* ---- what they have signed ---- */
 
-static struct result judge_witnesses(const struct keyd_recovery *request, const struct note *note, const struct note_key *log_key,
-                                     const struct ledger_state *state, struct error *err)
+static struct result judge_witnesses(const struct keyd_recovery *request, const struct note *note,
+                                     const struct log_keys *log_keys, const struct ledger_state *state, struct error *err)
 {
     OWNED(witness_policy) *policy = NULL;
     struct witness_verdict verdict;
@@ -83,7 +83,7 @@ static struct result judge_witnesses(const struct keyd_recovery *request, const 
     if (memcmp(digest, state->witness_digest, sizeof digest) != 0)
         return failure(err, ERROR_DENIED, "another policy of witnesses is pinned than the one of the request");
     TRY(witness_policy_read(request->policy, &policy, err));
-    return witness_policy_demand(policy, log_key, note, &verdict, err);
+    return witness_policy_demand(policy, log_keys, note, &verdict, err);
 }
 
 /* What witnesses have cosigned may be older than the last signature, and newer if this ledger was set back. */
@@ -100,15 +100,14 @@ static struct result check_note(const struct recovery_place *place, const struct
 {
     const bool has_witnesses = !is_zero(state->witness_digest, sizeof state->witness_digest);
     struct checkpoint checkpoint;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(keyring_log_key_of(place->keyring, state->log_number, &key, err));
+    log_rotation_keys(place->signer.rotation, &keys);
     TRY(note_read(wanted->checkpoint, note, err));
-    TRY(note_verify(note, &key, NULL, err));
-    TRY(checkpoint_read(note->text, &checkpoint, err));
+    TRY(log_keys_verify(&keys, note, &checkpoint, NULL, err));
     if (!is_newest(&checkpoint, wanted, has_witnesses))
         return failure(err, ERROR_DENIED, "the checkpoint of the statement is not the newest one of the log that ends");
-    return has_witnesses ? judge_witnesses(request, note, &key, state, err) : SUCCESS;
+    return has_witnesses ? judge_witnesses(request, note, &keys, state, err) : SUCCESS;
 }
 
 static struct result check_checkpoint(const struct recovery_place *place, const struct keyd_recovery *request,
@@ -151,7 +150,8 @@ static bool was_taken(const struct succession *wanted, const struct ledger_state
 struct recovering {
     const struct succession *wanted;
     struct key_register *keys;
-    uint64_t number; /* of the log that ends */
+    uint64_t number;   /* of the log that ends */
+    uint8_t first_key; /* the place of the key that signs now, and begins the next one */
 };
 
 /* What was pinned by events that are lost is in force no more. What was withdrawn by them stays withdrawn: the register of keys forgets nothing. */
@@ -172,6 +172,7 @@ static struct result apply(const void *context, struct ledger_state *state, stru
     const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
     TRY(key_register_set_back(recovering->keys, &past, err));
     state->log_number++;
+    state->log_first_key = recovering->first_key;
     state->log_size = wanted->after.size;
     memcpy(state->log_root, wanted->after.root.bytes, sizeof state->log_root);
     memset(state->finding, 0, sizeof state->finding);
@@ -187,28 +188,34 @@ struct result recovery_take(const struct recovery_place *place, const struct key
     struct ledger_state state;
 
     TRY(succession_read(request->statement, &wanted, err));
-    if (strcmp(wanted.registry, keyring_origin(place->keyring)) != 0)
+    if (strcmp(wanted.registry, keyring_origin(place->signer.keyring)) != 0)
         return failure(err, ERROR_DENIED, "the statement is about another registry");
-    ledger_read(place->ledger, &state);
+    ledger_read(place->signer.ledger, &state);
     TRY(make_envelope(request, &dsse, err));
     TRY(check_officers(dsse, &state, now_ms, err));
     const uint64_t number = succession_number(wanted.before.origin, wanted.registry);
     if (was_taken(&wanted, &state, number)) return SUCCESS;
     TRY(check_before(&wanted, &state, number, err));
     TRY(check_checkpoint(place, request, &wanted, &state, err));
-    const struct recovering recovering = {&wanted, place->keys, number};
-    return ledger_change(place->ledger, apply, &recovering, err);
+    log_rotation_hold(place->signer.rotation); /* no other key follows meanwhile */
+    const struct recovering recovering = {&wanted, place->keys, number, log_rotation_newest(place->signer.rotation)};
+    const struct result taken = ledger_change(place->signer.ledger, apply, &recovering, err);
+    log_rotation_release(place->signer.rotation);
+    return taken;
 }
 
-struct result recovery_last_checkpoint(const struct keyring *keyring, struct ledger *ledger, struct buffer *note,
+struct result recovery_last_checkpoint(const struct checkpoint_signer *signer, int64_t now_ms, struct buffer *note,
                                        struct error *err)
 {
-    struct ledger_state state;
     struct checkpoint_request request = {.size = 0};
     const struct merkle_hash empty = merkle_empty_root();
+    struct ledger_state state;
 
-    ledger_read(ledger, &state);
+    log_rotation_hold(signer->rotation);
+    ledger_read(signer->ledger, &state);
     request.size = state.log_size;
     memcpy(request.root, state.log_size == 0 ? empty.bytes : state.log_root, sizeof request.root);
-    return checkpoint_compose(keyring, state.log_number, &request, note, err);
+    const struct result composed = checkpoint_compose(signer, state.log_number, &request, now_ms, note, err);
+    log_rotation_release(signer->rotation);
+    return composed;
 }

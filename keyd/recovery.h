@@ -6,13 +6,13 @@
  */
 #pragma once
 
+#include "keyd/checkpoint.h"
 #include "keyd/key_register.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
 
 struct recovery_place {
-    const struct keyring *keyring;
-    struct ledger *ledger;
+    struct checkpoint_signer signer;
     struct key_register *keys;
 };
 /**
@@ -22,4 +22,4 @@ struct recovery_place {
 RESULT recovery_take(const struct recovery_place *place, const struct keyd_recovery *request, int64_t now_ms, struct error *err);
 
 /** Appends the newest checkpoint again, whatever the database has now: for a statement about it. */
-RESULT recovery_last_checkpoint(const struct keyring *keyring, struct ledger *ledger, struct buffer *note, struct error *err);
+RESULT recovery_last_checkpoint(const struct checkpoint_signer *signer, int64_t now_ms, struct buffer *note, struct error *err);

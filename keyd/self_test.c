@@ -56,9 +56,11 @@ static struct result test_log(const struct keyd *keyd, struct error *err)
     const struct bytes text = bytes_of_text("self test, which is no checkpoint\n");
     uint8_t signature[ED25519_SIGNATURE_SIZE];
 
-    TRY(keyring_sign_log(keyd->keyring, text, signature, err));
-    if (!ed25519_verify(keyring_log_key(keyd->keyring)->public_key, text, signature))
-        return failure(err, ERROR_CORRUPT, "self test: the log key");
+    for (size_t i = 0; i < keyring_log_key_count(keyd->keyring); i++) {
+        TRY(keyring_sign_log(keyd->keyring, i, text, signature, err));
+        if (!ed25519_verify(keyring_log_key(keyd->keyring, i)->public_key, text, signature))
+            return failure(err, ERROR_CORRUPT, "self test: the log key");
+    }
     return SUCCESS;
 }
 

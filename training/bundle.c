@@ -78,6 +78,17 @@ static uint64_t event_of(const struct maker *maker)
     return order == NULL ? maker->query->event : (uint64_t)run_integer(order, "event.number");
 }
 
+struct result bundle_checkpoint(const struct run_bundle_source *source, const struct signed_checkpoint *published, uint64_t entry,
+                                struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    if (published != NULL && published->size > entry) {
+        *checkpoint_out = *published;
+        return SUCCESS;
+    }
+    TRY(sequencer_await_signed(source->sequencer, entry, err));
+    return sequencer_checkpoint(source->sequencer, checkpoint_out, err);
+}
+
 static struct result prove_event(struct maker *maker, const struct signed_checkpoint *checkpoint, struct error *err)
 {
     struct buffer OWNED_BUFFER entry = BUFFER(ENTRY_MAX), proof = BUFFER(ENTRY_MAX);
@@ -93,12 +104,22 @@ static struct result prove_event(struct maker *maker, const struct signed_checkp
 
 static struct result write_event(struct maker *maker, struct error *err)
 {
-    struct signed_checkpoint newest;
+    struct signed_checkpoint checkpoint;
 
     if (maker->query->checkpoint != NULL) return prove_event(maker, maker->query->checkpoint, err);
-    TRY(sequencer_await_signed(maker->source->sequencer, event_of(maker), err));
-    TRY(sequencer_checkpoint(maker->source->sequencer, &newest, err));
-    return prove_event(maker, &newest, err);
+    TRY(bundle_checkpoint(maker->source, maker->query->published, event_of(maker), &checkpoint, err));
+    return prove_event(maker, &checkpoint, err);
+}
+
+/* Whoever gets the bundle may know another key of the log than the one that has signed. */
+static struct result write_log_keys(struct maker *maker, struct error *err)
+{
+    struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);
+    struct keyd_log_keys state;
+
+    if (sequencer_log_keys(maker->source->sequencer)->count == 1) return SUCCESS;
+    TRY(keyd_log_keys(maker->source->keyd, &keys, &state, err));
+    return bundle_set_text(maker->bundle, "log_keys", buffer_bytes(&keys), err);
 }
 
 /* ---- keys ---- */
@@ -230,6 +251,7 @@ static struct result make(struct maker *maker, struct error *err)
     if (maker->bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
     TRY(read_envelopes(maker, err));
     TRY(write_envelopes(maker, err));
+    TRY(write_log_keys(maker, err));
     TRY(write_event(maker, err));
     TRY(write_keys(maker, err));
     return maker->query->is_whole ? write_policies(maker, err) : SUCCESS;
@@ -238,7 +260,7 @@ static struct result make(struct maker *maker, struct error *err)
 struct result run_bundle_make(const struct permit *permit, const struct run_bundle_source *source,
                               const struct run_bundle_query *query, struct buffer *text, struct error *err)
 {
-    OWNED_MAKER maker = {.permit = permit, .source = source, .query = query};
+    OWNED_MAKER maker = {.permit = permit, .source = source, .query = query, .documents.published = query->published};
 
     TRY(make(&maker, err));
     return json_write_canonical(text, maker.bundle, err);

@@ -292,12 +292,12 @@ struct result key_documents_write(const struct permit *permit, const struct run_
                                   const struct key_documents *documents, json_t *bundle, struct error *err)
 {
     const struct key_reader reader = {permit, source, action, NULL};
+    const uint64_t last = documents->count == 0 ? 0 : documents->each[documents->count - 1].sequence;
     struct signed_checkpoint checkpoint;
     OWNED_JSON list = json_array();
 
     if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the documents of a bundle");
-    if (documents->count > 0) TRY(sequencer_await_signed(source->sequencer, documents->each[documents->count - 1].sequence, err));
-    TRY(sequencer_checkpoint(source->sequencer, &checkpoint, err));
+    TRY(bundle_checkpoint(source, documents->published, last, &checkpoint, err));
     for (size_t i = 0; i < documents->count; i++) TRY(write_one(&reader, &documents->each[i], &checkpoint, list, err));
     if (json_object_set(bundle, "documents", list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the documents of a bundle");

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "audit/format/dump.h"
-#include "audit/format/note.h"
+#include "audit/format/log_keys.h"
 
 #define FSCK_MEMORY_MIN     ((uint64_t)64 << 20) /* bytes */
 #define FSCK_MEMORY_DEFAULT ((uint64_t)256 << 20)

@@ -1,7 +1,9 @@
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/fsck.h"
+#include "audit/format/heads.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -177,9 +179,8 @@ struct result fsck_heads_text(const struct fsck_report *report, struct buffer *t
     if (!heads_follow(report))
         return failure(err, ERROR_DENIED, "entry %" PRIu64 ": %.200s", report->shown == 0 ? 0 : report->first[0].number,
                        report->shown == 0 ? "" : report->first[0].what);
-    TRY(buffer_format(text, err, "sijil-key-heads/v1\n%s\n%" PRIu64 "\n", report->origin, report->size));
-    TRY(text_base64(text, BASE64_STANDARD, (struct bytes){report->root.bytes, sizeof report->root.bytes}, err));
-    TRY(buffer_format(text, err, "\n%" PRIu64 "\n", report->keys));
-    TRY(text_base64(text, BASE64_STANDARD, (struct bytes){report->heads.bytes, sizeof report->heads.bytes}, err));
-    return buffer_add_u8(text, '\n', err);
+    struct heads heads = {
+        .checkpoint = {.size = report->size, .root = report->root}, .keys = report->keys, .root = report->heads};
+    (void)snprintf(heads.checkpoint.origin, sizeof heads.checkpoint.origin, "%s", report->origin);
+    return heads_write(&heads, text, err);
 }

@@ -59,20 +59,18 @@ static struct result check_officers(const struct succession_trust *trust, const 
 
 /* ---- the log that ended ---- */
 
-static struct result check_note(const struct succession_trust *trust, const struct note_key *before, struct note *note,
+static struct result check_note(const struct succession_trust *trust, const struct log_keys *before, struct note *note,
                                 struct succession_report *report, struct error *err)
 {
     const struct succession *plan = &report->plan;
     struct checkpoint checkpoint;
 
-    if (strcmp(plan->before.origin, before->name) != 0)
+    if (strcmp(plan->before.origin, before->keys[0].name) != 0)
         return failure(err, ERROR_DENIED, "the statement is about the log %.100s, and the given key is of another",
                        plan->before.origin);
     TRY(note_read(plan->checkpoint, note, err));
-    TRY(note_verify(note, before, NULL, err));
-    TRY(checkpoint_read(note->text, &checkpoint, err));
-    if (strcmp(checkpoint.origin, before->name) != 0 ||
-        (checkpoint.size == plan->before.size && !merkle_hash_equal(&checkpoint.root, &plan->before.root)))
+    TRY(log_keys_verify(before, note, &checkpoint, NULL, err));
+    if (checkpoint.size == plan->before.size && !merkle_hash_equal(&checkpoint.root, &plan->before.root))
         return failure(err, ERROR_DENIED, "the checkpoint of the statement is not of the log that it says");
     return witness_policy_demand(trust->log.policy, before, note, &report->verdict, err);
 }
@@ -80,15 +78,15 @@ static struct result check_note(const struct succession_trust *trust, const stru
 static struct result check_log(const struct succession_trust *trust, struct succession_report *report, struct error *err)
 {
     struct note *note = memory_zeroed(1, sizeof *note); /* too large for the stack */
-    struct note_key before;
+    struct log_keys before;
 
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    struct result checked = note_key_read(trust->log.vkey, &before, err);
+    struct result checked = log_keys_read(trust->log.vkey, &before, err);
     if (checked.ok) checked = check_note(trust, &before, note, report, err);
     free(note);
     TRY(checked);
     report->policy = trust->log.policy;
-    return note_key_make(report->plan.after.origin, NOTE_ED25519, before.public_key, &report->key, err);
+    return note_key_make(report->plan.after.origin, NOTE_ED25519, log_keys_newest(&before)->public_key, &report->key, err);
 }
 
 struct result succession_check(const struct succession_trust *trust, const struct succession_plans *plans,

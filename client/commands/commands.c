@@ -107,6 +107,8 @@ static const struct option_row timeline_options[] = {
 static const struct option_row key_options[] = {
     WITHIN_OPTION,
     {'d', "documents", NULL, "the key of signed documents instead (PEM), for sijil-verify --signer"},
+    {'f', "follow", "FILE",
+     "FILE has the key that you trust: add the signed successions that lead to the newest key, or refuse it"},
 };
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
@@ -192,6 +194,13 @@ static const struct option_row policy_sign_options[] = {
 static const struct option_row recover_sign_options[] = {
     KEY_OPTIONS,
     {'o', "output", "FILE", "where the signed plan goes; - is standard output (default: -)"},
+};
+static const struct option_row log_key_sign_options[] = {
+    KEY_OPTIONS,
+    {'O', "old", "VKEY", "the key of the log that counts now"},
+    {'n', "new", "VKEY", "the key that follows"},
+    {'l', "overlap", "TIME", "so long the old key signs, too: 30d, 12h (default: 30d)"},
+    {'o', "output", "FILE", "where the signed order goes; - is standard output (default: -)"},
 };
 static const struct option_row witnesses_sign_options[] = {
     KEY_OPTIONS,

@@ -80,6 +80,11 @@ static bool is_recent(const struct cosigned *cosigned, int64_t seconds)
     return clock_wall_ms() / 1000 - (int64_t)cosigned->verdict.since_s < seconds;
 }
 
+const struct log_keys *witness_feed_keys(const struct witness_feed *feed)
+{
+    return feed->sequencer == NULL ? log_key_view(&feed->log_keys) : sequencer_log_keys(feed->sequencer);
+}
+
 /* Another gateway may have had the log cosigned: then this one need not. */
 static struct result look(struct witness_feed *feed, struct error *err)
 {
@@ -89,7 +94,7 @@ static struct result look(struct witness_feed *feed, struct error *err)
     if (stored == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a cosigned checkpoint");
     (void)pthread_mutex_lock(&feed->pg_mutex);
     struct result found = pg_is_broken(feed->pg) ? pg_reopen(feed->pg, &why) : SUCCESS;
-    if (found.ok) found = cosigned_newest(feed->pg, &feed->log_key, feed->policy, stored, &why);
+    if (found.ok) found = cosigned_newest(feed->pg, witness_feed_keys(feed), feed->policy, stored, &why);
     (void)pthread_mutex_unlock(&feed->pg_mutex);
     if (found.ok) {
         take(feed, stored);
@@ -196,7 +201,7 @@ static struct result prepare(struct witness_feed *feed, const struct keyd_identi
 {
     const struct settings *settings = feed->settings;
 
-    TRY(note_key_read(bytes_of_text(identity->log_vkey), &feed->log_key, err));
+    TRY(log_key_list_load(&feed->log_keys, feed->keyd, identity, err));
     TRY(witness_policy_open(feed, settings->witness_policy, err));
     for (size_t i = 0; i < feed->policy->witness_count; i++)
         feed->lanes[i] = (struct witness_lane){
@@ -271,6 +276,7 @@ void witness_feed_free(struct witness_feed *feed)
     pg_free(feed->pg);
     outgoing_free(feed->outgoing);
     witness_policy_free(feed->policy);
+    log_key_list_done(&feed->log_keys);
     (void)pthread_mutex_destroy(&feed->pg_mutex);
     free(feed);
 }

@@ -304,10 +304,12 @@ static struct result use_all(const struct folder *folder, struct error *err)
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     OWNED(rate) *rate = NULL;
+    OWNED(log_rotation) *rotation = NULL;
 
     TRY(create(folder, "secret", "x.example/log", err));
     TRY_UNTOUCHED_BYTES(keyring, keyring_open(folder->fd, bytes_of_text("secret"), &keyring, err));
     TRY_UNTOUCHED_BYTES(ledger, ledger_open(folder->fd, keyring_ledger_key(keyring), &ledger, err));
+    TRY_UNTOUCHED_BYTES(rotation, log_rotation_open(folder->fd, keyring, &rotation, err));
     TRY_UNTOUCHED_BYTES(rate, rate_new(&unwraps, &rate, err));
     const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
     return keyd_self_test(&keyd, err);

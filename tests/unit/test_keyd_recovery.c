@@ -22,6 +22,7 @@ static struct folder folder;
 static struct keyring *keyring;
 static struct ledger *ledger;
 static struct key_register *keys;
+static struct log_rotation *rotation;
 static struct ecdsa_key *signers[SIGNER_COUNT];
 
 static struct result begin_log(const void *context, struct ledger_state *state, struct error *err)
@@ -47,9 +48,14 @@ static struct result begin_log(const void *context, struct ledger_state *state, 
     return SUCCESS;
 }
 
+static struct checkpoint_signer signer_of_log(void)
+{
+    return (struct checkpoint_signer){keyring, ledger, rotation};
+}
+
 static struct recovery_place place(void)
 {
-    return (struct recovery_place){keyring, ledger, keys};
+    return (struct recovery_place){signer_of_log(), keys};
 }
 
 static int new_log(void **state)
@@ -103,7 +109,8 @@ static struct result ask(struct succession *wanted, const enum signer by[2], str
 {
     struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
 
-    must(recovery_last_checkpoint(keyring, ledger, &note, err), err);
+    const struct checkpoint_signer signs_now = signer_of_log();
+    must(recovery_last_checkpoint(&signs_now, NOW_MS, &note, err), err);
     wanted->checkpoint = buffer_bytes(&note);
     return ask_as(wanted, by, err);
 }
@@ -165,7 +172,8 @@ static void sign_note(uint64_t size, uint8_t root, struct buffer *note)
     struct error err = {0};
 
     memset(request.root, root, sizeof request.root);
-    must(checkpoint_compose(keyring, 1, &request, note, &err), &err);
+    const struct checkpoint_signer by = signer_of_log();
+    must(checkpoint_compose(&by, 1, &request, NOW_MS, note, &err), &err);
 }
 
 static void it_has_the_newest_checkpoint(void **state)
@@ -200,7 +208,8 @@ static void signs(uint64_t old_size, uint64_t size, uint8_t root, enum error_kin
     struct error err = {0};
 
     memset(request.root, root, sizeof request.root);
-    (void)checkpoint_sign(keyring, ledger, &request, NOW_MS, note, &err).ok;
+    const struct checkpoint_signer by = signer_of_log();
+    (void)checkpoint_sign(&by, &request, NOW_MS, note, &err).ok;
     if (err.kind != kind) fail_msg("size %u: %s", (unsigned)size, err.kind == ERROR_NONE ? "signed" : err.message);
 }
 
@@ -249,6 +258,7 @@ static void it_outlives_a_start(void **state)
     key_register_free(keys);
     ledger_free(ledger);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
+    log_rotation_use(rotation, ledger);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err); /* their pins belong together */
     ledger_read(ledger, &now);
     assert_true(now.log_number == 2 && now.log_size == LEFT);
@@ -263,7 +273,7 @@ static void a_pinned_quorum_must_have_cosigned(void **state)
 
     (void)state;
     must(quorum_new(QUORUM_PATIENCE_S, &quorum, &err), &err);
-    const struct quorum_place at = {quorum, keyring, ledger};
+    const struct quorum_place at = {quorum, rotation, ledger};
     const struct keyd_witness_policy policy = {.policy = bytes_of_text("quorum none\n")};
     must(quorum_pin(&at, &policy, &err), &err);
     assert_false(ask(&wanted, by, &err).ok); /* without the policy nobody can tell */
@@ -283,6 +293,8 @@ static void open_all(void)
     must(keyring_open(folder.fd, options.passphrase, &keyring, &err), &err);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
+    must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
+    log_rotation_use(rotation, ledger);
     for (size_t i = 0; i < SIGNER_COUNT; i++) must(ecdsa_key_new(&signers[i], &err), &err);
     ecdsa_key_public(signers[ROOT], point);
     must(approver_pin(ledger, point, &err), &err);
@@ -292,6 +304,7 @@ static void close_all(void)
 {
     for (size_t i = 0; i < SIGNER_COUNT; i++) ecdsa_key_free(signers[i]);
     key_register_free(keys);
+    log_rotation_free(rotation);
     ledger_free(ledger);
     keyring_free(keyring);
     folder_remove(&folder);

@@ -101,8 +101,8 @@ static struct result check_event(struct run_bundle *bundle, const struct run_tru
     const struct leaf *leaf = &bundle->event.event;
     char resource[RESOURCE_SIZE];
 
-    TRY(proof_check(trust->log_key, bytes_of_text(json_text_of(event, "entry")), bytes_of_text(json_text_of(event, "proof")),
-                    &bundle->event, err));
+    TRY(proof_check_cosigned(&(struct proof_trust){trust->log_key, trust->policy}, bytes_of_text(json_text_of(event, "entry")),
+                             bytes_of_text(json_text_of(event, "proof")), &bundle->event, err));
     (void)snprintf(resource, sizeof resource, "%s#%s %s", run_text(order, "project"), run_text(order, "request"),
                    run_text(order, "run"));
     if (!bundle->event.is_event || leaf->target_count != 1 || strcmp(leaf->outcome, "allowed") != 0 ||
@@ -307,9 +307,8 @@ static struct result check_manifests(struct run_bundle *bundle, struct error *er
     return SUCCESS;
 }
 
-static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+static struct result check_parts(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
-    TRY(run_shape_check(bundle->json, &run_shape_bundle, "the bundle", err));
     TRY(run_keys_read(json_object_get(bundle->json, "documents"), trust, &bundle->keys, err));
     TRY(read_envelopes(bundle, err));
     TRY(check_event(bundle, trust, err));
@@ -317,6 +316,20 @@ static struct result check_all(struct run_bundle *bundle, const struct run_trust
     TRY(run_chain_check(&bundle->chain, err));
     TRY(check_manifests(bundle, err));
     return bundle->chain.admission == NULL ? SUCCESS : check_level(bundle, err);
+}
+
+/* The bundle shows successions of the log's key. They count if they lead to the key that the verifier trusts. */
+static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);
+    struct run_trust trusted = *trust;
+
+    TRY(run_shape_check(bundle->json, &run_shape_bundle, "the bundle", err));
+    const char *shown = json_text_of(bundle->json, "log_keys");
+    if (shown == NULL) return check_parts(bundle, trust, err);
+    TRY(log_keys_join(trust->log_key, bytes_of_text(shown), &keys, err));
+    trusted.log_key = buffer_bytes(&keys);
+    return check_parts(bundle, &trusted, err);
 }
 
 struct result run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out,

@@ -268,13 +268,15 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
             err));
     if (chain->result != NULL)
         TRY(buffer_add_text(text, "  - that the runner did what it says: only those that are named above can know;\n", err));
-    return buffer_add_text(
+    TRY(buffer_add_text(
         text,
         "  - that no key was withdrawn before it was used, and that its organisation is still the same: the registry\n"
         "    chose the documents of this bundle;\n"
-        "  - that two principals are two persons: the approvers of their keys said so;\n"
-        "  - that everybody is shown the same log: only a witness' signature shows that.\n",
-        err);
+        "  - that two principals are two persons: the approvers of their keys said so",
+        err));
+    if (bundle->event.policy != NULL) return buffer_add_text(text, ".\n", err);
+    return buffer_add_text(
+        text, ";\n  - that everybody is shown the same log: no policy of witnesses was given (--witness-policy).\n", err);
 }
 
 const char *run_bundle_outcome(const struct run_bundle *bundle)

@@ -126,6 +126,8 @@ static const struct run_shape texts_64 = {
     .kind = SHAPE_LIST, .least = 0, .most = 64, .element = &long_text, .must = "at most 64 texts"};
 static const struct run_shape texts_67 = {
     .kind = SHAPE_LIST, .least = 0, .most = 67, .element = &long_text, .must = "at most 67 manifests"}; /* RUN_ARTIFACTS_MAX */
+static const struct run_shape log_keys = {
+    .kind = SHAPE_TEXT, .least = 1, .most = 24576, .must = "keys of the log with their successions"}; /* LOG_KEYS_TEXT_MAX */
 static const struct run_shape_member peer_members[] = {{"lease", &long_text, false}, {"result", &long_text, false}};
 static const struct run_shape peer = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(peer_members)};
 static const struct run_shape peers = {
@@ -135,5 +137,5 @@ static const struct run_shape_member bundle_members[] = {
     {"approvals", &texts_8, false},    {"order", &long_text, false},     {"event", &proven, false},
     {"lease", &long_text, true},       {"result", &long_text, true},     {"admission", &long_text, true},
     {"refusal", &long_text, true},     {"peers", &peers, true},          {"policy_sets", &texts_16, true},
-    {"decisions", &texts_64, true},    {"manifests", &texts_67, true}};
+    {"decisions", &texts_64, true},    {"manifests", &texts_67, true},   {"log_keys", &log_keys, true}};
 const struct run_shape run_shape_bundle = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(bundle_members)};
