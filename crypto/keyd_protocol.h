@@ -51,7 +51,7 @@
     X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
     X(28, KEYD_CERTIFY_ERASURE, certify_erasure)   \
     X(31, KEYD_LOG_ROTATE, log_rotate)             \
-    X(32, KEYD_LOG_KEYS, log_keys)                   \
+    X(32, KEYD_LOG_KEYS, log_keys)                 \
     X(34, KEYD_RECOVER, recover)                   \
     X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)
 

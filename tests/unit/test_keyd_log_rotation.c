@@ -372,7 +372,7 @@ static void a_log_after_a_recovery_begins_with_the_newest_key(void **state)
     must(log_keys_read(buffer_bytes(&text), &read, &err), &err);
     assert_true(read.count == 1);
     log_rotation_hold(world.rotation);
-    must(log_rotation_sign(world.rotation, bytes_of_text("x\n8\ny\n"), 8, NOW_S * 1000, &note, &err), &err);
+    must(log_rotation_sign(world.rotation, bytes_of_text("x\n8\ny\n"), 8, (int64_t)NOW_S * 1000, &note, &err), &err);
     log_rotation_release(world.rotation);
     const char *line = strstr(buffer_text(&note), "\xe2\x80\x94 ");
     assert_true(line != NULL && strstr(line + 1, "\xe2\x80\x94 ") == NULL); /* the other key signs no more */
