@@ -19,7 +19,7 @@ struct world {
     struct pg *pg;
     struct permit *tiles, *entries, *checkpoints;
     struct signed_checkpoint newest;
-    const struct log_keys *keys;
+    struct log_keys keys; /* outlive the sequencer */
 };
 
 static struct signed_checkpoint signed_now(const struct audit_log *log, uint64_t size)
@@ -42,7 +42,7 @@ static void open_world(struct world *world)
     (void)signed_now(&world->log, 256);
     record_some(&world->log, SIZE - 256);
     world->newest = signed_now(&world->log, SIZE);
-    world->keys = sequencer_log_keys(world->log.sequencer);
+    world->keys = *sequencer_log_keys(world->log.sequencer);
     world->pg = reader(&world->log);
     world->tiles = permitted(ACTION_TILE_READ, RESOURCE_SYSTEM, "");
     world->entries = permitted(ACTION_ENTRIES_READ, RESOURCE_SYSTEM, "");
@@ -222,7 +222,7 @@ static void an_edited_row_never_leaves(void **state)
 static struct result find_size(const struct world *world, uint64_t size, struct signed_checkpoint *checkpoint_out,
                                struct error *err)
 {
-    const struct published_query query = {ACTION_CHECKPOINT_READ, world->keys, size};
+    const struct published_query query = {ACTION_CHECKPOINT_READ, &world->keys, size};
 
     return published_checkpoint(world->checkpoints, world->pg, &query, checkpoint_out, err);
 }
@@ -290,11 +290,11 @@ static uint64_t first_of(const struct world *world, const struct published_wish 
     OWNED(published_page) *page = NULL;
     struct error err = {0};
 
-    must(published_find(world->checkpoints, world->pg, world->keys, wish, &span.bounds, &err), &err);
+    must(published_find(world->checkpoints, world->pg, &world->keys, wish, &span.bounds, &err), &err);
     must(published_list(world->checkpoints, world->pg, &span, &page, &err), &err);
     for (size_t i = 0; i < published_page_count(page); i++) {
         struct published_row row;
-        published_page_row(page, i, world->keys, &row);
+        published_page_row(page, i, &world->keys, &row);
         assert_null(row.cosigned);
         if (row.is_signed) return row.checkpoint.size;
     }
@@ -343,7 +343,7 @@ static void a_checkpoint_is_found_by_entry_and_by_time(void **state)
     (void)snprintf(sql, sizeof sql, "%s(251, 1100) n", foreign);
     database_execute(world.log.database, sql);
     const struct published_wish flooded = {.has_entry = true, .entry = 100};
-    assert_false(published_find(world.checkpoints, world.pg, world.keys, &flooded, &bounds, &err).ok);
+    assert_false(published_find(world.checkpoints, world.pg, &world.keys, &flooded, &bounds, &err).ok);
     assert_int_equal(err.kind, ERROR_CORRUPT);
     close_world(&world);
 }
@@ -362,7 +362,7 @@ static unsigned walk(const struct world *world, bool ascending, uint64_t *larges
         assert_true(rows <= 2);
         for (size_t i = 0; i < rows; i++) {
             struct published_row row;
-            published_page_row(page, i, world->keys, &row);
+            published_page_row(page, i, &world->keys, &row);
             count += row.is_signed;
             if (row.is_signed && row.checkpoint.size > *largest_out) *largest_out = row.checkpoint.size;
             assert_true(row.stored_ms > 0);
