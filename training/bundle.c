@@ -78,17 +78,6 @@ static uint64_t event_of(const struct maker *maker)
     return order == NULL ? maker->query->event : (uint64_t)run_integer(order, "event.number");
 }
 
-struct result bundle_checkpoint(const struct run_bundle_source *source, const struct signed_checkpoint *published, uint64_t entry,
-                                struct signed_checkpoint *checkpoint_out, struct error *err)
-{
-    if (published != NULL && published->size > entry) {
-        *checkpoint_out = *published;
-        return SUCCESS;
-    }
-    TRY(sequencer_await_signed(source->sequencer, entry, err));
-    return sequencer_checkpoint(source->sequencer, checkpoint_out, err);
-}
-
 static struct result prove_event(struct maker *maker, const struct signed_checkpoint *checkpoint, struct error *err)
 {
     struct buffer OWNED_BUFFER entry = BUFFER(ENTRY_MAX), proof = BUFFER(ENTRY_MAX);

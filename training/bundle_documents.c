@@ -259,6 +259,17 @@ struct result bundle_set_text(json_t *object, const char *member, struct bytes t
     return failure(err, json_lacks() == lacks ? ERROR_INVALID : ERROR_NO_MEMORY, "%s of a bundle can't be written", member);
 }
 
+struct result bundle_checkpoint(const struct run_bundle_source *source, const struct signed_checkpoint *published, uint64_t entry,
+                                struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    if (published != NULL && published->size > entry) {
+        *checkpoint_out = *published;
+        return SUCCESS;
+    }
+    TRY(sequencer_await_signed(source->sequencer, entry, err));
+    return sequencer_checkpoint(source->sequencer, checkpoint_out, err);
+}
+
 static struct result write_envelopes(const struct key_document *one, json_t *list, struct error *err)
 {
     const struct document_chain_request *request = &one->envelopes->request;

@@ -80,11 +80,6 @@ static bool is_recent(const struct cosigned *cosigned, int64_t seconds)
     return clock_wall_ms() / 1000 - (int64_t)cosigned->verdict.since_s < seconds;
 }
 
-const struct log_keys *witness_feed_keys(const struct witness_feed *feed)
-{
-    return feed->sequencer == NULL ? log_key_view(&feed->log_keys) : sequencer_log_keys(feed->sequencer);
-}
-
 /* Another gateway may have had the log cosigned: then this one need not. */
 static struct result look(struct witness_feed *feed, struct error *err)
 {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "audit/log_key_list.h"
+#include "audit/sequencer.h"
 #include "base/thread.h"
 #include "gateway/background/witness_call.h"
 #include "gateway/background/witness_feed.h"
@@ -47,7 +48,11 @@ struct witness_feed {
 };
 
 /** The keys of the log. */
-const struct log_keys *witness_feed_keys(const struct witness_feed *feed);
+static inline const struct log_keys *witness_feed_keys(const struct witness_feed *feed)
+{
+    return feed->sequencer == NULL ? log_key_view(&feed->log_keys) : sequencer_log_keys(feed->sequencer);
+}
+
 /** Reads the file: a policy, or the signed envelope of one (keyd/quorum.h). */
 RESULT witness_policy_open(struct witness_feed *feed, const char *path, struct error *err);
 /** Has sijil-keyd pin the policy, unless it has. */
