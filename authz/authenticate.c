@@ -201,6 +201,24 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     return fill_by_rule(attempt, seen, &claims, principal_out, err);
 }
 
+/* RFC 9068, 5 and RFC 8725, 3.11: a token of one kind is not accepted for one of another. */
+static struct result check_kind(const struct attempt *attempt, const struct jws *token, struct error *err)
+{
+    const struct credential *credential = attempt->credential;
+    const bool is_of_login = token->type == JWS_TYPE_JWT && claims_are_of_login(token->payload);
+
+    if (json_object_get(token->payload, "events") != NULL)
+        return failure(err, ERROR_DENIED, "the token tells of an event, such as a logout, and gives no access");
+    if (is_of_login && credential->endpoint != CREDENTIAL_AT_TOKEN)
+        return failure(err, ERROR_DENIED,
+                       "the token is an ID token, which is for the client that logged in: exchange it at /token");
+    if (is_of_login && credential->subject_token == SUBJECT_TOKEN_ACCESS)
+        return failure(err, ERROR_DENIED, "subject_token is an ID token, and not an access_token");
+    if (token->type == JWS_TYPE_ACCESS && credential->subject_token == SUBJECT_TOKEN_ID)
+        return failure(err, ERROR_DENIED, "subject_token is an access token, and not an id_token");
+    return SUCCESS;
+}
+
 static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
                                       struct error *err)
 {
@@ -210,6 +228,7 @@ static struct result check_seen_token(const struct attempt *attempt, const struc
     if (issuer == attempt->authenticator->own && attempt->credential->endpoint == CREDENTIAL_AT_TOKEN)
         return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
     TRY(check_signature(attempt, issuer, seen, err));
+    if (issuer != attempt->authenticator->own) TRY(check_kind(attempt, &seen->token, err));
     return make_principal(attempt, issuer, seen, principal, err);
 }
 

@@ -54,8 +54,12 @@ unsigned oauth_error_status(enum oauth_error error);
 enum credential_endpoint { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_SESSION };
 #define SESSION_GRACE_S 86400
 
+/** What the client says that the token of an exchange is (RFC 8693, 3). */
+enum subject_token { SUBJECT_TOKEN_ANY, SUBJECT_TOKEN_ACCESS, SUBJECT_TOKEN_ID };
+
 struct credential {
     enum credential_endpoint endpoint;
+    enum subject_token subject_token;
     bool takes_secrets;        /* the route is below /v2: clients of registries may send Basic */
     const char *authorization; /* the header's value; NULL without one */
     const char *thumbprint;    /* x5t#S256 of the client's certificate; NULL without one */

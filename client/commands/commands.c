@@ -130,7 +130,7 @@ static const struct option_row project_create_options[] = {
 };
 static const struct option_row issuer_trust_options[] = {
     {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
-    {'A', "algorithm", "NAME", "RS256, PS256, ES256 or ES384; may be repeated (default: RS256)"},
+    {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256)"},
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
 };
 static const struct option_row delete_options[] = {

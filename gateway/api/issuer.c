@@ -12,7 +12,7 @@
 
 #define ALGORITHMS JOSE_ALGORITHMS(SCHEMA_WORD)
 
-PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA or EC"))
+PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA, EC or OKP"))
 PART_WITH(SCHEMA_IS_OPEN, jwks, "a key set (RFC 7517)", HAS_LIST("keys", REQUIRED, 0, schema_jwk, "public keys"))
 
 SCHEMA(issuer_wanted, "an issuer to be trusted",
@@ -53,7 +53,7 @@ static struct result read_algorithms(struct wanted_issuer *wanted, struct error 
         enum jose_algorithm algorithm = 0;
         const char *text = json_string_value(name);
         if (text == NULL || !jose_algorithm_find(text, &algorithm))
-            return failure(err, ERROR_INVALID, "algorithms are RS256, PS256, ES256 and ES384");
+            return failure(err, ERROR_INVALID, "algorithms are RS256, PS256, ES256, ES384 and EdDSA");
         wanted->record.algorithms |= 1U << algorithm;
     }
     if (wanted->record.algorithms == 0) return failure(err, ERROR_INVALID, "algorithms is a list of at least one");

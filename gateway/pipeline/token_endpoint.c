@@ -108,7 +108,10 @@ static struct result try_exchange(struct request *request, const struct credenti
         refuse(authentication, OAUTH_INVALID_REQUEST, "acting for another is not offered: leave actor_token out");
         return SUCCESS;
     }
-    return authenticate_token(request->gateway->authenticator, credential, bytes_of_text(token), authentication, err);
+    struct credential exchanged = *credential;
+    if (strcmp(type, TOKEN_TYPE "id_token") == 0) exchanged.subject_token = SUBJECT_TOKEN_ID;
+    if (strcmp(type, TOKEN_TYPE "access_token") == 0) exchanged.subject_token = SUBJECT_TOKEN_ACCESS;
+    return authenticate_token(request->gateway->authenticator, &exchanged, bytes_of_text(token), authentication, err);
 }
 
 /* One credential, in the header or in the form, never in both (RFC 6749, 2.3). */
