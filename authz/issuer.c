@@ -112,7 +112,8 @@ static struct result fill_keys(const struct issuer_record *record, const char *j
         unnamed += jwk.lacks_kid;
         if (jwk.is_usable && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
     }
-    if (set->count > 0) return SUCCESS;
+    if (set->count > 0 || record->follows)
+        return SUCCESS; /* the keys of one that is followed are renewed, and were checked when they came */
     if (unnamed > 0 && unnamed == json_array_size(keys))
         return failure(err, ERROR_INVALID,
                        "no key of %.120s has a kid of 1 to %d of A-Z a-z 0-9 -_.:/=+@~, and tokens name their key by it",
@@ -214,8 +215,13 @@ bool issuer_equals(const struct issuer *issuer, const struct issuer_record *reco
         return false;
     hash_jwks(record, sha256);
     if (memcmp(sha256, issuer->jwks_sha256, sizeof sha256) != 0) return false;
-    atomic_store(&issuer->self->confirmed_ms, record->confirmed_ms);
+    issuer_confirm(issuer, record->confirmed_ms);
     return true;
+}
+
+void issuer_confirm(const struct issuer *issuer, int64_t confirmed_ms)
+{
+    if (confirmed_ms > atomic_load(&issuer->confirmed_ms)) atomic_store(&issuer->self->confirmed_ms, confirmed_ms);
 }
 
 struct issuer *issuer_keep(const struct issuer *issuer)

@@ -53,6 +53,8 @@ RESULT issuer_replace_keys(struct issuer *issuer, const char *jwks, struct error
  * with the one before: verifiers cost much.
  */
 bool issuer_equals(const struct issuer *issuer, const struct issuer_record *record);
+/** The issuer has published these keys at that time. A time before the one that is known changes nothing. */
+void issuer_confirm(const struct issuer *issuer, int64_t confirmed_ms);
 /** Adds an owner; issuer_free() removes one. */
 struct issuer *issuer_keep(const struct issuer *issuer);
 /** Whether a token named a key that is not known, since the last call: then the keys of an issuer that is followed should be fetched. */

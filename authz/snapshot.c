@@ -192,6 +192,13 @@ size_t authz_snapshot_wishes(const struct authz_snapshot *snapshot, struct uuid 
     return count;
 }
 
+void authz_snapshot_confirm(const struct authz_snapshot *snapshot, const char *url, int64_t confirmed_ms)
+{
+    const struct issuer *issuer = issuer_list_find(snapshot->issuers, url);
+
+    if (issuer != NULL) issuer_confirm(issuer, confirmed_ms);
+}
+
 struct authz_snapshot *authz_snapshot_keep(const struct authz_snapshot *snapshot)
 {
     atomic_fetch_add(&snapshot->self->owners, 1);

@@ -30,9 +30,9 @@ static const struct pg_statement snapshot_bindings_of_sql = {
     "snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES};
 static const struct pg_statement snapshot_issuers_sql = {
     "snapshot_issuers",
-    "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
-    " ORDER BY url",
-    "", "uuid text text text int8 text"};
+    "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks, follows, f.confirmed_at"
+    " FROM trusted_issuer LEFT JOIN issuer_fetch f USING (issuer_id) ORDER BY url",
+    "", "uuid text text text int8 text bool timestamptz"};
 /* The places of grants, by their names; those of a deleted organisation or project of the name are told by the number of the log at its birth. */
 static const struct pg_statement snapshot_places_sql = {
     "snapshot_places",
@@ -137,6 +137,8 @@ static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_re
     record->types = ISSUER_TYPES;
     record->lifetime_max_s = (unsigned)pg_int8(rows, row, 4);
     record->jwks = pg_text(rows, row, 5);
+    record->follows = pg_bool(rows, row, 6);
+    record->confirmed_ms = pg_is_null(rows, row, 7) ? 0 : pg_time_ms(rows, row, 7);
 }
 
 /* ---- grants of trust rules ---- */

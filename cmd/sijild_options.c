@@ -43,6 +43,10 @@ static const struct option_row embedded_rows[] = {
     {SIJILD_WITNESS_INTERVAL, "witness-interval", "SECONDS", "as witness_interval of the configuration; default: 10"},
     {SIJILD_WITNESS_LAG, "witness-lag", "SECONDS", "as witness_lag of the configuration; default: 60"},
     {SIJILD_WITNESS_PATIENCE, "witness-patience", "SECONDS", "as --witness-patience of sijil-keyd; default, and most: 3600"},
+    {SIJILD_ISSUER_NETWORKS, "issuer-networks", "NETWORKS",
+     "as issuer_networks of the configuration: where issuers may be whose keys are fetched; default: the public internet"},
+    {SIJILD_ISSUER_CA_FILE, "issuer-ca-file", "FILE",
+     "as issuer_ca_file of the configuration; default: the system's authorities"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };

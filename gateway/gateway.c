@@ -21,6 +21,7 @@
 #include "gateway/background/audit_index.h"
 #include "gateway/background/delivery.h"
 #include "gateway/background/detection.h"
+#include "gateway/background/issuer_watch.h"
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
@@ -233,6 +234,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(audit_index_start(gateway, &gateway->audit_index, err));
     TRY(delivery_start(gateway, &gateway->delivery, err));
     TRY(detection_start(gateway, &gateway->detection, err));
+    TRY(issuer_watch_start(gateway, &gateway->issuer_watch, err));
     TRY(maintenance_start(gateway, &gateway->maintenance, err));
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
     if (gateway->witness_feed != NULL)
@@ -247,6 +249,7 @@ static void gateway_close(struct gateway *gateway)
     witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);
+    issuer_watch_free(gateway->issuer_watch);
     detection_free(gateway->detection);
     delivery_free(gateway->delivery);
     audit_index_free(gateway->audit_index);

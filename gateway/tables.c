@@ -11,6 +11,7 @@
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
 #include "authz/erased_subject.h"
+#include "authz/issuer_jobs.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
@@ -38,6 +39,7 @@
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
     &trusted_issuer_table,
+    &issuer_renew_table,
     &trust_rule_table,
     &robot_table,
     &rights_table,

@@ -133,6 +133,12 @@ static const struct option_row issuer_trust_options[] = {
     {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256)"},
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
 };
+static const struct option_row issuer_add_options[] = {
+    {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
+    {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256 and ES256)"},
+    {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
+    {'k', "keys-url", "URL", "where its keys are (default: where its metadata says)"},
+};
 static const struct option_row delete_options[] = {
     {'n', "dry-run", NULL, "delete nothing; show the plan"},
     {'p', "plan", "DIGEST", "delete what the plan of this digest shows"},

@@ -19,6 +19,7 @@ struct authenticator;
 struct authz_directory;
 struct decider;
 struct document_view;
+struct issuer_watch;
 struct maintenance;
 struct region_watch;
 struct run_admission;
@@ -60,6 +61,7 @@ struct gateway {
     struct audit_index *audit_index;            /* writes the index of searches of the log */
     struct delivery *delivery;                  /* delivers the log to sinks */
     struct detection *detection;                /* watches the log */
+    struct issuer_watch *issuer_watch;          /* keeps the keys of issuers current */
     struct maintenance *maintenance;            /* cleans up ended uploads */
     struct region_watch *region_watch;          /* checks the regions */
     struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
