@@ -72,6 +72,7 @@ struct authentication {
     enum oauth_error error; /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
     char description[200];  /* of the error, for a person and for error_description; no secret, no quotes */
     unsigned wait_s;        /* OAUTH_TOO_MANY: for Retry-After */
+    bool is_waiting;        /* an issuer is being asked about the token: nothing else is set, and the check is made again soon */
     /*
      * After a wrong secret: the robot's name, for the sealed part of the event. "" if the text can't be a robot's
      * name, because people paste secrets into that field.
@@ -89,6 +90,15 @@ RESULT authenticate(struct authenticator *authenticator, const struct credential
  */
 RESULT authenticate_token(struct authenticator *authenticator, const struct credential *credential, struct bytes token,
                           struct authentication *authentication_out, struct error *err);
+
+/**
+ * Replaces the keys of our own tokens by these points of P-256, at least one; the first signs now. Tokens by other keys end. Thread-safe.
+ * ERROR_INVALID, ERROR_NO_MEMORY: the keys from before stay.
+ */
+RESULT authenticator_set_keys(struct authenticator *authenticator, const uint8_t points[][65], size_t count, struct error *err);
+/** Appends the key set of our own tokens (RFC 7517), for others that verify them. */
+RESULT authenticator_jwks(struct authenticator *authenticator, struct buffer *jwks, struct error *err);
+#define AUTHENTICATOR_JWKS_MAX 4096
 
 /** The `iss` and `aud` of our tokens. */
 const char *authenticator_issuer(const struct authenticator *authenticator);

@@ -128,6 +128,7 @@ static int take_option(int code, struct command *command)
     case SIJILD_WITNESS_POLICY: embedded->witness_policy = optarg; return -1;
     case SIJILD_ISSUER_NETWORKS: embedded->issuer_networks = optarg; return -1;
     case SIJILD_ISSUER_CA_FILE: embedded->issuer_ca_file = optarg; return -1;
+    case SIJILD_INTROSPECTION_FILE: embedded->introspection_file = optarg; return -1;
     case SIJILD_WITNESS_CA_FILE: embedded->witness_ca_file = optarg; return -1;
     case SIJILD_WITNESS_INTERVAL:
     case SIJILD_WITNESS_LAG:
@@ -156,7 +157,7 @@ static const struct belonging {
          OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_ERASURE_RETENTION) | OPTION(SIJILD_COLLECT_INTERVAL) |
          OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER) | OPTION(SIJILD_WITNESS_POLICY) | OPTION(SIJILD_WITNESS_CA_FILE) |
          OPTION(SIJILD_WITNESS_INTERVAL) | OPTION(SIJILD_WITNESS_LAG) | OPTION(SIJILD_WITNESS_PATIENCE) |
-         OPTION(SIJILD_ISSUER_NETWORKS) | OPTION(SIJILD_ISSUER_CA_FILE),
+         OPTION(SIJILD_ISSUER_NETWORKS) | OPTION(SIJILD_ISSUER_CA_FILE) | OPTION(SIJILD_INTROSPECTION_FILE),
      JOB(EMBEDDED), "--embedded"},
 };
 static const uint64_t jobs_options =

@@ -47,6 +47,8 @@ static const struct option_row embedded_rows[] = {
      "as issuer_networks of the configuration: where issuers may be whose keys are fetched; default: the public internet"},
     {SIJILD_ISSUER_CA_FILE, "issuer-ca-file", "FILE",
      "as issuer_ca_file of the configuration; default: the system's authorities"},
+    {SIJILD_INTROSPECTION_FILE, "introspection-file", "FILE",
+     "as introspection_file of the configuration: issuers that are asked about their opaque tokens; default: none"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };

@@ -182,6 +182,16 @@ struct result keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *
     return SUCCESS;
 }
 
+struct result keyd_token_keys(struct keyd_client *client, struct keyd_token_keys *keys_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_TOKEN_KEYS};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *keys_out = call.reply.as.token_keys;
+    return SUCCESS;
+}
+
 struct result keyd_log_forked(struct keyd_client *client, const char *finding, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_LOG_FORKED};

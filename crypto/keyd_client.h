@@ -353,6 +353,14 @@ struct keyd_run_request {
  */
 RESULT keyd_run_request(struct keyd_client *client, const struct keyd_run_request *wanted, struct buffer *envelope,
                         struct error *err);
+#define KEYD_TOKEN_KEYS_MAX 3
+/** The public keys whose tokens are valid now, or will be: uncompressed points. The first one signs now. */
+struct keyd_token_keys {
+    size_t count; /* at least 1 */
+    uint8_t each[KEYD_TOKEN_KEYS_MAX][65];
+};
+RESULT keyd_token_keys(struct keyd_client *client, struct keyd_token_keys *keys_out, struct error *err);
+
 /** The run of the request with this digest has ended: what keyd reserves for it becomes free. Unknown ones change nothing. */
 RESULT keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err);
 

@@ -49,7 +49,8 @@
     X(25, KEYD_COSIGNED, cosigned)                 \
     X(26, KEYD_WITNESSES, witnesses)               \
     X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
-    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)
+    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)   \
+    X(37, KEYD_TOKEN_KEYS, token_keys)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -156,6 +157,7 @@ struct keyd_reply {
         struct document_pin pin;
         struct keyd_documents documents;
         struct keyd_witnesses witnesses;
+        struct keyd_token_keys token_keys;
         struct {
             enum error_kind kind;
             struct bytes message;

@@ -64,6 +64,7 @@ static void write_issuers(const struct embedded_options *options, struct setting
 {
     if (options->issuer_networks != NULL) set(settings->issuer_networks, options->issuer_networks);
     if (options->issuer_ca_file != NULL) set(settings->issuer_ca_file, options->issuer_ca_file);
+    if (options->introspection_file != NULL) set(settings->introspection_file, options->introspection_file);
 }
 
 /* A person may put a certificate there. */
@@ -208,6 +209,7 @@ static struct result check_places(const struct embedded_options *options, struct
         return failure(err, ERROR_INVALID, "--secrets-dir needs a full path");
     TRY(check_file_path("--witness-policy", options->witness_policy, err));
     TRY(check_file_path("--witness-ca-file", options->witness_ca_file, err));
+    TRY(check_file_path("--introspection-file", options->introspection_file, err));
     TRY(check_file_path("--issuer-ca-file", options->issuer_ca_file, err));
     if (options->issuer_networks != NULL) TRY(networks_parse("--issuer-networks", options->issuer_networks, &networks, err));
     TRY(check_folder("--secrets-dir", secrets, err));

@@ -21,12 +21,14 @@
 #include "gateway/background/audit_index.h"
 #include "gateway/background/delivery.h"
 #include "gateway/background/detection.h"
+#include "gateway/background/introspect.h"
 #include "gateway/background/issuer_watch.h"
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
 #include "gateway/background/run_admission.h"
 #include "gateway/background/run_dispatch.h"
+#include "gateway/background/token_keys.h"
 #include "gateway/background/witness_feed.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
@@ -202,7 +204,8 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(lease_proofs_new(&gateway->lease_proofs, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
-    return open_authenticator(gateway, &identity, err);
+    TRY(open_authenticator(gateway, &identity, err));
+    return token_keys_start(gateway, &gateway->token_keys, err);
 }
 
 static struct result open_senders(struct gateway *gateway, struct error *err)
@@ -235,6 +238,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(delivery_start(gateway, &gateway->delivery, err));
     TRY(detection_start(gateway, &gateway->detection, err));
     TRY(issuer_watch_start(gateway, &gateway->issuer_watch, err));
+    TRY(introspect_start(gateway, &gateway->introspect, err));
     TRY(maintenance_start(gateway, &gateway->maintenance, err));
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
     if (gateway->witness_feed != NULL)
@@ -249,6 +253,7 @@ static void gateway_close(struct gateway *gateway)
     witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);
+    introspect_free(gateway->introspect);
     issuer_watch_free(gateway->issuer_watch);
     detection_free(gateway->detection);
     delivery_free(gateway->delivery);
@@ -259,6 +264,7 @@ static void gateway_close(struct gateway *gateway)
     log_verifier_free(gateway->log_verifier); /* it may read from a region */
     archive_use(NULL);
     registry_free(gateway->registry);
+    token_keys_watch_free(gateway->token_keys);
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
     document_view_free(gateway->documents);

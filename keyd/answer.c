@@ -13,6 +13,7 @@
 #include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
+#include "keyd/token_keys.h"
 #include "keyd/wrap.h"
 
 /* Data that a reply points at until it is encoded. */
@@ -58,7 +59,7 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     TRY(note_key_write(keyring_log_key(keyd->keyring), &scratch->text, err));
     (void)snprintf(identity->origin, sizeof identity->origin, "%s", keyring_origin(keyd->keyring));
     (void)snprintf(identity->log_vkey, sizeof identity->log_vkey, "%s", buffer_text(&scratch->text));
-    ecdsa_key_public(keyring_token_key(keyd->keyring), identity->token_public);
+    ecdsa_key_public(token_keys_at(keyring_token_keys(keyd->keyring), clock_wall_ms() / 1000), identity->token_public);
     ecdsa_thumbprint(identity->token_public, identity->token_kid);
     identity->log_size = state.log_size;
     memcpy(identity->log_root, state.log_root, sizeof identity->log_root);
@@ -314,12 +315,12 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
 static struct result answer_run_request(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                         struct scratch *scratch, struct error *err)
 {
-    const struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
-                                      .tokens = keyring_token_key(keyd->keyring),
-                                      .origin = keyring_origin(keyd->keyring),
-                                      .runs = keyd->runs,
-                                      .now_ms = clock_wall_ms()};
+    struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
+                                .origin = keyring_origin(keyd->keyring),
+                                .runs = keyd->runs,
+                                .now_ms = clock_wall_ms()};
 
+    signer.token_count = token_keys_published(keyring_token_keys(keyd->keyring), signer.now_ms / 1000, signer.tokens);
     TRY(run_sign_request(&signer, &request->as.run_request, &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
@@ -371,6 +372,17 @@ static struct result answer_cosigned(const struct keyd *keyd, const struct keyd_
 
     (void)reply, (void)scratch;
     return quorum_take(&place, &request->as.cosigned, err);
+}
+
+static struct result answer_token_keys(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                       struct scratch *scratch, struct error *err)
+{
+    const struct ecdsa_key *published[KEYD_TOKEN_KEYS_MAX];
+
+    (void)request, (void)scratch, (void)err;
+    reply->as.token_keys.count = token_keys_published(keyring_token_keys(keyd->keyring), clock_wall_ms() / 1000, published);
+    for (size_t i = 0; i < reply->as.token_keys.count; i++) ecdsa_key_public(published[i], reply->as.token_keys.each[i]);
+    return SUCCESS;
 }
 
 static struct result answer_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/ed25519.h"
@@ -9,10 +10,12 @@
 #include "crypto/random.h"
 #include "crypto/secret.h"
 #include "keyd/keyring_priv.h"
+#include "keyd/token_keys.h"
 
 struct keyring {
     struct secret *body; /* a struct keyring_body */
-    struct ecdsa_key *token_key, *document_key, *runner_key;
+    struct token_keys *token_keys;
+    struct ecdsa_key *document_key, *runner_key;
     struct note_key log_key;
     struct hsm *hsm; /* borrowed; NULL if no version is in a token */
 };
@@ -46,13 +49,11 @@ static struct result derive_key(const struct keyring *keyring, const char *label
 /* Computes the parts that are derived from the secrets, once. */
 static struct result prepare(struct keyring *keyring, struct error *err)
 {
-    OWNED(secret) *scalar = NULL;
     OWNED(secret) *seed = NULL;
     uint8_t log_public[ED25519_PUBLIC_SIZE];
     const struct keyring_body *body = body_of(keyring);
 
-    TRY(secret_copy((struct bytes){body->token_scalar, sizeof body->token_scalar}, &scalar, err));
-    TRY(ecdsa_key_from_scalar(scalar, &keyring->token_key, err));
+    TRY(token_keys_new(body->token_scalar, clock_wall_ms() / 1000, &keyring->token_keys, err));
     TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
     TRY(ed25519_public(seed, log_public, err));
     TRY(derive_key(keyring, "sijil document key v1", &keyring->document_key, err));
@@ -76,9 +77,9 @@ const char *keyring_origin(const struct keyring *keyring)
     return body_of(keyring)->origin;
 }
 
-const struct ecdsa_key *keyring_token_key(const struct keyring *keyring)
+const struct token_keys *keyring_token_keys(const struct keyring *keyring)
 {
-    return keyring->token_key;
+    return keyring->token_keys;
 }
 
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring)
@@ -213,7 +214,7 @@ void keyring_free(struct keyring *keyring)
 {
     if (keyring == NULL) return;
     secret_free(keyring->body);
-    ecdsa_key_free(keyring->token_key);
+    token_keys_free(keyring->token_keys);
     ecdsa_key_free(keyring->document_key);
     ecdsa_key_free(keyring->runner_key);
     free(keyring);

@@ -16,6 +16,7 @@
 #define KEYRING_FILE "keyring"
 
 struct keyring;
+struct token_keys;
 
 struct keyring_options {
     const char *origin;        /* of the audit log; it can't be changed later */
@@ -62,8 +63,8 @@ RESULT keyring_find_version(const struct keyring *keyring, uint32_t version, con
 struct hsm *keyring_token(const struct keyring *keyring);
 
 const char *keyring_origin(const struct keyring *keyring);
-/** The token key, loaded once. */
-const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
+/** The keys of tokens. They are derived when the key ring is opened. */
+const struct token_keys *keyring_token_keys(const struct keyring *keyring);
 /** The key that signs documents. It is derived from the seed of the log key, so it exists as long as the log. */
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
 /** The key that signs certificates of runners. It is derived from the same seed. */

@@ -78,7 +78,7 @@ struct result run_sign_request(const struct run_signer *signer, const struct key
     struct token_holder holder;
 
     if (signing.json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request of a run");
-    TRY(token_check(signer->tokens, wanted->token, &use, &holder, err));
+    TRY(token_check(signer->tokens, signer->token_count, wanted->token, &use, &holder, err));
     if (wanted->lifetime_s == 0) return failure(err, ERROR_INVALID, "a request of a run lives at least one second");
     uuid_format(&wanted->run, run);
     signing_subject(&signing, run, 0, 0);

@@ -19,6 +19,8 @@ struct authenticator;
 struct authz_directory;
 struct decider;
 struct document_view;
+struct introspect;
+struct introspection;
 struct issuer_watch;
 struct maintenance;
 struct region_watch;
@@ -34,6 +36,7 @@ struct route_table;
 struct sequencer;
 struct job_workers;
 struct log_verifier;
+struct token_keys_watch;
 struct witness_feed;
 
 #define DESCRIPTION_ETAG_SIZE 140 /* the text of a digest, in quotes */
@@ -61,9 +64,12 @@ struct gateway {
     struct audit_index *audit_index;            /* writes the index of searches of the log */
     struct delivery *delivery;                  /* delivers the log to sinks */
     struct detection *detection;                /* watches the log */
+    struct introspect *introspect;              /* asks issuers about opaque tokens; NULL: none is asked */
+    struct introspection *introspection;        /* what they said; NULL: none is asked */
     struct issuer_watch *issuer_watch;          /* keeps the keys of issuers current */
     struct maintenance *maintenance;            /* cleans up ended uploads */
     struct region_watch *region_watch;          /* checks the regions */
+    struct token_keys_watch *token_keys;        /* knows the keys of tokens */
     struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */

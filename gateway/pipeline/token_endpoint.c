@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "authz/mint.h"
+#include "authz/opaque_login.h"
 #include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -56,6 +57,7 @@ static struct result read_form(struct request *request, struct authentication *a
     const char *content_type = request_header(request, "Content-Type");
     struct error wrong = {0};
 
+    if (request->waits > 0) return SUCCESS; /* it was read before an issuer was asked */
     if (content_type == NULL || strncasecmp(content_type, type, sizeof type - 1) != 0)
         refuse(authentication, OAUTH_INVALID_REQUEST, "the body must be application/x-www-form-urlencoded");
     else if (request->arguments.count > 0)
@@ -89,6 +91,28 @@ static struct result try_password(struct request *request, const struct credenti
     return result;
 }
 
+/* A token that is no JWT: its issuer is asked. */
+static struct result try_opaque(struct request *request, const struct credential *credential, const char *token,
+                                struct authentication *authentication, struct error *err)
+{
+    const struct opaque_login login = {.introspection = request->gateway->introspection,
+                                       .directory = request->gateway->directory,
+                                       .credential = credential,
+                                       .attempts = authenticator_attempts(request->gateway->authenticator),
+                                       .is_first = request->waits == 0,
+                                       .issuer = request_argument(request, "subject_issuer"),
+                                       .token = bytes_of_text(token)};
+    bool is_waiting = false;
+
+    if (login.introspection == NULL) {
+        refuse(authentication, OAUTH_INVALID_GRANT, "subject_token is no JWT, and no issuer is asked about other tokens here");
+        return SUCCESS;
+    }
+    TRY(authenticate_opaque(&login, authentication, &is_waiting, err));
+    authentication->is_waiting = is_waiting;
+    return SUCCESS;
+}
+
 static struct result try_exchange(struct request *request, const struct credential *credential,
                                   struct authentication *authentication, struct error *err)
 {
@@ -108,6 +132,8 @@ static struct result try_exchange(struct request *request, const struct credenti
         refuse(authentication, OAUTH_INVALID_REQUEST, "acting for another is not offered: leave actor_token out");
         return SUCCESS;
     }
+    if (strcmp(type, TOKEN_TYPE "id_token") != 0 && introspection_token_is_opaque(bytes_of_text(token)))
+        return try_opaque(request, credential, token, authentication, err);
     struct credential exchanged = *credential;
     if (strcmp(type, TOKEN_TYPE "id_token") == 0) exchanged.subject_token = SUBJECT_TOKEN_ID;
     if (strcmp(type, TOKEN_TYPE "access_token") == 0) exchanged.subject_token = SUBJECT_TOKEN_ACCESS;
@@ -211,6 +237,8 @@ static const struct schema_member members_of_token_form[] = {
     HAS_TEXT("subject_token", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: a token of a trusted issuer"),
     HAS_WORD("subject_token_type", OPTIONAL, TOKEN_TYPE "jwt " TOKEN_TYPE "id_token " TOKEN_TYPE "access_token",
              "of an exchange: what subject_token is"),
+    HAS_TEXT("subject_issuer", OPTIONAL, FORM_FREE, 1, 255,
+             "of an exchange: whose token it is, if it is no JWT and several issuers are asked about such tokens"),
 };
 const struct schema schema_token_form = {.name = "token_form",
                                          .meaning = "a form, as OAuth 2.0 has it",

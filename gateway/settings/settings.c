@@ -234,6 +234,7 @@ static void check_issuers(const struct settings *settings, struct problems *prob
     struct networks networks;
     struct error why = {0};
 
+    check_file("introspection_file", settings->introspection_file, problems);
     check_file("issuer_ca_file", settings->issuer_ca_file, problems);
     if (!networks_parse("issuer_networks", settings->issuer_networks, &networks, &why).ok) problems_add(problems, &why);
 }

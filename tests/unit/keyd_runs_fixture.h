@@ -128,7 +128,8 @@ static inline void begin_without(struct world *world, const char *unpinned)
     assert_true(key_register_open(world->folder.fd, journal_key, world->ledger, &world->keys, &err).ok);
     world->key = made_key(world->vectors, "keyd");
     world->signer = (struct run_signer){.key = world->key,
-                                        .tokens = world->key,
+                                        .tokens = {world->key},
+                                        .token_count = 1,
                                         .origin = "sijil.example/audit",
                                         .log_key = bytes_of_text(made_vkey(world->vectors, bundle_number)),
                                         .policy = {.epoch = 7},

@@ -255,6 +255,43 @@ static void issuers_are_followed(void **state)
     assert_ptr_equal(kept, issuer);
 }
 
+/* The key of tokens changes while they are in use: none is refused that its key still vouches for. */
+static void our_keys_rotate(void **state)
+{
+    static const struct token_row ours_by_a = {
+        "", BY_A, "ES256", "{\"alg\":\"ES256\",\"typ\":\"sijil-reg+jwt\",\"kid\":\"$KID\"}", O_PAYLOAD, NULL};
+    char before[ECDSA_THUMBPRINT_SIZE];
+    uint8_t points[2][65];
+    struct buffer OWNED_BUFFER jwks = BUFFER(AUTHENTICATOR_JWKS_MAX);
+    struct error err = {0};
+
+    (void)state;
+    OWNED_STRING old = make_token(&OWN_ROW);
+    memcpy(before, world.our_kid, sizeof before);
+    hostile_point(world.a, points[0]);
+    hostile_point(world.ours, points[1]);
+    ecdsa_thumbprint(points[0], world.our_kid);
+    OWNED_STRING fresh = make_token(&ours_by_a);
+
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_INVALID_TOKEN);
+    assert_true(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])points, 2, &err).ok);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, old).error, OAUTH_NONE);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_NONE);
+    assert_true(authenticator_jwks(world.authenticator, &jwks, &err).ok);
+    assert_non_null(strstr(buffer_text(&jwks), before));
+    assert_non_null(strstr(buffer_text(&jwks), world.our_kid));
+    assert_null(strstr(buffer_text(&jwks), "\"d\""));
+    assert_true(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])points, 1, &err).ok);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, old).error, OAUTH_INVALID_TOKEN); /* from the cache, too */
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_NONE);
+    memset(points[0] + 1, 0, 64); /* not on the curve */
+    assert_false(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])points, 1, &err).ok);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_NONE);
+
+    memcpy(world.our_kid, before, sizeof before);
+    assert_true(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])(points + 1), 1, &err).ok);
+}
+
 static void no_credential_is_no_error(void **state)
 {
     (void)state;
@@ -371,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_session_outlives_its_token),
         cmocka_unit_test(a_token_may_be_a_password),
         cmocka_unit_test(kinds_of_tokens_are_not_mixed_up),
+        cmocka_unit_test(our_keys_rotate),
         cmocka_unit_test(issuers_are_followed),
         cmocka_unit_test(no_credential_is_no_error),
         cmocka_unit_test(only_signatures_are_cached),

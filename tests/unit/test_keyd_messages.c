@@ -164,6 +164,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.certificate = bytes_of_text("der");
     } else if (type == KEYD_WITNESSES) {
         reply.as.witnesses = (struct keyd_witnesses){.is_pinned = true, .is_without = true, .epoch = 3, .log_size = 9};
+    } else if (type == KEYD_TOKEN_KEYS) {
+        reply.as.token_keys = (struct keyd_token_keys){.count = 2, .each = {{4, 1}, {4, 2}}};
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");
