@@ -19,7 +19,7 @@
         HAS_TEXT("keys_url", OPTIONAL, FORM_FREE, 1, 511, "where its keys are, if its metadata does not say it"),    \
         HAS_TIME("confirmed", OPTIONAL, "when it last published its keys; they count for a day from then on"),       \
         HAS_TIME("attempted", OPTIONAL, "the newest attempt to fetch them"), HAS_TIME("ended", OPTIONAL, "its end"), \
-        HAS_TIME("next", OPTIONAL, "the next one"), HAS_TEXT("problem", OPTIONAL, FORM_FREE, 1, 400, "of the newest one")
+        HAS_TIME("due", OPTIONAL, "the next one"), HAS_TEXT("problem", OPTIONAL, FORM_FREE, 1, 400, "of the newest one")
 
 PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA, EC or OKP"))
 PART_WITH(SCHEMA_IS_OPEN, jwks, "a key set (RFC 7517)", HAS_LIST("keys", REQUIRED, 0, schema_jwk, "public keys"))
@@ -213,7 +213,7 @@ static bool add_fetching(json_t *value, const struct issuer_row *row)
     if (row->keys_url[0] != '\0' && json_object_set_new(value, "keys_url", json_string(row->keys_url)) != 0) return false;
     if (row->problem[0] != '\0' && json_object_set_new(value, "problem", json_string(row->problem)) != 0) return false;
     return api_set_time(value, "confirmed", row->record.confirmed_ms) && api_set_time(value, "attempted", row->attempted_ms) &&
-           api_set_time(value, "ended", row->ended_ms) && api_set_time(value, "next", row->due_ms);
+           api_set_time(value, "ended", row->ended_ms) && api_set_time(value, "due", row->due_ms);
 }
 
 /* NULL: out of memory. */
