@@ -17,6 +17,16 @@ static const struct option_row login_options[] = {
      "a robot (robot$acme+ci), or oidc with a CI system's token as password (default, with its --ca-file: that of the stored login)"},
     {'c', "ca-file", "FILE", "PEM certificates to trust instead of the system's"},
     {'p', "password-stdin", NULL, "read the password from standard input (this is always so; without echo)"},
+    {'i', "issuer", "URL",
+     "log in as a person, at this OAuth issuer; the other options about it default to those of the stored login"},
+    {'I', "client-id", "ID", "the name by which the issuer knows sijil (default: sijil)"},
+    {'d', "device", NULL,
+     "with a code that you type into a page of the issuer, on any machine (default where no browser can be opened)"},
+    {'b', "browser", NULL, "with a browser of this machine, which comes back to a port of 127.0.0.1"},
+    {'P', "callback-port", "PORT", "that port, if the issuer allows one only (default: any)"},
+    {'s', "scope", "SCOPES", "what to ask the issuer for (default: \"openid offline_access\")"},
+    {'r', "resource", "URI", "the registry's name at the issuer: the audience of the token (default: https://HOST)"},
+    {'C', "issuer-ca-file", "FILE", "PEM certificates to trust for the issuer instead of the system's"},
 };
 #define JOBS_OPTION                                                      \
     {                                                                    \
