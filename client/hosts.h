@@ -7,17 +7,17 @@
  */
 #pragma once
 
-#include "client/issuer/issuer.h"
+#include "client/provider/provider.h"
 
 #define HOST_RESOURCE_SIZE 300 /* "https://" and a registry's name */
 
 /** The login of a person at an issuer; the password is an access token then. */
 struct host_issuer {
-    char url[ISSUER_URL_SIZE]; /* "": this login is of another kind */
-    char client_id[ISSUER_CLIENT_SIZE], scope[ISSUER_SCOPE_SIZE], resource[HOST_RESOURCE_SIZE];
-    char ca_file[512];                 /* "" for the system's authorities */
-    char refresh[ISSUER_REFRESH_SIZE]; /* "": the login ends with its access token */
-    int64_t expires_ms;                /* of the access token, by this machine's clock */
+    char url[PROVIDER_URL_SIZE]; /* "": this login is of another kind */
+    char client_id[PROVIDER_CLIENT_SIZE], scope[PROVIDER_SCOPE_SIZE], resource[HOST_RESOURCE_SIZE];
+    char ca_file[512];                   /* "" for the system's authorities */
+    char refresh[PROVIDER_REFRESH_SIZE]; /* "": the login ends with its access token */
+    int64_t expires_ms;                  /* of the access token, by this machine's clock */
 };
 
 struct host_login {

@@ -9,17 +9,17 @@
 
 #define MARGIN_MS 30000 /* a token with less time left is renewed: it must be valid when the registry has it, and clocks differ */
 
-struct issuer_options host_issuer_options(const struct host_login *login, bool verbose)
+struct provider_options host_issuer_options(const struct host_login *login, bool verbose)
 {
     const struct host_issuer *issuer = &login->issuer;
 
-    return (struct issuer_options){.url = issuer->url,
-                                   .client_id = issuer->client_id,
-                                   .scope = issuer->scope,
-                                   .resource = issuer->resource,
-                                   .ca_file = issuer->ca_file,
-                                   .proxy = login->proxy,
-                                   .verbose = verbose};
+    return (struct provider_options){.url = issuer->url,
+                                     .client_id = issuer->client_id,
+                                     .scope = issuer->scope,
+                                     .resource = issuer->resource,
+                                     .ca_file = issuer->ca_file,
+                                     .proxy = login->proxy,
+                                     .verbose = verbose};
 }
 
 static bool is_fresh(const struct host_login *login)
@@ -34,13 +34,13 @@ static struct result ended(const char *host, const struct host_login *login, str
 
 static struct result ask(const char *host, struct host_login *login, bool verbose, struct error *err)
 {
-    const struct issuer_options options = host_issuer_options(login, verbose);
-    OWNED(issuer) *issuer = NULL;
+    const struct provider_options options = host_issuer_options(login, verbose);
+    OWNED(provider) *issuer = NULL;
     OWNED_TOKENS tokens = {0};
 
     if (login->issuer.refresh[0] == '\0') return ended(host, login, err);
-    TRY(issuer_open(&options, &issuer, err));
-    const struct result renewed = issuer_renew(issuer, login->issuer.refresh, &tokens, err);
+    TRY(provider_open(&options, &issuer, err));
+    const struct result renewed = provider_renew(issuer, login->issuer.refresh, &tokens, err);
     if (!renewed.ok && err->kind == ERROR_DENIED) return ended(host, login, err);
     TRY(renewed);
     (void)text_copy(login->password, sizeof login->password, tokens.access);

@@ -9,7 +9,7 @@
 #include "client/hosts.h"
 
 /** The rules for calls of the login's issuer; views into the login. */
-struct issuer_options host_issuer_options(const struct host_login *login, bool verbose);
+struct provider_options host_issuer_options(const struct host_login *login, bool verbose);
 
 /**
  * Renews the stored login of the host if its access token ends soon, or if the registry refused it (`is_refused`). Does nothing for a login without

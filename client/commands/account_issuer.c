@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
-#include "client/issuer/code.h"
-#include "client/issuer/device.h"
+#include "client/provider/code.h"
+#include "client/provider/device.h"
 #include "client/renew.h"
 
 #define CLIENT_ID  "sijil"
@@ -140,12 +140,12 @@ static struct result take_port(const struct invocation *invocation, unsigned *po
     return SUCCESS;
 }
 
-static struct result get_tokens(struct invocation *invocation, struct issuer *issuer, struct issuer_tokens *tokens,
+static struct result get_tokens(struct invocation *invocation, struct provider *issuer, struct provider_tokens *tokens,
                                 struct error *err)
 {
     const bool wants_device = invocation_option(invocation, 'd') != NULL,
                wants_browser = invocation_option(invocation, 'b') != NULL;
-    const bool has_browser = browser_program() != NULL || issuer_metadata(issuer)->device[0] == '\0';
+    const bool has_browser = browser_program() != NULL || provider_metadata(issuer)->device[0] == '\0';
     struct code_browser browser = {.show = show_page, .context = invocation, .longest_ms = BROWSER_MS};
 
     if (wants_device && wants_browser)
@@ -156,7 +156,7 @@ static struct result get_tokens(struct invocation *invocation, struct issuer *is
     return code_log_in(issuer, &browser, tokens, err);
 }
 
-static void keep(const struct issuer_tokens *tokens, struct host_login *login)
+static void keep(const struct provider_tokens *tokens, struct host_login *login)
 {
     (void)text_copy(login->username, sizeof login->username, "oidc");
     (void)text_copy(login->password, sizeof login->password, tokens->access);
@@ -166,11 +166,11 @@ static void keep(const struct issuer_tokens *tokens, struct host_login *login)
 
 struct result login_at_issuer(struct invocation *invocation, struct host_login *login, struct error *err)
 {
-    const struct issuer_options options = host_issuer_options(login, invocation->verbose);
-    OWNED(issuer) *issuer = NULL;
+    const struct provider_options options = host_issuer_options(login, invocation->verbose);
+    OWNED(provider) *issuer = NULL;
     OWNED_TOKENS tokens = {0};
 
-    TRY(issuer_open(&options, &issuer, err));
+    TRY(provider_open(&options, &issuer, err));
     TRY(get_tokens(invocation, issuer, &tokens, err));
     keep(&tokens, login);
     return SUCCESS;
@@ -178,16 +178,16 @@ struct result login_at_issuer(struct invocation *invocation, struct host_login *
 
 struct result login_revoke(const struct invocation *invocation, const struct host_login *login, struct error *err)
 {
-    const struct issuer_options options = host_issuer_options(login, invocation->verbose);
-    OWNED(issuer) *issuer = NULL;
+    const struct provider_options options = host_issuer_options(login, invocation->verbose);
+    OWNED(provider) *issuer = NULL;
     OWNED_TOKENS tokens = {0};
 
     (void)text_copy(tokens.access, sizeof tokens.access, login->password);
     (void)text_copy(tokens.refresh, sizeof tokens.refresh, login->issuer.refresh);
-    TRY(issuer_open(&options, &issuer, err));
-    if (issuer_metadata(issuer)->revokes_for_bearer && login->issuer.expires_ms < clock_wall_ms() && tokens.refresh[0] != '\0')
-        TRY(issuer_renew(issuer, login->issuer.refresh, &tokens, err));
-    return issuer_revoke(issuer, &tokens, err);
+    TRY(provider_open(&options, &issuer, err));
+    if (provider_metadata(issuer)->revokes_for_bearer && login->issuer.expires_ms < clock_wall_ms() && tokens.refresh[0] != '\0')
+        TRY(provider_renew(issuer, login->issuer.refresh, &tokens, err));
+    return provider_revoke(issuer, &tokens, err);
 }
 
 void login_withdraw(const struct invocation *invocation, const struct host_login *login)

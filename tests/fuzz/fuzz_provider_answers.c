@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 #include "base/terminal_text.h"
-#include "client/issuer/callback.h"
-#include "client/issuer/device.h"
+#include "client/provider/callback.h"
+#include "client/provider/device.h"
 
 #define ISSUER "https://id.example"
 
@@ -23,7 +23,7 @@ static void check_url(const char *url, size_t room)
 
 static void try_metadata(struct bytes text)
 {
-    struct issuer_metadata metadata;
+    struct provider_metadata metadata;
     struct error err = {0};
 
     if (!metadata_parse(text, ISSUER, &metadata, &err).ok) return;
@@ -36,11 +36,11 @@ static void try_metadata(struct bytes text)
 
 static void try_tokens(const json_t *answer)
 {
-    struct issuer_tokens tokens;
+    struct provider_tokens tokens;
     struct error err = {0};
 
-    (void)issuer_id_token_is_of(json_object_get(answer, "id_token"), "n");
-    if (!issuer_tokens_take(answer, 1000, &tokens, &err).ok) return;
+    (void)provider_id_token_is_of(json_object_get(answer, "id_token"), "n");
+    if (!provider_tokens_take(answer, 1000, &tokens, &err).ok) return;
     assert(tokens.access[0] != '\0' && strpbrk(tokens.access, " \r\n\t") == NULL && terminal_is_printable(tokens.access));
     assert(terminal_is_printable(tokens.refresh) && tokens.expires_ms >= 1000);
 }
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     if (data[0] == 'm') try_metadata(text);
     else if (data[0] == 'c') try_callback(text);
-    else if (json_read_any_number(text, ISSUER_ANSWER_MAX, &answer, &ignored).ok)
+    else if (json_read_any_number(text, PROVIDER_ANSWER_MAX, &answer, &ignored).ok)
         (data[0] == 't' ? try_tokens : try_offer)(answer);
     return 0;
 }

@@ -1,15 +1,15 @@
 /*
- * client/issuer/device.h -- device authorization (RFC 8628): the person types a code into a page of the issuer, on any machine.
+ * client/provider/device.h -- device authorization (RFC 8628): the person types a code into a page of the issuer, on any machine.
  */
 #pragma once
 
-#include "client/issuer/issuer.h"
+#include "client/provider/provider.h"
 
 /** What the person is asked to do. All of it is safe to show. */
 struct device_prompt {
-    char code[65];                        /* "WDJB-MJHT" */
-    char page[ISSUER_ENDPOINT_SIZE];      /* where to type it */
-    char page_with[ISSUER_ENDPOINT_SIZE]; /* the same page with the code already typed; "": there is none */
+    char code[65];                          /* "WDJB-MJHT" */
+    char page[PROVIDER_ENDPOINT_SIZE];      /* where to type it */
+    char page_with[PROVIDER_ENDPOINT_SIZE]; /* the same page with the code already typed; "": there is none */
 };
 /** What an issuer answers at its device authorization endpoint (section 3.2). */
 struct device_offer {
@@ -24,5 +24,5 @@ RESULT device_offer_take(const json_t *answer, struct device_offer *offer_out, s
  * Asks for a code, shows it, and waits until the person has agreed. ERROR_DENIED if the person refuses, or the code ends before. ERROR_INVALID: the
  * issuer has no such endpoint.
  */
-RESULT device_log_in(struct issuer *issuer, void (*show)(void *context, const struct device_prompt *prompt), void *context,
-                     struct issuer_tokens *tokens_out, struct error *err);
+RESULT device_log_in(struct provider *issuer, void (*show)(void *context, const struct device_prompt *prompt), void *context,
+                     struct provider_tokens *tokens_out, struct error *err);

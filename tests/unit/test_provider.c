@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "client/issuer/callback.h"
-#include "client/issuer/device.h"
+#include "client/provider/callback.h"
+#include "client/provider/device.h"
 
 #define ISSUER "https://id.example"
 #define STATE  "0123456789012345678901234567890123456789012"
@@ -39,7 +39,7 @@ static void check_url(void **state)
 {
     const struct url_row *row = *state;
 
-    assert_int_equal(issuer_url_is_good(row->url), row->is_good);
+    assert_int_equal(provider_url_is_good(row->url), row->is_good);
 }
 
 static const struct callback_row {
@@ -107,7 +107,7 @@ static const struct metadata_row {
 static void check_metadata(void **state)
 {
     const struct metadata_row *row = *state;
-    struct issuer_metadata metadata;
+    struct provider_metadata metadata;
     struct error err = {0};
 
     assert_int_equal(metadata_parse(bytes_of_text(row->text), ISSUER, &metadata, &err).ok, row->kind == ERROR_NONE);
@@ -171,7 +171,7 @@ static void nobody_comes(void **state)
 
 static struct result read_all(void *context, struct error *err)
 {
-    struct issuer_metadata metadata;
+    struct provider_metadata metadata;
     struct device_offer offer;
     struct buffer OWNED_BUFFER form = BUFFER(4096);
     OWNED_JSON answer = NULL;

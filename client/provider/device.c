@@ -1,4 +1,4 @@
-#include "client/issuer/device.h"
+#include "client/provider/device.h"
 
 #include <string.h>
 #include <time.h>
@@ -23,13 +23,13 @@ static bool take_visible(const char *text, char *destination, size_t room)
     return text_copy(destination, room, text);
 }
 
-static struct result take_page(const json_t *answer, const char *key, char destination[ISSUER_ENDPOINT_SIZE], struct error *err)
+static struct result take_page(const json_t *answer, const char *key, char destination[PROVIDER_ENDPOINT_SIZE], struct error *err)
 {
     const char *text = json_text_of(answer, key);
 
-    if (text == NULL || !issuer_url_is_good(text))
+    if (text == NULL || !provider_url_is_good(text))
         return failure(err, ERROR_INVALID, "the issuer's %s is no https URL that can be shown", key);
-    (void)text_copy(destination, ISSUER_ENDPOINT_SIZE, text);
+    (void)text_copy(destination, PROVIDER_ENDPOINT_SIZE, text);
     return SUCCESS;
 }
 
@@ -52,45 +52,45 @@ struct result device_offer_take(const json_t *answer, struct device_offer *offer
     return SUCCESS;
 }
 
-static struct result ask(struct issuer *issuer, struct device_offer *offer_out, struct error *err)
+static struct result ask(struct provider *issuer, struct device_offer *offer_out, struct error *err)
 {
-    const struct issuer_options *options = issuer_options(issuer);
-    struct buffer OWNED_BUFFER form = BUFFER(ISSUER_FORM_MAX);
+    const struct provider_options *options = provider_options(issuer);
+    struct buffer OWNED_BUFFER form = BUFFER(PROVIDER_FORM_MAX);
     OWNED_ANSWER answer = {0};
 
-    if (issuer_metadata(issuer)->device[0] == '\0')
+    if (provider_metadata(issuer)->device[0] == '\0')
         return failure(err, ERROR_INVALID, "%.150s has no device authorization: log in with --browser", options->url);
     TRY(form_add(&form, "client_id", options->client_id, err));
     TRY(form_add(&form, "scope", options->scope, err));
     TRY(form_add(&form, "resource", options->resource, err));
-    TRY(issuer_post(issuer, issuer_metadata(issuer)->device, &form, NULL, &answer, err));
-    if (answer.status != 200) return issuer_refused(&answer, "a code for this device", err);
+    TRY(provider_post(issuer, provider_metadata(issuer)->device, &form, NULL, &answer, err));
+    if (answer.status != 200) return provider_refused(&answer, "a code for this device", err);
     return device_offer_take(answer.object, offer_out, err);
 }
 
 /* False: the person has not decided yet. */
-static struct result look(struct issuer *issuer, struct device_offer *offer, struct issuer_tokens *tokens_out, bool *done_out,
+static struct result look(struct provider *issuer, struct device_offer *offer, struct provider_tokens *tokens_out, bool *done_out,
                           struct error *err)
 {
-    struct buffer OWNED_BUFFER form = BUFFER(ISSUER_FORM_MAX);
+    struct buffer OWNED_BUFFER form = BUFFER(PROVIDER_FORM_MAX);
     OWNED_ANSWER answer = {0};
 
     TRY(form_add(&form, "grant_type", GRANT, err));
     TRY(form_add(&form, "device_code", offer->secret, err));
-    TRY(form_add(&form, "client_id", issuer_options(issuer)->client_id, err));
-    TRY(form_add(&form, "resource", issuer_options(issuer)->resource, err));
+    TRY(form_add(&form, "client_id", provider_options(issuer)->client_id, err));
+    TRY(form_add(&form, "resource", provider_options(issuer)->resource, err));
     const int64_t now_ms = clock_wall_ms();
-    const struct result posted = issuer_post(issuer, issuer_metadata(issuer)->token, &form, NULL, &answer, err);
+    const struct result posted = provider_post(issuer, provider_metadata(issuer)->token, &form, NULL, &answer, err);
     explicit_bzero(form.data, form.length);
     TRY(posted);
     *done_out = answer.status == 200;
-    if (answer.status == 200) return issuer_tokens_take(answer.object, now_ms, tokens_out, err);
+    if (answer.status == 200) return provider_tokens_take(answer.object, now_ms, tokens_out, err);
     if (strcmp(answer.error, "slow_down") == 0) offer->interval_s += SLOWER_S;
-    else if (strcmp(answer.error, "authorization_pending") != 0) return issuer_refused(&answer, "the login", err);
+    else if (strcmp(answer.error, "authorization_pending") != 0) return provider_refused(&answer, "the login", err);
     return SUCCESS;
 }
 
-static struct result poll_until(struct issuer *issuer, struct device_offer *offer, struct issuer_tokens *tokens_out,
+static struct result poll_until(struct provider *issuer, struct device_offer *offer, struct provider_tokens *tokens_out,
                                 struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + offer->lifetime_s * 1000;
@@ -112,8 +112,8 @@ static struct result poll_until(struct issuer *issuer, struct device_offer *offe
     return failure(err, ERROR_DENIED, "the code has ended, and nobody has typed it: log in again");
 }
 
-struct result device_log_in(struct issuer *issuer, void (*show)(void *context, const struct device_prompt *prompt), void *context,
-                            struct issuer_tokens *tokens_out, struct error *err)
+struct result device_log_in(struct provider *issuer, void (*show)(void *context, const struct device_prompt *prompt),
+                            void *context, struct provider_tokens *tokens_out, struct error *err)
 {
     struct device_offer offer = {0};
 

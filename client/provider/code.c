@@ -1,11 +1,11 @@
-#include "client/issuer/code.h"
+#include "client/provider/code.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "client/issuer/callback.h"
+#include "client/provider/callback.h"
 #include "crypto/digest.h"
 #include "crypto/random.h"
 
@@ -48,12 +48,12 @@ static struct result begin(struct attempt *attempt, struct error *err)
     return write_base64((struct bytes){hash, sizeof hash}, attempt->challenge, err);
 }
 
-static struct result write_url(const struct issuer *issuer, const struct attempt *attempt, const char *address,
+static struct result write_url(const struct provider *issuer, const struct attempt *attempt, const char *address,
                                struct buffer *url, struct error *err)
 {
     struct buffer OWNED_BUFFER query = BUFFER(CODE_URL_MAX);
-    const struct issuer_options *options = issuer_options(issuer);
-    const char *endpoint = issuer_metadata(issuer)->authorization;
+    const struct provider_options *options = provider_options(issuer);
+    const char *endpoint = provider_metadata(issuer)->authorization;
 
     TRY(form_add(&query, "response_type", "code", err));
     TRY(form_add(&query, "client_id", options->client_id, err));
@@ -68,11 +68,11 @@ static struct result write_url(const struct issuer *issuer, const struct attempt
 }
 
 /* Which issuer answered: another one could have the person's code exchanged where it wants (RFC 9207 section 1). */
-static struct result check(const struct issuer *issuer, struct callback *callback, struct error *err)
+static struct result check(const struct provider *issuer, struct callback *callback, struct error *err)
 {
-    const char *url = issuer_options(issuer)->url;
+    const char *url = provider_options(issuer)->url;
 
-    if (callback->issuer[0] == '\0' ? issuer_metadata(issuer)->names_itself : strcmp(callback->issuer, url) != 0)
+    if (callback->issuer[0] == '\0' ? provider_metadata(issuer)->names_itself : strcmp(callback->issuer, url) != 0)
         return failure(err, ERROR_DENIED, "the browser came back from another issuer than %.150s: nothing was kept", url);
     if (callback->error[0] == '\0') return SUCCESS;
     terminal_sanitize(callback->error);
@@ -81,22 +81,22 @@ static struct result check(const struct issuer *issuer, struct callback *callbac
                    callback->description[0] == '\0' ? "" : ": ", callback->description);
 }
 
-static struct result redeem(struct issuer *issuer, const struct attempt *attempt, const char *code, const char *address,
-                            struct issuer_tokens *tokens_out, struct error *err)
+static struct result redeem(struct provider *issuer, const struct attempt *attempt, const char *code, const char *address,
+                            struct provider_tokens *tokens_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER form = BUFFER(ISSUER_FORM_MAX);
+    struct buffer OWNED_BUFFER form = BUFFER(PROVIDER_FORM_MAX);
 
     TRY(form_add(&form, "grant_type", "authorization_code", err));
     TRY(form_add(&form, "code", code, err));
     TRY(form_add(&form, "redirect_uri", address, err));
     TRY(form_add(&form, "code_verifier", attempt->verifier, err));
-    const struct result granted = issuer_grant(issuer, &form, "the code of the login", attempt->nonce, tokens_out, err);
+    const struct result granted = provider_grant(issuer, &form, "the code of the login", attempt->nonce, tokens_out, err);
     explicit_bzero(form.data, form.length);
     return granted;
 }
 
-static struct result log_in(struct issuer *issuer, const struct code_browser *browser, struct attempt *attempt,
-                            struct callback *callback, struct issuer_tokens *tokens_out, struct error *err)
+static struct result log_in(struct provider *issuer, const struct code_browser *browser, struct attempt *attempt,
+                            struct callback *callback, struct provider_tokens *tokens_out, struct error *err)
 {
     OWNED(callback_listener) *listener = NULL;
     struct buffer OWNED_BUFFER url = BUFFER(CODE_URL_MAX);
@@ -110,15 +110,15 @@ static struct result log_in(struct issuer *issuer, const struct code_browser *br
     return redeem(issuer, attempt, callback->code, callback_address(listener), tokens_out, err);
 }
 
-struct result code_log_in(struct issuer *issuer, const struct code_browser *browser, struct issuer_tokens *tokens_out,
+struct result code_log_in(struct provider *issuer, const struct code_browser *browser, struct provider_tokens *tokens_out,
                           struct error *err)
 {
     struct attempt attempt = {0};
     struct callback callback = {0};
 
-    if (issuer_metadata(issuer)->authorization[0] == '\0')
+    if (provider_metadata(issuer)->authorization[0] == '\0')
         return failure(err, ERROR_INVALID, "the issuer has no page to log in: log in with --device");
-    if (issuer_metadata(issuer)->without_s256)
+    if (provider_metadata(issuer)->without_s256)
         return failure(err, ERROR_INVALID, "the issuer has no PKCE with S256, so a code could be stolen: log in with --device");
     const struct result logged_in = log_in(issuer, browser, &attempt, &callback, tokens_out, err);
     explicit_bzero(&attempt, sizeof attempt);

@@ -1,9 +1,9 @@
 /*
- * client/issuer/code.h -- authorization code with PKCE, on a loopback port (RFC 6749 section 4.1, RFC 7636, RFC 8252, RFC 9700 section 2.1.1).
+ * client/provider/code.h -- authorization code with PKCE, on a loopback port (RFC 6749 section 4.1, RFC 7636, RFC 8252, RFC 9700 section 2.1.1).
  */
 #pragma once
 
-#include "client/issuer/issuer.h"
+#include "client/provider/provider.h"
 
 #define CODE_URL_MAX 4096
 
@@ -19,5 +19,5 @@ struct code_browser {
  * ERROR_DENIED if the person refuses, does nothing in time, or the answer is of another issuer (RFC 9207). ERROR_INVALID if the issuer has no
  * authorization endpoint, or no PKCE with S256. ERROR_CONFLICT: another program has the port.
  */
-RESULT code_log_in(struct issuer *issuer, const struct code_browser *browser, struct issuer_tokens *tokens_out,
+RESULT code_log_in(struct provider *issuer, const struct code_browser *browser, struct provider_tokens *tokens_out,
                    struct error *err);

@@ -1,4 +1,4 @@
-#include "client/issuer/callback.h"
+#include "client/provider/callback.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

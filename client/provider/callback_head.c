@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "client/issuer/callback.h"
+#include "client/provider/callback.h"
 
 static int hex_digit(uint8_t letter)
 {

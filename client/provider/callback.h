@@ -1,5 +1,5 @@
 /*
- * client/issuer/callback.h -- the loopback port where the browser comes back from the issuer (RFC 8252 section 7.3).
+ * client/provider/callback.h -- the loopback port where the browser comes back from the issuer (RFC 8252 section 7.3).
  *
  * It listens on 127.0.0.1 only, and any program of this machine can call it, so nothing counts but a request with the secret state of this login
  * (RFC 6749 section 10.12). Other requests get an answer and change nothing.
@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/owned.h"
-#include "client/issuer/metadata.h"
+#include "client/provider/metadata.h"
 
 #define CALLBACK_PATH      "/callback"
 #define CALLBACK_HEAD_MAX  8192
@@ -19,7 +19,7 @@
 struct callback {
     char code[CALLBACK_CODE_SIZE];    /* "": none */
     char state[CALLBACK_STATE + 1];   /* a longer one is malformed, because it is not ours */
-    char issuer[ISSUER_URL_SIZE];     /* RFC 9207; "": none */
+    char issuer[PROVIDER_URL_SIZE];   /* RFC 9207; "": none */
     char error[64], description[121]; /* may have any letters */
 };
 /** Reads the head of a request. False: another path or method, no state, or a parameter that is malformed, too long or sent twice (RFC 6749 section 3.1). */

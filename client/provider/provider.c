@@ -1,4 +1,4 @@
-#include "client/issuer/issuer.h"
+#include "client/provider/provider.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,32 +15,32 @@
 #define WHOLE_SECONDS   30
 #define LIFETIME_S      300 /* of an access token whose answer does not say it: shorter than usual, so it is renewed early */
 #define LIFETIME_MOST_S (366LL * 24 * 3600)
-#define BEARER_SIZE     (ISSUER_ACCESS_SIZE + 8)
+#define BEARER_SIZE     (PROVIDER_ACCESS_SIZE + 8)
 #define TOKEN_LETTERS   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=" /* RFC 6750 section 2.1 */
 
-struct issuer {
-    const struct issuer_options *options;
+struct provider {
+    const struct provider_options *options;
     struct outgoing *outgoing;
-    struct issuer_metadata metadata;
+    struct provider_metadata metadata;
 };
 
-void issuer_tokens_wipe(struct issuer_tokens *tokens)
+void provider_tokens_wipe(struct provider_tokens *tokens)
 {
     explicit_bzero(tokens, sizeof *tokens);
 }
 
-void issuer_answer_done(struct issuer_answer *answer)
+void provider_answer_done(struct provider_answer *answer)
 {
     json_decref(answer->object);
     answer->object = NULL;
 }
 
-const struct issuer_options *issuer_options(const struct issuer *issuer)
+const struct provider_options *provider_options(const struct provider *issuer)
 {
     return issuer->options;
 }
 
-const struct issuer_metadata *issuer_metadata(const struct issuer *issuer)
+const struct provider_metadata *provider_metadata(const struct provider *issuer)
 {
     return &issuer->metadata;
 }
@@ -88,7 +88,7 @@ struct sent {
     const char *authorization; /* NULL: none */
 };
 
-static struct result call(const struct issuer *issuer, const struct sent *sent, long *status_out, struct buffer *body,
+static struct result call(const struct provider *issuer, const struct sent *sent, long *status_out, struct buffer *body,
                           struct error *err)
 {
     const struct outgoing_header headers[] = {{"Accept", "application/json"},
@@ -106,7 +106,7 @@ static struct result call(const struct issuer *issuer, const struct sent *sent, 
                                                         .silence_s = WHOLE_SECONDS,
                                                         .slowest_rate = 1,
                                                         .whole_s = WHOLE_SECONDS,
-                                                        .answer_bytes = ISSUER_ANSWER_MAX},
+                                                        .answer_bytes = PROVIDER_ANSWER_MAX},
                                              .take = take_body,
                                              .context = body};
     struct outgoing_outcome outcome = {.end = OUTGOING_BROKEN};
@@ -118,11 +118,11 @@ static struct result call(const struct issuer *issuer, const struct sent *sent, 
     return SUCCESS;
 }
 
-struct result issuer_post(struct issuer *issuer, const char *endpoint, const struct buffer *form, const char *bearer,
-                          struct issuer_answer *answer_out, struct error *err)
+struct result provider_post(struct provider *issuer, const char *endpoint, const struct buffer *form, const char *bearer,
+                            struct provider_answer *answer_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER body = BUFFER(ISSUER_ANSWER_MAX), header = BUFFER(BEARER_SIZE);
-    struct issuer_answer answer = {0};
+    struct buffer OWNED_BUFFER body = BUFFER(PROVIDER_ANSWER_MAX), header = BUFFER(BEARER_SIZE);
+    struct provider_answer answer = {0};
     struct error ignored = {0};
 
     if (bearer != NULL) TRY(buffer_format(&header, err, "Bearer %s", bearer));
@@ -130,7 +130,7 @@ struct result issuer_post(struct issuer *issuer, const char *endpoint, const str
     const struct result called = call(issuer, &sent, &answer.status, &body, err);
     if (header.data != NULL) explicit_bzero(header.data, header.length);
     TRY(called);
-    if (!json_read_any_number(buffer_bytes(&body), ISSUER_ANSWER_MAX, &answer.object, &ignored).ok) answer.object = NULL;
+    if (!json_read_any_number(buffer_bytes(&body), PROVIDER_ANSWER_MAX, &answer.object, &ignored).ok) answer.object = NULL;
     if (body.data != NULL) explicit_bzero(body.data, body.length);
     const char *error = json_text_of(answer.object, "error");
     if (error != NULL) (void)snprintf(answer.error, sizeof answer.error, "%s", error);
@@ -139,7 +139,7 @@ struct result issuer_post(struct issuer *issuer, const char *endpoint, const str
     return SUCCESS;
 }
 
-struct result issuer_refused(const struct issuer_answer *answer, const char *what, struct error *err)
+struct result provider_refused(const struct provider_answer *answer, const char *what, struct error *err)
 {
     const char *description = json_text_of(answer->object, "error_description");
     char shown[120] = "";
@@ -163,14 +163,14 @@ static struct result write_place(const char *url, bool is_openid, struct buffer 
                          (int)(whole < host ? 0 : whole - host), url + host);
 }
 
-static struct result discover(struct issuer *issuer, struct error *err)
+static struct result discover(struct provider *issuer, struct error *err)
 {
-    struct buffer OWNED_BUFFER body = BUFFER(ISSUER_ANSWER_MAX);
+    struct buffer OWNED_BUFFER body = BUFFER(PROVIDER_ANSWER_MAX);
     const char *url = issuer->options->url;
     long status = 0;
 
     for (int attempt = 0; attempt < 2 && status != 200; attempt++) {
-        struct buffer OWNED_BUFFER place = BUFFER(ISSUER_ENDPOINT_SIZE);
+        struct buffer OWNED_BUFFER place = BUFFER(PROVIDER_ENDPOINT_SIZE);
         TRY(write_place(url, attempt == 0, &place, err));
         buffer_clear(&body);
         const struct sent sent = {.url = buffer_text(&place)};
@@ -182,14 +182,14 @@ static struct result discover(struct issuer *issuer, struct error *err)
     return metadata_parse(buffer_bytes(&body), url, &issuer->metadata, err);
 }
 
-struct result issuer_open(const struct issuer_options *options, struct issuer **issuer_out, struct error *err)
+struct result provider_open(const struct provider_options *options, struct provider **issuer_out, struct error *err)
 {
     const struct outgoing_options rules = {
         .reach = OUTGOING_ANY, .ca_file = options->ca_file, .proxy = options->proxy, .takes_tls12 = true};
-    OWNED(issuer) *issuer = memory_zeroed(1, sizeof *issuer);
+    OWNED(provider) *issuer = memory_zeroed(1, sizeof *issuer);
 
     if (issuer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an issuer");
-    if (!issuer_url_is_good(options->url) || strchr(options->url, '?') != NULL || strlen(options->url) >= ISSUER_URL_SIZE)
+    if (!provider_url_is_good(options->url) || strchr(options->url, '?') != NULL || strlen(options->url) >= PROVIDER_URL_SIZE)
         return failure(err, ERROR_INVALID, "the issuer's URL begins with https:// and has no query, fragment or user");
     issuer->options = options;
     TRY(outgoing_new(&rules, &issuer->outgoing, err));
@@ -198,7 +198,7 @@ struct result issuer_open(const struct issuer_options *options, struct issuer **
     return SUCCESS;
 }
 
-void issuer_free(struct issuer *issuer)
+void provider_free(struct provider *issuer)
 {
     if (issuer == NULL) return;
     outgoing_free(issuer->outgoing);
@@ -215,19 +215,19 @@ static bool is_token(const char *text, size_t room)
 /* A refresh token may have any visible letter (RFC 6749 appendix A.17). */
 static bool is_refresh_token(const char *text)
 {
-    if (strlen(text) >= ISSUER_REFRESH_SIZE) return false;
+    if (strlen(text) >= PROVIDER_REFRESH_SIZE) return false;
     for (; *text != '\0'; text++)
         if (*text < ' ' || *text > '~') return false;
     return true;
 }
 
-struct result issuer_tokens_take(const json_t *answer, int64_t now_ms, struct issuer_tokens *tokens_out, struct error *err)
+struct result provider_tokens_take(const json_t *answer, int64_t now_ms, struct provider_tokens *tokens_out, struct error *err)
 {
     const char *access = json_text_of(answer, "access_token"), *refresh = json_text_of(answer, "refresh_token"),
                *type = json_text_of(answer, "token_type");
     int64_t lifetime_s = LIFETIME_S;
 
-    if (!is_token(access, ISSUER_ACCESS_SIZE))
+    if (!is_token(access, PROVIDER_ACCESS_SIZE))
         return failure(err, ERROR_INVALID, "the issuer answers without an access token of at most 12 KiB");
     if (type == NULL || strcasecmp(type, "Bearer") != 0)
         return failure(err, ERROR_INVALID, "the issuer's token is no bearer token");
@@ -241,16 +241,16 @@ struct result issuer_tokens_take(const json_t *answer, int64_t now_ms, struct is
     return SUCCESS;
 }
 
-static struct result finish_form(const struct issuer *issuer, struct buffer *form, struct error *err)
+static struct result finish_form(const struct provider *issuer, struct buffer *form, struct error *err)
 {
     TRY(form_add(form, "client_id", issuer->options->client_id, err));
     return form_add(form, "resource", issuer->options->resource, err);
 }
 
-bool issuer_id_token_is_of(const json_t *id_token, const char *nonce)
+bool provider_id_token_is_of(const json_t *id_token, const char *nonce)
 {
     const char *text = json_string_value(id_token);
-    struct buffer OWNED_BUFFER payload = BUFFER(ISSUER_ANSWER_MAX);
+    struct buffer OWNED_BUFFER payload = BUFFER(PROVIDER_ANSWER_MAX);
     OWNED_JSON said = NULL;
     struct error ignored = {0};
 
@@ -258,42 +258,42 @@ bool issuer_id_token_is_of(const json_t *id_token, const char *nonce)
     struct bytes left = bytes_of_text(text);
     (void)text_cut(&left, '.');
     if (!text_from_base64(&payload, BASE64_URL, text_cut(&left, '.'), &ignored).ok) return false;
-    if (!json_read_any_number(buffer_bytes(&payload), ISSUER_ANSWER_MAX, &said, &ignored).ok) return false;
+    if (!json_read_any_number(buffer_bytes(&payload), PROVIDER_ANSWER_MAX, &said, &ignored).ok) return false;
     const char *found = json_text_of(said, "nonce");
     return found != NULL && strcmp(found, nonce) == 0;
 }
 
-struct result issuer_grant(struct issuer *issuer, struct buffer *form, const char *what, const char *nonce,
-                           struct issuer_tokens *tokens_out, struct error *err)
+struct result provider_grant(struct provider *issuer, struct buffer *form, const char *what, const char *nonce,
+                             struct provider_tokens *tokens_out, struct error *err)
 {
     OWNED_ANSWER answer = {0};
 
     TRY(finish_form(issuer, form, err));
     const int64_t now_ms = clock_wall_ms(); /* before the call, so that the token ends rather too early here */
-    TRY(issuer_post(issuer, issuer->metadata.token, form, NULL, &answer, err));
-    if (answer.status != 200) return issuer_refused(&answer, what, err);
+    TRY(provider_post(issuer, issuer->metadata.token, form, NULL, &answer, err));
+    if (answer.status != 200) return provider_refused(&answer, what, err);
     const json_t *id_token = json_object_get(answer.object, "id_token");
-    if (nonce != NULL && id_token != NULL && !issuer_id_token_is_of(id_token, nonce))
+    if (nonce != NULL && id_token != NULL && !provider_id_token_is_of(id_token, nonce))
         return failure(err, ERROR_DENIED, "the issuer's answer is about another login: nothing was kept");
-    return issuer_tokens_take(answer.object, now_ms, tokens_out, err);
+    return provider_tokens_take(answer.object, now_ms, tokens_out, err);
 }
 
-struct result issuer_renew(struct issuer *issuer, const char *refresh, struct issuer_tokens *tokens_out, struct error *err)
+struct result provider_renew(struct provider *issuer, const char *refresh, struct provider_tokens *tokens_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER form = BUFFER(ISSUER_FORM_MAX);
+    struct buffer OWNED_BUFFER form = BUFFER(PROVIDER_FORM_MAX);
 
     TRY(form_add(&form, "grant_type", "refresh_token", err));
     TRY(form_add(&form, "refresh_token", refresh, err));
-    const struct result granted = issuer_grant(issuer, &form, "to renew the login", NULL, tokens_out, err);
+    const struct result granted = provider_grant(issuer, &form, "to renew the login", NULL, tokens_out, err);
     explicit_bzero(form.data, form.length);
     TRY(granted);
     if (tokens_out->refresh[0] == '\0') (void)text_copy(tokens_out->refresh, sizeof tokens_out->refresh, refresh);
     return SUCCESS;
 }
 
-struct result issuer_revoke(struct issuer *issuer, const struct issuer_tokens *tokens, struct error *err)
+struct result provider_revoke(struct provider *issuer, const struct provider_tokens *tokens, struct error *err)
 {
-    struct buffer OWNED_BUFFER form = BUFFER(ISSUER_FORM_MAX);
+    struct buffer OWNED_BUFFER form = BUFFER(PROVIDER_FORM_MAX);
     OWNED_ANSWER answer = {0};
     const bool has_refresh = tokens->refresh[0] != '\0';
 
@@ -302,9 +302,9 @@ struct result issuer_revoke(struct issuer *issuer, const struct issuer_tokens *t
     TRY(form_add(&form, "token", has_refresh ? tokens->refresh : tokens->access, err));
     TRY(form_add(&form, "token_type_hint", has_refresh ? "refresh_token" : "access_token", err));
     TRY(form_add(&form, "client_id", issuer->options->client_id, err));
-    const struct result posted = issuer_post(issuer, issuer->metadata.revocation, &form,
-                                             issuer->metadata.revokes_for_bearer ? tokens->access : NULL, &answer, err);
+    const struct result posted = provider_post(issuer, issuer->metadata.revocation, &form,
+                                               issuer->metadata.revokes_for_bearer ? tokens->access : NULL, &answer, err);
     explicit_bzero(form.data, form.length);
     TRY(posted);
-    return answer.status == 200 ? SUCCESS : issuer_refused(&answer, "to revoke the login", err);
+    return answer.status == 200 ? SUCCESS : provider_refused(&answer, "to revoke the login", err);
 }

@@ -1,15 +1,15 @@
-#include "client/issuer/metadata.h"
+#include "client/provider/metadata.h"
 
 #include <string.h>
 
 #include "base/json.h"
 #include "base/text.h"
 
-bool issuer_url_is_good(const char *url)
+bool provider_url_is_good(const char *url)
 {
     static const char start[] = "https://";
 
-    if (strncmp(url, start, strlen(start)) != 0 || strlen(url) >= ISSUER_ENDPOINT_SIZE) return false;
+    if (strncmp(url, start, strlen(start)) != 0 || strlen(url) >= PROVIDER_ENDPOINT_SIZE) return false;
     const char *authority = url + strlen(start);
     const size_t length = strcspn(authority, "/?");
     for (const char *letter = url; *letter != '\0'; letter++)
@@ -28,19 +28,19 @@ static bool lists(const json_t *object, const char *key, const char *wanted)
     return false;
 }
 
-static struct result take_endpoint(const json_t *document, const char *key, char destination[ISSUER_ENDPOINT_SIZE],
+static struct result take_endpoint(const json_t *document, const char *key, char destination[PROVIDER_ENDPOINT_SIZE],
                                    struct error *err)
 {
     const char *text = json_text_of(document, key);
 
     if (json_object_get(document, key) == NULL) return SUCCESS;
-    if (text == NULL || !issuer_url_is_good(text))
+    if (text == NULL || !provider_url_is_good(text))
         return failure(err, ERROR_INVALID, "the issuer's %s is no https URL that can be called", key);
-    (void)text_copy(destination, ISSUER_ENDPOINT_SIZE, text);
+    (void)text_copy(destination, PROVIDER_ENDPOINT_SIZE, text);
     return SUCCESS;
 }
 
-static void take_abilities(const json_t *document, struct issuer_metadata *metadata)
+static void take_abilities(const json_t *document, struct provider_metadata *metadata)
 {
     static const char revokers[] = "revocation_endpoint_auth_methods_supported",
                       challenges[] = "code_challenge_methods_supported";
@@ -50,12 +50,12 @@ static void take_abilities(const json_t *document, struct issuer_metadata *metad
     metadata->revokes_for_bearer = lists(document, revokers, "bearer") && !lists(document, revokers, "none");
 }
 
-struct result metadata_parse(struct bytes text, const char *url, struct issuer_metadata *metadata_out, struct error *err)
+struct result metadata_parse(struct bytes text, const char *url, struct provider_metadata *metadata_out, struct error *err)
 {
-    struct issuer_metadata metadata = {0};
+    struct provider_metadata metadata = {0};
     OWNED_JSON document = NULL;
 
-    TRY(json_read_any_number(text, ISSUER_ANSWER_MAX, &document, err));
+    TRY(json_read_any_number(text, PROVIDER_ANSWER_MAX, &document, err));
     const char *issuer = json_text_of(document, "issuer");
     if (issuer == NULL || strcmp(issuer, url) != 0)
         return failure(err, ERROR_DENIED,
