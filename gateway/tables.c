@@ -11,6 +11,7 @@
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
 #include "authz/erased_subject.h"
+#include "authz/group_login.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
@@ -39,6 +40,7 @@ const struct pg_table *const gateway_tables[] = {
     &binding_table,
     &trusted_issuer_table,
     &trust_rule_table,
+    &group_login_table,
     &robot_table,
     &rights_table,
     &robot_rotate_table,

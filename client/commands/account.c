@@ -161,8 +161,13 @@ static void show_origin(const json_t *role)
     char binding[CELL_MAX], giver[CELL_MAX];
 
     if (origin == NULL) return;
-    if (strcmp(origin, "binding") != 0) {
-        (void)printf(", by a signed %s", strcmp(origin, "rule") == 0 ? "trust rule" : "document");
+    if (strcmp(origin, "rule") == 0) {
+        (void)printf(", by a signed trust rule");
+        return;
+    }
+    if (strcmp(origin, "group") == 0) {
+        cell_text(json_object_get(role, "document"), giver);
+        (void)printf(", by a group (admin groups show %s)", giver);
         return;
     }
     cell_text(json_object_get(role, "binding"), binding);

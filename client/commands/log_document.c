@@ -1,4 +1,4 @@
-/* `sijil admin sink ...`, `sijil admin detection ...`: documents about the log (docs/delivery.md, docs/detection.md). The key signs on this machine; only the signed document is sent. */
+/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +23,7 @@ struct kind {
 };
 static const struct kind sink = {&log_document_sink, {"/audit/sinks", "sinks", "sink", false}};
 static const struct kind detection = {&log_document_detection, {"/audit/detections", "detections", "detection rule", false}};
+static const struct kind groups = {&log_document_groups, {"/groups", "groups", "document of roles of groups", false}};
 
 static struct result no_memory(struct error *err)
 {
@@ -291,6 +292,65 @@ struct result command_sink_list(struct invocation *invocation, struct error *err
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &sink.list, rows, err));
     TRY(flatten(rows, flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- roles of groups ---- */
+
+struct result command_groups_draft(struct invocation *invocation, struct error *err)
+{
+    return draft(invocation, &groups, err);
+}
+
+struct result command_groups_approve(struct invocation *invocation, struct error *err)
+{
+    return approve(invocation, &groups, err);
+}
+
+struct result command_groups_revoke(struct invocation *invocation, struct error *err)
+{
+    return revoke(invocation, &groups, err);
+}
+
+struct result command_groups_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, groups.list.base, "/drafts", err);
+}
+
+struct result command_groups_show(struct invocation *invocation, struct error *err)
+{
+    return show(invocation, &groups, err);
+}
+
+static struct result flatten_grants(const json_t *row, json_t *flat, struct error *err)
+{
+    const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body"),
+                 *grants = json_object_get(body, "grant");
+
+    for (size_t i = 0; i < json_array_size(grants); i++) {
+        const json_t *grant = json_array_get(grants, i);
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(row, "name"), "state",
+                                  json_object_get(row, "state"), "version", json_object_get(document, "version"), "issuer",
+                                  json_object_get(body, "issuer"), "group", json_object_get(grant, "group"), "role",
+                                  json_object_get(grant, "role"), "on", json_object_get(grant, "on"));
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+    }
+    return SUCCESS;
+}
+
+struct result command_groups_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"NAME", "name"},     {"STATE", "state"}, {"VERSION", "version"},
+                                            {"ISSUER", "issuer"}, {"GROUP", "group"}, {"ROLE", "role"},
+                                            {"ON", "on"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &groups.list, rows, err));
+    for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "documents/change.h"
@@ -73,16 +74,20 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
                                   struct error *err)
 {
     struct action_pair pair = request->pairs[0];
-    struct document_change change;
+    struct document_change plain;
+    struct trust_rule_change giving;
     char recorder[PRINCIPAL_KEY_SIZE];
     unsigned status = 0;
 
     principal_key(request->principal, recorder);
     const struct document_row row = {action, body->document, body->envelopes, body->count, recorder};
-    document_change_init(&change, &row, body->count > 1);
+    const bool gives_roles = log_documents_of(action)->gives_roles;
+    if (gives_roles) trust_rule_change_init(&giving, &row, body->count > 1, NULL);
+    else document_change_init(&plain, &row, body->count > 1);
+    struct change *change = gives_roles ? &giving.change : &plain.change;
     pair.action = action;
-    if (action == request->pairs[0].action) TRY(request_record(request, &change.change, err));
-    else TRY(request_record_instead(request, &pair, 1, &change.change, err));
+    if (action == request->pairs[0].action) TRY(request_record(request, change, err));
+    else TRY(request_record_instead(request, &pair, 1, change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, body->document->kind, &status, err));
     return document_answer(request, status, body->document, sequence, err);

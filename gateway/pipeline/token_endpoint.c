@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "authz/group_login.h"
 #include "authz/mint.h"
 #include "authz/trust_rule.h"
 #include "base/clock.h"
@@ -24,6 +25,7 @@ struct token_grant {
     bool is_exchange;
     struct uuid organisation; /* of the first repository that it gets a right for; nil: none */
     struct trust_mint mint;   /* by a trust rule */
+    struct group_mint groups; /* of a person whose groups have changed */
 };
 
 static const char *field_of(const struct fields *fields, const char *name)
@@ -223,6 +225,12 @@ SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
        HAS_TEXT("issued_token_type", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: that it is an access token"),
        HAS_TEXT("scope", OPTIONAL, FORM_FREE, 0, 0, "what it is for"))
 
+/* Roles by groups that the token names anew come with the event. */
+static bool has_role(const struct request *request)
+{
+    return request->rule->groups.grants > 0 || decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
+}
+
 struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct token_grant *token_grant = arena_take(request->arena, sizeof *token_grant);
@@ -240,8 +248,7 @@ struct result target_token_mint(struct request *request, struct lookup *lookup, 
     else if (!read_scopes(request, &token_grant->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
     /* The event must show exactly the tokens for the administration that are issued, so the event's scope must not name the administration if the
      * token will not have it (docs/keys.md). */
-    if (token_grant->scope.administration)
-        token_grant->scope.administration = decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
+    if (token_grant->scope.administration) token_grant->scope.administration = has_role(request);
     return describe_scope(&token_grant->scope, resource, err);
 }
 
@@ -301,6 +308,7 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
     struct error wrong = {0};
 
+    if (request->rule->groups.is_new) TRY(decider_await_newer(request->gateway->decider, permit_epoch(request->permit), err));
     for (size_t i = 0; i < token_grant->scope.count; i++)
         TRY(narrow(request, pg, token_grant, &token_grant->scope.access[i], err));
     token_scope_compact(&token_grant->scope);
@@ -320,11 +328,16 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;
 }
-/* The event of a token that a trust rule makes names the rule; its transaction spends the CI system's token. */
+/* The event of a token that a trust rule makes names the rule; its transaction spends the CI system's token. That of a person whose groups have changed
+ * gives and takes their roles. */
 static struct change *search_rule(struct request *request)
 {
     struct token_grant *token_grant = request->handler_state;
 
+    if (request->rule->groups.is_new) {
+        group_mint_init(&token_grant->groups, &request->rule->groups, request->pairs[0].resource.detail);
+        return &token_grant->groups.change;
+    }
     if (request->rule->key[0] == '\0') return NULL;
     trust_mint_init(&token_grant->mint, request->rule, request->pairs[0].resource.detail);
     return &token_grant->mint.change;

@@ -2,6 +2,7 @@
 """People who log in at an issuer: Debian's glewlwyd over TLS, by a device's code and with a browser; renewal, logout, and issuers that lie."""
 import base64
 import concurrent.futures
+import hashlib
 import http.server
 import json
 import os
@@ -16,8 +17,10 @@ import time
 import urllib.parse
 import urllib.request
 
+import signing_keys
 import sijil_test
-from sijil_test import Server, run, wait_until
+from signing_keys import Key
+from sijil_test import Server, make_person, run, wait_until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from glewlwyd import Glewlwyd  # noqa: E402
@@ -32,8 +35,14 @@ CALLBACK = free_port()
 issuer = Glewlwyd(audience)
 issuer.add_client("sijil", [f"http://127.0.0.1:{CALLBACK}/callback"])
 browsers = {name: issuer.add_person(name, "password of " + name, "sijil") for name in ("ann", "ben")}
-admin.api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks(), "audience": audience})
 SCOPES = "registry openid"
+
+
+def trust():
+    admin.api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks(), "audience": audience})
+
+
+trust()
 
 
 def home_of(who):
@@ -217,6 +226,90 @@ def a_registry_that_does_not_know_the_issuer_keeps_nothing():
     assert "401" in login.end(code=4) and not os.path.exists(home_of("cyd") + "/sijil/hosts.json")
 
 
+# ---- Groups ----
+
+def approver(who):
+    """An administrator with a key that approves. The administrator has enrolled it with the root."""
+    login = make_person(server, who, "registry-admin", "")
+    me = server.client(login).api("GET", "/self")
+    key = Key("ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest(), "approve")
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    server.client(login).api("POST", "/keys/signing", drafted)
+    root = signing_keys.sign(document, os.path.join(server.folder, "officer", "approver.pem"))
+    admin.api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, root]})
+    done = subprocess.run([sijil_test.program("sijil"), "login", at, "--username", login[0], "--ca-file", server.ca_file], input=login[1] + "\n", text=True,
+                          capture_output=True, env=environment_of(who), timeout=60)
+    assert done.returncode == 0, done
+    return key.path
+
+
+def roles_of(who):
+    """With a new token of the issuer."""
+    change_stored(who, expires=0)
+    return sorted((role["role"], role["scope"], role["origin"], role.get("document")) for role in sijil(who, "whoami", at, "--json")["roles"])
+
+
+keys_of = {}
+
+
+def groups_get_roles():
+    """Two approvers sign which groups get which roles; a person has them from the next token on, until the group is left."""
+    trust()
+    keys = keys_of
+    keys.update({who: approver(who) for who in ("eve", "fay")})
+    path = os.path.join(folder.name, "groups.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"name": "bank", "issuer": issuer.url, "claim": "/groups", "separator": ",",
+                   "grant": [{"group": "data-scientists", "role": "publisher", "on": "main/models"}, {"group": "everyone", "role": "consumer", "on": "main"}]}, file)
+    issuer.set_groups("ben", "data-scientists", "others")
+    log_in_by_code("ben")
+    assert roles_of("ben") == []
+    sijil("eve", "admin", "groups", "draft", at, path, "--key", keys["eve"])
+    assert roles_of("ben") == []
+    assert "another person signs, too" in sijil("eve", "admin", "groups", "approve", at, "bank", "--key", keys["eve"], code=1)
+    assert roles_of("ben") == []
+    sijil("fay", "admin", "groups", "approve", at, "bank", "--key", keys["fay"])
+    assert roles_of("ben") == [("publisher", "main/models", "group", "bank")]
+    assert "by a group (admin groups show bank)" in sijil("ben", "whoami", at)
+    with open(os.path.join(folder.name, "model.bin"), "wb") as file:
+        file.write(os.urandom(1000))
+    sijil("ben", "push", os.path.join(folder.name, "model.bin"), at + "/main/models/of-ben:v1")
+    listed = sijil("fay", "admin", "groups", "list", at)
+    assert "data-scientists" in listed and "in force" in listed, listed
+    minted = [event["entry"] for event in admin.api("GET", "/audit/events?limit=200&action=token.mint")["events"]]
+    assert any("groups 1" in json.dumps(entry) for entry in minted)
+    issuer.set_groups("ben", "data-scientists", "everyone")
+    assert roles_of("ben") == [("consumer", "main", "group", "bank"), ("publisher", "main/models", "group", "bank")]
+    before = server.sql("SELECT epoch FROM authorization_epoch")
+    assert len(roles_of("ben")) == 2 and server.sql("SELECT epoch FROM authorization_epoch") == before  # nothing new: nothing is written
+    issuer.set_groups("ben", "everyone")
+    assert roles_of("ben") == [("consumer", "main", "group", "bank")]
+    sijil("ben", "push", os.path.join(folder.name, "model.bin"), at + "/main/models/of-ben:v2", code=4)
+
+
+def an_older_token_brings_no_group_back():
+    """Nor is a token of such an issuer accepted elsewhere than at /token, where it could go on with the groups of an earlier one."""
+    issuer.set_groups("ben", "data-scientists")
+    roles_of("ben")
+    old = stored("ben")[at]["password"]
+    issuer.set_groups("ben", "others")
+    time.sleep(1.1)  # `iat` has whole seconds
+    assert roles_of("ben") == []
+    answer = server.client().exchange(old, "registry:admin:*")
+    assert answer.status == 200, answer.body
+    assert sijil("ben", "whoami", at, "--json")["roles"] == []
+    refused = server.client().call("GET", "/v2/", headers={"Authorization": "Bearer " + stored("ben")[at]["password"]})
+    assert refused.status == 401 and "/token only" in refused["WWW-Authenticate"], refused["WWW-Authenticate"]
+
+
+def roles_end_with_the_document():
+    issuer.set_groups("ben", "everyone")
+    assert [role[0] for role in roles_of("ben")] == ["consumer"]
+    sijil("fay", "admin", "groups", "revoke", at, "bank", "--reason", "a test", "--key", keys_of["fay"])
+    assert sijil("ben", "whoami", at, "--json")["roles"] == []  # with the token that it has: at once
+
+
 # ---- Issuers that lie ----
 
 class Liar(http.server.BaseHTTPRequestHandler):
@@ -297,6 +390,25 @@ def lies_are_refused():
     assert not os.path.exists(home_of("dan") + "/sijil/hosts.json")
 
 
+def a_person_is_told_what_to_do():
+    """As text, which is safe to show whatever the issuer sends."""
+    Liar.answers = {OPENID: about(), "/device": offer(verification_uri_complete=Liar.url + "/page?code=ABCD"),
+                    "/token": (400, {}, json.dumps({"error": "access_denied", "error_description": "no\u202eway\u001b[2J"}).encode())}
+    words = ["login", at, "--issuer", Liar.url, "--issuer-ca-file", issuer.certificate, "--client-id", "other"]
+    said = sijil("dan", *words, code=4)  # no browser can be opened here, so it asks for a code
+    assert f"    {Liar.url}/page\n" in said and "type the code ABCD\n" in said and f"or open {Liar.url}/page?code=ABCD\n" in said, said
+    assert "the issuer refuses the login: 400 access_denied: no???way?[2J" in said and "client_id=other" in Liar.seen[-1][1], said
+    process = subprocess.Popen([sijil_test.program("sijil"), *words, "--browser"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=environment_of("dan"))
+    lines = [process.stderr.readline() for _ in range(3)]
+    assert lines[0].startswith("Log in with a browser") and lines[2].startswith(f"    {Liar.url}/auth?response_type=code&client_id=other&"), lines
+    assert "prompt=consent" in lines[2]  # for offline_access, which is asked for unless --scope says otherwise
+    process.terminate()
+    process.communicate(timeout=60)
+    for wrong, why in ((["--username", "x"], "give one of them"), (["--device", "--browser"], "not both"), (["--callback-port", "0"], "1 to 65535")):
+        assert why in sijil("dan", *words, *wrong, code=2)
+
+
 def a_device_waits_as_it_is_told():
     pending, slower = (400, {}, b'{"error":"authorization_pending"}'), (400, {}, b'{"error":"slow_down"}')
     Liar.answers, Liar.seen = {OPENID: about(), "/device": offer(expires_in=9), "/token": [pending, slower, pending]}, []
@@ -341,7 +453,8 @@ start_liar()
 try:
     run(a_person_logs_in_by_a_code, a_person_logs_in_with_a_browser, a_token_is_renewed_once, a_refused_token_is_renewed,
         what_the_environment_names_is_not_renewed, logout_ends_the_login_at_the_issuer, a_login_that_the_issuer_ended_says_so,
-        a_registry_that_does_not_know_the_issuer_keeps_nothing, lies_are_refused, a_device_waits_as_it_is_told,
+        a_registry_that_does_not_know_the_issuer_keeps_nothing, groups_get_roles,
+        an_older_token_brings_no_group_back, roles_end_with_the_document, lies_are_refused, a_person_is_told_what_to_do, a_device_waits_as_it_is_told,
         the_browser_must_come_back_from_the_issuer, an_id_token_of_another_login_is_refused, server=server)
 finally:
     issuer.stop()

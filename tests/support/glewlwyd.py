@@ -148,6 +148,10 @@ class Glewlwyd:
                                      "y": encode(point[32:]), "d": encode(secret)}]})
 
     def configure(self):
+        people = json.loads(self.ask(self.admin, "GET", "/mod/user/database"))
+        people["parameters"]["data-format"]["groups"] = {"multiple": True, "read": True, "write": True, "profile-read": False, "profile-write": False}
+        self.ask(self.admin, "PUT", "/mod/user/database", people)
+        self.ask(self.admin, "PUT", "/mod/reload/")
         self.ask(self.admin, "POST", "/scope/", {"name": "registry", "display_name": "the registry", "password_required": True})
         self.ask(self.admin, "POST", "/mod/plugin/", {"module": "oidc", "name": "oidc", "display_name": "oidc", "enabled": True, "parameters": {
             "iss": self.url, "jwks-private": self.keys(), "default-kid": "one", "access-token-duration": self.lifetime_s, "refresh-token-duration": 3600,
@@ -158,7 +162,8 @@ class Glewlwyd:
             "pkce-method-plain-allowed": False, "jwks-show": True, "introspection-revocation-allowed": True,
             "introspection-revocation-allow-target-client": True, "introspection-revocation-auth-scope": ["registry"], "resource-allowed": True,
             "resource-scope": {"registry": [self.resource]}, "resource-client-property": "resource", "resource-scope-and-client-property": False,
-            "client-cert-source": "TLS", "subject-type": "public"}})
+            "additional-parameters": [{"user-parameter": "groups", "token-parameter": "groups", "type": "array"}], "client-cert-source": "TLS",
+            "subject-type": "public"}})
 
     def add_client(self, name, redirect_uris=()):
         """A public client, for programs on the machines of people."""
@@ -175,6 +180,10 @@ class Glewlwyd:
         self.log_in(browser, name, password)
         self.ask(browser, "PUT", f"/auth/grant/{client}", {"scope": "registry openid"})
         return browser
+
+    def set_groups(self, name, *groups):
+        person = json.loads(self.ask(self.admin, "GET", f"/user/{name}"))
+        self.ask(self.admin, "PUT", f"/user/{name}", {**person, "groups": list(groups)})
 
     def jwks(self):
         return json.loads(Browser(self.certificate).call("GET", self.url + "/jwks")[2])
