@@ -56,11 +56,11 @@ struct result host_login_renew(const char *host, struct host_login *login, bool 
 
     if (login->issuer.url[0] == '\0' || (!is_refused && is_fresh(login))) return SUCCESS;
     TRY(host_lock_renewal(&lock, err));
-    TRY(host_login_find(host, &stored, err)); /* another program may have renewed it while this one waited */
+    TRY(host_login_stored(host, &stored, err)); /* another program may have renewed it while this one waited, or logged out */
     const bool is_other = strcmp(stored.password, login->password) != 0;
     struct result result = SUCCESS;
-    if (stored.issuer.url[0] != '\0' && !(is_fresh(&stored) && (is_other || !is_refused)))
-        result = ask(host, &stored, verbose, err);
+    if (stored.issuer.url[0] == '\0') result = ended(host, login, err);
+    else if (!is_fresh(&stored) || (is_refused && !is_other)) result = ask(host, &stored, verbose, err);
     if (result.ok) *login = stored;
     explicit_bzero(&stored, sizeof stored);
     return result;

@@ -48,6 +48,16 @@ static struct result begin(struct attempt *attempt, struct error *err)
     return write_base64((struct bytes){hash, sizeof hash}, attempt->challenge, err);
 }
 
+/* Without the person's consent an issuer ignores this scope (OpenID Connect Core 1.0 section 11). */
+static bool asks_offline(const char *scope)
+{
+    struct bytes left = bytes_of_text(scope);
+
+    while (left.length > 0)
+        if (bytes_equal(text_cut(&left, ' '), bytes_of_text("offline_access"))) return true;
+    return false;
+}
+
 static struct result write_url(const struct provider *issuer, const struct attempt *attempt, const char *address,
                                struct buffer *url, struct error *err)
 {
@@ -59,6 +69,7 @@ static struct result write_url(const struct provider *issuer, const struct attem
     TRY(form_add(&query, "client_id", options->client_id, err));
     TRY(form_add(&query, "redirect_uri", address, err));
     if (options->scope[0] != '\0') TRY(form_add(&query, "scope", options->scope, err));
+    if (asks_offline(options->scope)) TRY(form_add(&query, "prompt", "consent", err));
     TRY(form_add(&query, "state", attempt->state, err));
     TRY(form_add(&query, "nonce", attempt->nonce, err)); /* some issuers demand one */
     TRY(form_add(&query, "code_challenge", attempt->challenge, err));
