@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import ssl
 import stat
 import subprocess
@@ -288,6 +289,34 @@ def groups_get_roles():
     sijil("ben", "push", os.path.join(folder.name, "model.bin"), at + "/main/models/of-ben:v2", code=4)
 
 
+def other_programs_use_the_login():
+    """skopeo asks the helper for each command, so it has a renewed token. ben may pull by a group."""
+    bin_folder, trusted = (os.path.join(folder.name, name) for name in ("bin", "trusted"))
+    for name in (bin_folder, trusted):
+        os.mkdir(name)
+    with open(bin_folder + "/docker-credential-sijil", "w", encoding="ascii") as file:
+        file.write(f'#!/bin/sh\nexec {sijil_test.program("sijil")} credential "$@"\n')
+    os.chmod(bin_folder + "/docker-credential-sijil", 0o755)
+    with open(trusted + "/auth.json", "w", encoding="ascii") as file:
+        json.dump({"credHelpers": {at: "sijil"}}, file)
+    shutil.copy(server.ca_file, trusted + "/ca.crt")
+    environment = environment_of("ben", PATH=bin_folder + ":" + os.environ["PATH"], REGISTRY_AUTH_FILE=trusted + "/auth.json")
+    change_stored("ben", expires=0)
+    before = stored("ben")[at]["password"]
+    done = subprocess.run(["skopeo", "inspect", "--raw", "--cert-dir", trusted, f"docker://{at}/main/models/of-ben:v1"], capture_output=True, text=True,
+                          env=environment, timeout=120)
+    assert done.returncode == 0 and "model.bin" in done.stdout, done
+    assert stored("ben")[at]["password"] != before
+
+    def helper(given, action="get", who="ben"):
+        return subprocess.run([sijil_test.program("sijil"), "credential", action], input=given + "\n", text=True, capture_output=True, env=environment_of(who), timeout=60)
+    for given in (at, f"https://{at}", f"https://{at}/v1/"):
+        assert json.loads(helper(given).stdout) == {"ServerURL": given, "Username": "oidc", "Secret": stored("ben")[at]["password"]}
+    missing = helper("other.example")
+    assert missing.returncode == 4 and missing.stdout == "credentials not found in native keychain\n", missing
+    assert helper(at, "store").returncode == 2 and helper("me:secret@other.example").returncode != 0
+
+
 def an_older_token_brings_no_group_back():
     """Nor is a token of such an issuer accepted elsewhere than at /token, where it could go on with the groups of an earlier one."""
     issuer.set_groups("ben", "data-scientists")
@@ -454,7 +483,7 @@ try:
     run(a_person_logs_in_by_a_code, a_person_logs_in_with_a_browser, a_token_is_renewed_once, a_refused_token_is_renewed,
         what_the_environment_names_is_not_renewed, logout_ends_the_login_at_the_issuer, a_login_that_the_issuer_ended_says_so,
         a_registry_that_does_not_know_the_issuer_keeps_nothing, groups_get_roles,
-        an_older_token_brings_no_group_back, roles_end_with_the_document, lies_are_refused, a_person_is_told_what_to_do, a_device_waits_as_it_is_told,
+        other_programs_use_the_login, an_older_token_brings_no_group_back, roles_end_with_the_document, lies_are_refused, a_person_is_told_what_to_do, a_device_waits_as_it_is_told,
         the_browser_must_come_back_from_the_issuer, an_id_token_of_another_login_is_refused, server=server)
 finally:
     issuer.stop()
