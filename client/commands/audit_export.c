@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "audit/format/export_check.h"
+#include "audit/format/witness_policy.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -26,12 +27,15 @@ struct export_file {
     uint64_t number;           /* of the export */
     struct export_terms asked; /* what the head must say: the question, or the head of the file that it goes on with */
     enum export_format format;
+    const char *log_key;           /* that the reader trusts; NULL: none is known here, and no signature is checked */
+    struct witness_policy *policy; /* or NULL */
     struct export_check *check;
 };
 
 static void export_file_done(struct export_file *file)
 {
     export_check_free(file->check);
+    witness_policy_free(file->policy);
     file_close_owned(&file->fd);
 }
 #define OWNED_EXPORT __attribute__((cleanup(export_file_done))) struct export_file
@@ -139,7 +143,22 @@ static struct result start_check(struct export_file *file, struct error *err)
 {
     export_check_free(file->check);
     file->check = NULL;
-    return export_check_new(&(struct proof_trust){.policy = NULL}, &file->check, err);
+    const struct proof_trust trust = {.vkey = bytes_of_text(file->log_key == NULL ? "" : file->log_key), .policy = file->policy};
+    return export_check_new(&trust, &file->check, err);
+}
+
+/* What the reader trusts: the log's key and, with it, a policy of witnesses. */
+static struct result read_trust(const struct invocation *invocation, struct export_file *file, struct error *err)
+{
+    const char *path = invocation_option(invocation, 'W');
+    struct buffer OWNED_BUFFER text = BUFFER(WITNESS_POLICY_BYTES_MAX);
+
+    file->log_key = invocation_option(invocation, 'K');
+    if (file->log_key != NULL && path != NULL) {
+        TRY(local(file_read(path, &text, err), path, err));
+        TRY(local(witness_policy_read(buffer_bytes(&text), &file->policy, err), path, err));
+    }
+    return local(start_check(file, err), "--log-key", err);
 }
 
 /* An unfinished line is cut off, and the check begins again without it: it has taken that line's beginning. */
@@ -198,7 +217,7 @@ static struct result check_question(const struct export_file *file, struct error
     return failure(err, ERROR_CORRUPT, "the registry answered another question: its export has another key, range or nonce");
 }
 
-/* Each line is checked before it is written, but for the signature: the key of the log is not known here. sijil-verify checks it. */
+/* Each line is checked before it is written; the signature only with --log-key. */
 static struct result fetch_lines(struct invocation *invocation, struct session *session, struct export_file *file,
                                  struct error *err)
 {
@@ -244,17 +263,23 @@ static struct result fetch_all(struct invocation *invocation, struct session *se
 
 static struct result tell(const struct invocation *invocation, const struct export_file *file, struct error *err)
 {
-    struct buffer OWNED_BUFFER json = BUFFER(65536);
+    struct buffer OWNED_BUFFER text = BUFFER(65536);
     OWNED_JSON value = NULL;
     struct export_report report;
 
     TRY(export_check_end(file->check, &report, err));
+    report.has_own_nonce = invocation_option(invocation, 'c') == NULL || invocation_option(invocation, 'n') != NULL;
     if (invocation->json) {
-        TRY(export_report_json(&report, &json, err));
-        TRY(json_read(buffer_bytes(&json), json.maximum, &value, err));
+        TRY(export_report_json(&report, &text, err));
+        TRY(json_read(buffer_bytes(&text), text.maximum, &value, err));
         return api_print_json(value, err);
     }
     (void)printf("%s: %" PRIu64 " events under %s; nonce %s\n", file->name, report.events, report.terms.key, report.terms.nonce);
+    if (file->log_key != NULL) {
+        TRY(export_report_text(&report, &text, err));
+        (void)fputs(buffer_text(&text), stdout);
+        return SUCCESS;
+    }
     (void)printf("Check it, on any machine: sijil-verify export --key VKEY --nonce %s %s\n", report.terms.nonce, file->name);
     return SUCCESS;
 }
@@ -291,9 +316,9 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     OWNED(session) *session = NULL;
 
     TRY(line_check(invocation, check_line(invocation, &file, err)));
+    TRY(read_trust(invocation, &file, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(open_part(invocation, &file, err));
-    TRY(start_check(&file, err));
     if (invocation_option(invocation, 'c') != NULL) {
         TRY(continue_part(&file, err));
     } else {

@@ -92,6 +92,7 @@ static const struct option_row export_options[] = {
     {'O', "open", NULL, "with names, addresses and claims, which are sealed else; needs --purpose"},
     {'p', "purpose", "TEXT", "why: recorded, sealed, with the export"},
     {'n', "nonce", "HEX", "32 to 64 hexadecimal digits of your own (default: drawn)"},
+    {'K', "log-key", "VKEY", "the key of the log, as you keep it: check the file as sijil-verify does, and say what is proven"},
     WITNESS_POLICY_OPTION,
 };
 static const struct option_row count_options[] = {

@@ -290,6 +290,13 @@ def the_command_line_exports_and_goes_on():
             sijil("audit", "export", host, "--continue", "-o", file)
             with open(file, "rb") as again:
                 assert again.read() == content, (form, length)
+    chosen = nonce()
+    told = sijil("audit", "export", host, "--key", "org:main", "--log-key", state["vkey"], "--nonce", chosen, "-o", folder + "/proven")
+    with open(folder + "/proven", "rb") as file:
+        assert told.endswith(verify(file.read(), "--nonce", chosen)), told  # what the verifier says, at once
+    another = state["vkey"][:-6] + ("AAAAA=" if state["vkey"].endswith("=") else "AAAAAA")
+    assert "--log-key" in sijil("audit", "export", host, "--key", "org:main", "--log-key", "no key", "-o", folder + "/none", code=1)
+    sijil("audit", "export", host, "--key", "org:main", "--log-key", another, "-o", folder + "/none", code=1)
     sijil("audit", "export", host, "--key", "bad", "-o", folder + "/none", code=1)
     assert not [name for name in os.listdir(folder) if name.startswith("none")]
     sijil("audit", "export", host, "-o", folder + "/none", code=2)
