@@ -262,6 +262,33 @@ def a_rule_that_ends_before_the_order_stops_the_run():
     assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-train"
 
 
+def record_again(name, version):
+    """A gateway that somebody has taken over records a version once more, with the signatures that it has."""
+    path = os.path.join(FOLDER.name, f"{name}.{version}")
+    with open(path, "wb") as file:
+        file.write(bytes.fromhex(server.sql(f"SELECT encode(envelopes[1], 'hex') FROM document WHERE kind = 4 AND name = '{name}' AND version = {version}").strip()))
+    return subprocess.run([os.environ["SIJIL_ENROL_TOOL"], *state["world"].enrolment_words(), path], capture_output=True, text=True, timeout=60, check=False)
+
+
+def what_was_withdrawn_or_narrowed_does_not_come_back():
+    rule("gh-back")
+    rule("gh-back", grants=(("consumer", PROJECT),))
+    pinned = "SELECT max(sequence) FROM document_pin WHERE kind = 4"
+    before = server.sql(pinned)
+    done = record_again("gh-back", 1)
+    assert done.returncode == 1 and "version 2 of the trust-rule gh-back was pinned already, and this is version 1" in done.stderr, done.stderr
+    rule("gh-back", withdrawn="stolen")
+    withdrawn = server.sql(pinned)
+    for version in (1, 2, 3):
+        done = record_again("gh-back", version)
+        assert done.returncode == 1 and "version 3 of the trust-rule gh-back was pinned already" in done.stderr, done.stderr
+    assert before != withdrawn == server.sql(pinned)
+    assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-train"  # gateways go on
+    rule("gh-back")
+    assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-back"
+    rule("gh-back", withdrawn="a test")
+
+
 def a_rule_without_the_grant_asks_for_nothing():
     rule("gh-narrow", grants=(("consumer", PROJECT),))
     refused(ask(exchanged()), 403, "")
@@ -353,6 +380,6 @@ def a_compromised_gateway_names_no_other_subject():
 if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
         what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
-        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, a_rule_without_the_grant_asks_for_nothing,
+        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back, a_rule_without_the_grant_asks_for_nothing,
         a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_compromised_gateway_names_no_other_subject,
         server=server)

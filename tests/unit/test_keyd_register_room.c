@@ -78,6 +78,7 @@ static enum error_kind notes(struct world *world, const char *scope, const char 
     struct error err = {0};
 
     (void)snprintf(rule.name, sizeof rule.name, "%s", name);
+    rule.version = 1;
     rule.expires_ms = NOW_MS + 24 * HOUR_MS;
     return key_register_note(world->keys, &noted, &err).ok ? ERROR_NONE : err.kind;
 }

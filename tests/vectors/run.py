@@ -132,12 +132,12 @@ def covers(on, name):
 
 
 def check_rule(bundle):
-    """The rule that asked: its newest document before the order's event was in force then, and lets it train with all repositories."""
+    """The rule that asked: of its documents before the order's event, the first one with the highest version was in force then, and lets it train with all repositories."""
     request, event, found = opened(bundle["request"])[1], json.loads(bundle["event"]["entry"]), None
     for one in bundle["documents"]:
         value = opened(one["envelopes"][0])[1]
         if value["kind"] == "trust-rule" and f"{value['scope']}:{value['name']}" == request["claims"]["subject"] and json.loads(one["entry"])["seq"] < event["seq"]:
-            found = value
+            found = value if found is None or value["version"] > found["version"] else found
     assert found and "withdrawn" not in found and ms(found, "effective_from") <= event["ts"] < ms(found, "expires")
     assert covers(found["scope"], request["project"]) or found["scope"] == ""
     spec = request["spec"]
@@ -252,6 +252,14 @@ def check_chain(bundle):
         assert named == [(f"urn:sijil:run-{name}", digest(one)[7:]) for name, one in below]
 
 
+def is_chain(bundle):
+    try:
+        check_chain(bundle)
+    except AssertionError:
+        return False
+    return True
+
+
 def check_log(bundle, vkey):
     for one in [*bundle["documents"], bundle["event"]]:
         audit_log.check(vkey, one["entry"].encode(), one["proof"])
@@ -272,6 +280,9 @@ def check(path):
         check_log(row["bundle"], row.get("vkey", vectors["vkey"]))
         for name, value in row["digests"].items():
             assert digest(row["bundle"][name]) == value, name
+    for row in vectors["refused"]:
+        check_log(row["bundle"], row["vkey"])
+        assert not is_chain(row["bundle"]), f"{row['name']}: is to be refused"
     check_labels(vectors["labels"])
     print(f"{len(vectors['bundles'])} bundles are as docs/formats/run.md has them; openssl and jq agreed on {asked} envelopes")
 
@@ -485,7 +496,7 @@ def enrol(log, keys, plan):
         each = [hashlib.sha256(one.encode()).digest() for one in envelopes]
         outer = each[0] if len(each) == 1 else hashlib.sha256(b"".join(each)).digest()
         detail = f"sha256:{outer.hex()} {value['version']} sha256:{hashlib.sha256(canonical(value)).hexdigest()}"
-        action = {"signing-key": "key.approve", "runner": "runner.approve", "trust-rule": "rule.approve"}[kind]
+        action = {"signing-key": "key.approve", "runner": "runner.approve", "trust-rule": "rule.revoke" if "withdrawn" in value else "rule.approve"}[kind]
         made.append((envelopes, log.append(action, f"{scope}#{detail}", START_MS + number, {})))
     return made
 
@@ -567,18 +578,18 @@ def labelled(keys):
     return {"name": "a run with manifests", "vkey": log.vkey, "bundle": bundle | {"manifests": texts}, "digests": digests}
 
 
-def rule():
+def rule(version=1, on=PROJECT, **more):
     body = {"issuer": "https://token.actions.githubusercontent.com", "audience": "https://registry.example", "system": "github",
-            "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, "grant": [{"role": "trainer", "on": PROJECT}],
+            "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, "grant": [{"role": "trainer", "on": on}],
             "priority": 100, "max_ttl": 300, "single_use": True}
-    return "trust-rule", "acme", {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "acme", "name": "gh-train", "version": 1,
-                                  "effective_from": "2026-11-20T09:00:00.000Z", "expires": "2027-02-20T09:00:00.000Z", "body": body}
+    return "trust-rule", "acme", {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "acme", "name": "gh-train", "version": version,
+                                  "effective_from": "2026-11-20T09:00:00.000Z", "expires": "2027-02-20T09:00:00.000Z", "body": body, **more}
 
 
-def by_rule(keys):
-    """A run that a CI job asked for by its trust rule, in a log of its own. The policies ask for one approval, so it needs two."""
+def by_rule(keys, *later):
+    """A run that a CI job asked for by its trust rule, in a log of its own. The policies ask for one approval, so it needs two. `later`: further versions of the rule."""
     log = Log()
-    made = people(log, keys, (rule(), ["officer", "second"]))
+    made = people(log, keys, *((one, ["officer", "second"]) for one in (rule(), *later)))
     claims = {"issuer": "sijil:rule", "subject": "acme:gh-train", "token": "sha256:" + hex_of("token")}
     requester = "ext:" + hashlib.sha256(b"sijil:rule\nacme:gh-train").hexdigest()
     asked = seal(TYPES["request"], request(claims=claims, requester=requester), keys["keyd"])
@@ -586,6 +597,14 @@ def by_rule(keys):
                 seal(TYPES["approval"], approval(asked, approver="ext:" + hex_of("officer")), keys["officer"])]
     bundle, digests = bundle_of(log, keys, made, asked, sorted(approved, key=digest), "admission")
     return {"name": "a run by a trust rule", "vkey": log.vkey, "bundle": bundle, "digests": digests}
+
+
+def refused_rules(keys):
+    """Whoever may add to the log adds version 1 again, which its approvers have signed once. What replaced it counts."""
+    rows = [("the old version of a withdrawn rule, again", "was withdrawn before", rule(2, withdrawn="stolen", body={})),
+            ("the old version of a narrowed rule, again", "has no grant", rule(2, f"{PROJECT}/other"))]
+    return [{**{name: value for name, value in by_rule(keys, replaced, rule()).items() if name in ("vkey", "bundle")}, "name": name, "says": says}
+            for name, says, replaced in rows]
 
 
 def save(path, vectors):
@@ -607,6 +626,8 @@ def add(path):
     vectors["labels"] = labels()
     if not any(row["name"] == "a run by a trust rule" for row in vectors["bundles"]):
         vectors["bundles"].append(by_rule(keys))
+    if "refused" not in vectors:
+        vectors["refused"] = refused_rules(keys)
     save(path, vectors)
 
 
