@@ -14,16 +14,19 @@
 #define REST \
     " (SELECT count(*) FROM robot WHERE person = $3 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE person = $3)," \
     " (SELECT count(*) FROM upload WHERE issuer = $1 AND subject = $2), (SELECT count(*) FROM document WHERE recorded_by = $3)," \
-    " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)"
+    " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)," \
+    " (SELECT count(DISTINCT run_id) FROM run_envelope WHERE kind IN ('request', 'approval') AND principal = $3)," \
+    " (SELECT count(*) FROM run_envelope WHERE kind = 'request' AND principal = $3 AND convert_from(decode(envelope::json->>'payload'," \
+    " 'base64'), 'UTF8')::json#>>'{claims,subject}' = $2)"
 static const struct pg_statement holdings_of_subject_sql = {
     "holdings_of_subject",
     "SELECT (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND " IS_LIVE "),"
     " (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND NOT (" IS_LIVE "))," REST,
-    "text text text", "int8 int8 int8 int8 int8 int8 int8"};
+    "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement holdings_of_robot_sql = {
     "holdings_of_robot",
     "SELECT (SELECT count(*) FROM robot WHERE name = $2 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE name = $2 AND NOT (" IS_LIVE "))," REST,
-    "text text text", "int8 int8 int8 int8 int8 int8 int8"};
+    "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement robot_owners_sql = {
     "robot_owners",
     "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by]) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
@@ -68,7 +71,9 @@ static struct result select_holdings(struct pg *pg, const struct erasure_person 
                                               .robots = pg_int8(rows, 0, 3),
                                               .uploads = pg_int8(rows, 0, 4),
                                               .documents = pg_int8(rows, 0, 5),
-                                              .given = pg_int8(rows, 0, 6)};
+                                              .given = pg_int8(rows, 0, 6),
+                                              .runs = pg_int8(rows, 0, 7),
+                                              .runs_named = pg_int8(rows, 0, 8)};
     return SUCCESS;
 }
 

@@ -114,7 +114,10 @@ static struct result check_external(const char *rest, const struct token_use *us
     memcpy(holder->issuer, use->subject_issuer.data, use->subject_issuer.length);
     holder->issuer[use->subject_issuer.length] = '\0';
     (void)snprintf(holder->subject, sizeof holder->subject, "%s", rest + ISSUER_LETTERS + 1);
-    return name_requester(holder, err);
+    TRY(name_requester(holder, err));
+    if (strcmp(holder->issuer, RUN_RULE_ISSUER) != 0) /* a person's name is in no envelope, because envelopes are kept for ever */
+        (void)snprintf(holder->subject, sizeof holder->subject, "%s", holder->requester);
+    return SUCCESS;
 }
 
 struct result token_check_claims(const json_t *payload, const struct token_use *use, struct token_holder *holder_out,

@@ -340,6 +340,28 @@ def a_person_with_a_token_needs_no_more_than_with_a_key():
     refused(own, 403, "person")
     approve(answer.json, "bob")
     wait(answer.json["id"], "ordered")
+    state["of_alice"] = answer.json["id"]
+
+
+def runs_in_the_plan(who):
+    """What the plan of an erasure says about the runs of a person."""
+    plan = server.client(server.admin).api("POST", "/erasures/plan", {"subject": who, "issuer": server.people.url})
+    return {part["what"].split(",")[0]: part["count"] for part in plan["stays"] if " runs " in part["what"] or "requests by a token" in part["what"]}
+
+
+def a_person_that_asks_by_a_token_is_named_nowhere():
+    """Envelopes are kept for ever, so they have a digest. The plan of an erasure counts the runs, and requests from before that have the name."""
+    envelopes, request = "SELECT envelope FROM run_envelope WHERE run_id = '%s'" % state["of_alice"], request_of(shown(state["of_alice"]))
+    assert request["claims"]["issuer"] == server.people.url and request["claims"]["subject"] == request["requester"], request
+    assert request["requester"] == "ext:" + sha256(f"{server.people.url}\nalice".encode())[7:]
+    bundle = server.client(state["alice"].login).api("GET", f"/projects/{PROJECT}/runs/{state['of_alice']}/bundle")
+    payloads = [base64.b64decode(json.loads(text)["payload"]) for text in (bundle["request"], *bundle["approvals"], bundle["order"])]
+    assert len(server.sql(envelopes).split()) >= 3 and not any(b"alice" in payload for payload in payloads)
+    counted = runs_in_the_plan("alice")
+    assert list(counted) == ["training runs that the person asked for or approved"] and list(counted.values())[0] >= 1, counted
+    named = base64.b64encode(canonical({**request, "claims": {**request["claims"], "subject": "alice"}})).decode()
+    server.sql(f"UPDATE run_envelope SET envelope = jsonb_set(envelope::jsonb, '{{payload}}', '\"{named}\"')::text WHERE run_id = '{state['of_alice']}' AND kind = 'request'")
+    assert runs_in_the_plan("alice")["of these"] == 1 and "of these" not in runs_in_the_plan("bob")
 
 
 # ---- a compromised gateway ----
@@ -381,5 +403,5 @@ if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
         what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
         a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back, a_rule_without_the_grant_asks_for_nothing,
-        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_compromised_gateway_names_no_other_subject,
+        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)

@@ -4,6 +4,7 @@
 #define LETTERS_25  "abcdefghijklmnopqrstuvwxy"
 #define LETTERS_125 LETTERS_25 LETTERS_25 LETTERS_25 LETTERS_25 LETTERS_25
 #define A64         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define ALICE       "ext:345794e1bae062269a8796a7313dbed5f5d151d6272282749a4307871eccc5f9" /* the requester */
 #define ID          "\"00000000-0000-4000-8000-000000000009\""
 #define BIN         "predicate.buildDefinition."
 #define RUN         "predicate.runDetails."
@@ -100,6 +101,36 @@ static const struct row {
     {"a request with the claims of another person", RUN_REQUEST, "claims",
      "{\"issuer\":\"https://id.example\",\"subject\":\"mallory\",\"token\":\"sha256:" A64 "\"}", ERROR_DENIED,
      "claims are of another person", false},
+    {"the claims of the requester, with its hash", RUN_REQUEST, "claims",
+     "{\"issuer\":\"https://id.example\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_DENIED,
+     "the policies ask for a request that its requester has signed", false},
+    {"earlier ones, with its name", RUN_REQUEST, "claims",
+     "{\"issuer\":\"https://id.example\",\"subject\":\"alice\",\"token\":\"sha256:" A64 "\"}", ERROR_DENIED,
+     "the policies ask for a request that its requester has signed", false},
+    {"a hash for a trust rule", RUN_REQUEST, "claims",
+     "{\"issuer\":\"sijil:rule\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_DENIED,
+     "claims are of another person", false},
+    {"a hash for a robot", RUN_REQUEST, "claims",
+     "{\"issuer\":\"sijil:registry\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_DENIED,
+     "claims are of another person", false},
+    {"an issuer like that of trust rules", RUN_REQUEST, "claims",
+     "{\"issuer\":\"sijil:Rule\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_INVALID,
+     "issuer: sijil:registry, sijil:rule, or https://", false},
+    {"the same with a blank", RUN_REQUEST, "claims",
+     "{\"issuer\":\"sijil:rule \",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_INVALID,
+     "issuer: sijil:registry, sijil:rule, or https://", false},
+    {"an issuer that is no URL", RUN_REQUEST, "claims",
+     "{\"issuer\":\"x\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_INVALID,
+     "issuer: sijil:registry, sijil:rule, or https://", false},
+    {"a URL without TLS", RUN_REQUEST, "claims",
+     "{\"issuer\":\"http://id.example\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_INVALID,
+     "issuer: sijil:registry, sijil:rule, or https://", false},
+    {"a URL of nothing", RUN_REQUEST, "claims",
+     "{\"issuer\":\"https://\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_INVALID,
+     "issuer: sijil:registry, sijil:rule, or https://", false},
+    {"a URL of two lines", RUN_REQUEST, "claims",
+     "{\"issuer\":\"https://id.example\\nx\",\"subject\":\"" ALICE "\",\"token\":\"sha256:" A64 "\"}", ERROR_INVALID,
+     "issuer: sijil:registry, sijil:rule, or https://", false},
     /* approval */
     {"an approval of another request", RUN_APPROVAL, "request", "\"sha256:" A64 "\"", ERROR_DENIED, "names another request",
      true},

@@ -118,8 +118,10 @@ def check_signers(bundle, points):
 def check_claims(request):
     """The requester of a token's claims follows from them."""
     issuer, subject = request["claims"]["issuer"], request["claims"]["subject"]
+    assert issuer in ("sijil:registry", "sijil:rule") or re.fullmatch("https://[!-~]+", issuer)
     named = f"robot:{subject}" if issuer == "sijil:registry" else "ext:" + hashlib.sha256(f"{issuer}\n{subject}".encode()).hexdigest()
-    assert request["requester"] == named
+    is_person = issuer.startswith("https://") and subject.startswith("ext:")
+    assert request["requester"] == named or (is_person and request["requester"] == subject)
 
 
 def more_approvals(request):
@@ -280,6 +282,10 @@ def check(path):
         check_log(row["bundle"], row.get("vkey", vectors["vkey"]))
         for name, value in row["digests"].items():
             assert digest(row["bundle"][name]) == value, name
+    for row in vectors["accepted"]:
+        check_signers(row["bundle"], points)
+        check_chain(row["bundle"])
+        check_log(row["bundle"], row["vkey"])
     for row in vectors["refused"]:
         check_log(row["bundle"], row["vkey"])
         assert not is_chain(row["bundle"]), f"{row['name']}: is to be refused"
@@ -599,6 +605,23 @@ def by_rule(keys, *later):
     return {"name": "a run by a trust rule", "vkey": log.vkey, "bundle": bundle, "digests": digests}
 
 
+def by_person(keys, issuer="https://id.example"):
+    """An order for a person's token: the claims have its hash, and no name."""
+    log = Log()
+    made = people(log, keys)
+    asked = seal(TYPES["request"], request(claims={"issuer": issuer, "subject": REQUESTER, "token": "sha256:" + hex_of("token")}), keys["keyd"])
+    bundle, _ = bundle_of(log, keys, made, asked, [seal(TYPES["approval"], approval(asked), keys["approver"])], "order")
+    return {"name": "an order for a person's token", "vkey": log.vkey, "bundle": bundle}
+
+
+def refused_claims(keys):
+    """Issuers that are none, or of another kind of requester."""
+    rows = [("an issuer like that of trust rules", "sijil:Rule", "issuer: sijil:registry"), ("an issuer with a blank", "sijil:rule ", "issuer: sijil:registry"),
+            ("an issuer that is no URL", "x", "issuer: sijil:registry"), ("a person as a robot", "sijil:registry", "claims are of another person"),
+            ("a person as a trust rule", "sijil:rule", "no document of the bundle is the trust rule")]
+    return [{**by_person(keys, issuer), "name": name, "says": says} for name, issuer, says in rows]
+
+
 def refused_rules(keys):
     """Whoever may add to the log adds version 1 again, which its approvers have signed once. What replaced it counts."""
     rows = [("the old version of a withdrawn rule, again", "was withdrawn before", rule(2, withdrawn="stolen", body={})),
@@ -628,6 +651,9 @@ def add(path):
         vectors["bundles"].append(by_rule(keys))
     if "refused" not in vectors:
         vectors["refused"] = refused_rules(keys)
+    if "accepted" not in vectors:
+        vectors["accepted"] = [by_person(keys)]
+        vectors["refused"] += refused_claims(keys)
     save(path, vectors)
 
 

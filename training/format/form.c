@@ -152,6 +152,18 @@ bool form_variable(const char *text)
            strncmp(text, "SIJIL_", strlen("SIJIL_")) != 0; /* the sandbox's own */
 }
 
+/* Not every URL is one of an issuer; that the registry decides. No other text begins as a URL does. */
+bool form_issuer(const char *text)
+{
+    static const char scheme[] = "https://";
+    const char *at = text;
+
+    if (strcmp(text, "sijil:registry") == 0 || strcmp(text, "sijil:rule") == 0) return true;
+    if (strncmp(text, scheme, strlen(scheme)) != 0 || text[strlen(scheme)] == '\0') return false;
+    while (*at > ' ' && *at < 0x7f) at++;
+    return *at == '\0';
+}
+
 bool form_network(const char *text)
 {
     return strcmp(text, "none") == 0 || strcmp(text, "tasks") == 0;

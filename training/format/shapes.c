@@ -5,9 +5,11 @@
 
 static const struct run_shape request_schema = {
     .kind = SHAPE_EXACT, .text = "sijil.run-request/v1", .must = "sijil.run-request/v1"};
+static const struct run_shape claimed_by =
+    FORM(form_issuer, 512, "sijil:registry, sijil:rule, or https:// and visible characters, 1 to 512 bytes");
 static const struct run_shape claim = FORM(NULL, 512, "1 to 512 bytes");
 static const struct run_shape_member claim_members[] = {
-    {"issuer", &claim, false}, {"subject", &claim, false}, {"token", &run_shape_digest, false}};
+    {"issuer", &claimed_by, false}, {"subject", &claim, false}, {"token", &run_shape_digest, false}};
 static const struct run_shape claims = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(claim_members)};
 static const struct run_shape_member rerun_members[] = {{"run", &run_shape_uuid, false}, {"order", &run_shape_digest, false}};
 static const struct run_shape rerun = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(rerun_members)};
