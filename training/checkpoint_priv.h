@@ -18,6 +18,8 @@ RESULT checkpoint_rows_thin(struct pg *pg, const struct run_holder *holder, stru
  * of the repository.
  */
 RESULT checkpoint_row_resume(struct pg *pg, const struct run_request *request, struct error *err);
+/** Whether checkpoint_row_resume() would find it. */
+RESULT checkpoint_row_look(struct pg *pg, const struct run_request *request, struct error *err);
 
 /** A checkpoint that goes. */
 struct due_checkpoint {

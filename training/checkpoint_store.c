@@ -28,15 +28,21 @@ static const struct pg_statement checkpoint_recount_sql = {
     " UPDATE run_attempt SET uploaded_bytes = uploaded_bytes - (SELECT coalesce(sum(size_bytes), 0) FROM gone)::int8 WHERE " HOLDER
     " AND EXISTS (SELECT FROM gone)",
     "uuid int4 int4 text", ""};
+/* Of a place `p`, in the project $2. */
+#define CONTINUES(digest)                                                                                                         \
+    "(EXISTS (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = " digest ") OR (p.project_id = $2 AND" \
+    " EXISTS (SELECT FROM run_checkpoint c JOIN run n USING (run_id) WHERE c.repository_id = p.repository_id AND c.digest = " digest \
+    " AND n.state <> 'quarantined')))"
 static const struct pg_statement checkpoint_resume_sql = {
     "checkpoint_resume",
     "WITH place AS (SELECT repository_id, project_id FROM repository WHERE full_name = $3 AND deleted_at IS NULL)"
     " INSERT INTO run_resume (run_id, repository, digest, source) SELECT $1, $3, $4, (SELECT c.run_id FROM run_checkpoint c"
-    " WHERE c.repository_id = p.repository_id AND c.digest = $4 ORDER BY c.kept_at LIMIT 1) FROM place p WHERE EXISTS"
-    " (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = $4) OR (p.project_id = $2 AND EXISTS"
-    " (SELECT FROM run_checkpoint c JOIN run n USING (run_id) WHERE c.repository_id = p.repository_id AND c.digest = $4"
-    " AND n.state <> 'quarantined'))",
+    " WHERE c.repository_id = p.repository_id AND c.digest = $4 ORDER BY c.kept_at LIMIT 1) FROM place p WHERE " CONTINUES("$4"),
     "uuid uuid text text", ""};
+static const struct pg_statement checkpoint_look_sql = {
+    "checkpoint_look",
+    "SELECT EXISTS (SELECT FROM repository p WHERE p.full_name = $1 AND p.deleted_at IS NULL AND " CONTINUES("$3") ")",
+    "text uuid text", "bool"};
 static const struct pg_statement checkpoint_list_sql = {
     "checkpoint_list",
     "SELECT c.digest, p.full_name, c.attempt, c.content_bytes, c.kept_at, CASE WHEN NOT " IS_RESUMED " THEN CASE WHEN r.state = 'succeeded'"
@@ -64,7 +70,7 @@ static const struct pg_statement checkpoint_doubted_sql = {
 static const struct pg_statement checkpoint_forget_sql = {
     "checkpoint_forget", "DELETE FROM run_checkpoint WHERE run_id = $1 AND digest = $2", "uuid text", ""};
 static const struct pg_statement *const statements[] = {
-    &checkpoint_lock_sql, &checkpoint_thin_sql, &checkpoint_recount_sql, &checkpoint_resume_sql, &checkpoint_list_sql, &checkpoint_due_sql,
+    &checkpoint_lock_sql, &checkpoint_thin_sql, &checkpoint_recount_sql, &checkpoint_resume_sql, &checkpoint_look_sql, &checkpoint_list_sql, &checkpoint_due_sql,
     &checkpoint_doubted_sql, &checkpoint_forget_sql,
 };
 /* clang-format on */
@@ -91,6 +97,15 @@ struct result checkpoint_rows_thin(struct pg *pg, const struct run_holder *holde
     return pg_run(pg, &checkpoint_recount_sql, &recount, NULL, err);
 }
 
+static struct result is_missing(const struct run_request *request, struct error *err)
+{
+    return failure(
+        err, ERROR_INVALID,
+        "resume: %.120s has no such artifact, and keeps no such checkpoint of a run of this project: 'sijil run show' of the run that made"
+        " it lists those that are kept",
+        request->resume_repository);
+}
+
 struct result checkpoint_row_resume(struct pg *pg, const struct run_request *request, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -102,12 +117,20 @@ struct result checkpoint_row_resume(struct pg *pg, const struct run_request *req
     pg_add_text(&arguments, request->resume_repository);
     pg_add_text(&arguments, request->resume_digest);
     TRY(pg_run(pg, &checkpoint_resume_sql, &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(
-        err, ERROR_INVALID,
-        "resume: %.120s has no such artifact, and keeps no such checkpoint of a run of this project: 'sijil run show' of the run that made"
-        " it lists those that are kept",
-        request->resume_repository);
+    return pg_rows_affected(rows) == 1 ? SUCCESS : is_missing(request, err);
+}
+
+struct result checkpoint_row_look(struct pg *pg, const struct run_request *request, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (request->resume_digest == NULL) return SUCCESS;
+    pg_add_text(&arguments, request->resume_repository);
+    pg_add_uuid(&arguments, &request->where.project);
+    pg_add_text(&arguments, request->resume_digest);
+    TRY(pg_run(pg, &checkpoint_look_sql, &arguments, &rows, err));
+    return pg_bool(rows, 0, 0) ? SUCCESS : is_missing(request, err);
 }
 
 struct result run_checkpoints(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,

@@ -9,6 +9,7 @@
 #include "audit/sequencer.h"
 #include "authz/role.h"
 #include "crypto/digest.h"
+#include "storage/lookup.h"
 #include "training/budget.h"
 #include "training/state.h"
 
@@ -63,6 +64,12 @@ struct run_request {
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);
+
+/**
+ * Whether the change of this request, whose envelope is not made yet, would fail as the rows are now. So sijil-keyd is not asked to sign what nobody stores, which would take a place
+ * for the life of the request. Needs where, run.id, request.principal, the length of request.envelope, and what follows it. Errors as of the change; the change checks again.
+ */
+RESULT run_request_look(struct lookup *lookup, const struct run_request *request, struct error *err);
 
 struct person;
 struct run_envelope;

@@ -295,6 +295,25 @@ def a_rule_without_the_grant_asks_for_nothing():
     rule("gh-narrow", withdrawn="a test")
 
 
+def what_is_not_stored_takes_no_place():
+    """A refusal comes before sijil-keyd has signed: the same run can be asked for again, and no place of its ledger is taken."""
+    token = exchanged()
+    taken, nobody = {"run": state["of_rule"]["id"], "order": "sha256:" + "1" * 64}, {"repository": f"{PROJECT}/code", "digest": "sha256:" + "2" * 64}
+    for more, says in (({"rerun": taken}, "rerun: this project has no such run with this order"), ({"spec": {**wanted(), "resume": nobody}}, "resume: ")):
+        run_id = str(uuid.uuid4())
+        for _ in range(2):
+            refused(ask(token, run_id, **more), 400, says)
+        assert server.sql(f"SELECT count(*) FROM run WHERE run_id = '{run_id}'").strip() == "0"
+        answer = ask(token, run_id)
+        assert answer.status == 201 and ask(token, run_id).status == 201, answer.body
+    refused(ask(server.client(state["alice"].login).token("registry:admin:*"), run_id), 409, "another request has this run's id")
+    server.load(approvals=8)
+    run_id = str(uuid.uuid4())
+    refused(ask(token, run_id), 403, "needs one more")
+    server.load(approvals=1)
+    assert ask(token, run_id).status == 201
+
+
 def a_robot_asks_and_two_persons_approve():
     """A robot of nobody needs one approval more, of known persons."""
     login = make_robot(server, "trainer", "trainer", PROJECT)
@@ -402,6 +421,6 @@ def a_compromised_gateway_names_no_other_subject():
 if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
         what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
-        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back, a_rule_without_the_grant_asks_for_nothing,
+        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
         a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)

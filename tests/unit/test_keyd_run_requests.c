@@ -372,6 +372,7 @@ static void a_request_takes_a_place_of_its_project(void **state)
     assert_true(run_ledger_find(world.runs, subject, world.signer.now_ms, &promise));
     assert_true(promise.organisation == run_ledger_share(bytes_of_text("acme")));
     assert_true(promise.project == run_ledger_share(bytes_of_text("acme/models")));
+    assert_true(promise.principal == run_ledger_share(bytes_of_text("robot:" ROBOT)));
     assert_int_equal(promise.reserves, 0);
 }
 
