@@ -65,22 +65,35 @@ static void begin_filled(struct world *world, const struct filling *filling)
     assert_int_equal(open_register(world), ERROR_NONE);
 }
 
-/* Another rule of this scope, whose pin is the next one. */
-static enum error_kind notes(struct world *world, const char *scope, const char *name, uint64_t sequence)
+static enum error_kind notes_at(struct world *world, const struct document *rule, uint64_t sequence, int64_t now_ms)
 {
-    struct document rule = rule_in(scope);
-    const struct key_register_note noted = {.document = &rule,
+    const struct key_register_note noted = {.document = rule,
                                             .sequence = sequence,
-                                            .now_ms = NOW_MS,
+                                            .now_ms = now_ms,
                                             .is_approved = true,
                                             .before = pin_number(sequence - 1),
                                             .pin = pin_number(sequence)};
     struct error err = {0};
 
+    return key_register_note(world->keys, &noted, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static struct document rule_called(const char *scope, const char *name)
+{
+    struct document rule = rule_in(scope);
+
     (void)snprintf(rule.name, sizeof rule.name, "%s", name);
     rule.version = 1;
     rule.expires_ms = NOW_MS + 24 * HOUR_MS;
-    return key_register_note(world->keys, &noted, &err).ok ? ERROR_NONE : err.kind;
+    return rule;
+}
+
+/* Another rule of this scope, whose pin is the next one. */
+static enum error_kind notes(struct world *world, const char *scope, const char *name, uint64_t sequence)
+{
+    const struct document rule = rule_called(scope, name);
+
+    return notes_at(world, &rule, sequence, NOW_MS);
 }
 
 static void an_organisation_takes_no_more_than_it_leaves(void **state)
@@ -146,6 +159,23 @@ static void what_has_ended_makes_room(void **state)
     assert_true(is_known(&world, 6, &is_withdrawn) && is_withdrawn);
 }
 
+/* An older version of it is too old by then. */
+static void what_has_versions_takes_no_place_for_ever(void **state)
+{
+    const struct filling filling = {.count = KEY_REGISTER_MAX / 2 - 1, .end_hours = UINT32_MAX};
+    struct document rule = rule_called("acme", "one"), other = rule_called("acme", "two");
+    OWNED_WORLD world;
+
+    (void)state;
+    begin_filled(&world, &filling);
+    assert_int_equal(notes_at(&world, &rule, 10, NOW_MS), ERROR_NONE);
+    rule.version = 2;
+    rule.is_withdrawn = true;
+    assert_int_equal(notes_at(&world, &rule, 11, NOW_MS), ERROR_NONE);
+    assert_int_equal(notes_at(&world, &other, 12, NOW_MS + 32 * 24 * HOUR_MS), ERROR_LIMIT);
+    assert_int_equal(notes_at(&world, &other, 12, NOW_MS + 34 * 24 * HOUR_MS), ERROR_NONE);
+}
+
 /* If the newest version of a rule has ended before an older one would, the older one does not come back. */
 static void no_older_version_of_a_rule_comes_back(void **state)
 {
@@ -192,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_organisation_takes_no_more_than_it_leaves),
         cmocka_unit_test(no_older_version_of_a_rule_comes_back),
+        cmocka_unit_test(what_has_versions_takes_no_place_for_ever),
         cmocka_unit_test(a_failed_write_forgets_nothing),
     };
     const int failed = RUN_TABLE(ended_cases, what_has_ended_makes_room);
