@@ -41,6 +41,9 @@ static struct result key_of_piece(const struct archive_store *store, struct pg *
 /* ---- reading ---- */
 
 struct archived_leaves {
+    unsigned shares;
+    uint64_t first; /* the entry of the first row */
+    size_t count;   /* of rows, each with the entry behind that of the row before, if they can be shared */
     uint8_t *memory;
     size_t length, room;
     struct archived_view {
@@ -189,9 +192,24 @@ struct result archived_load(struct pg *pg, const struct pg_rows *rows, const siz
     if (i == count) return SUCCESS;
     OWNED(archived_leaves) *leaves = memory_zeroed(1, sizeof *leaves + count * sizeof leaves->views[0]);
     if (leaves == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for archived entries");
+    leaves->shares = 1;
+    leaves->first = number_at(&wanted, 0);
+    leaves->count = count;
     TRY(load_all(pg, &wanted, leaves, err));
     *leaves_out = GIVE(leaves);
     return SUCCESS;
+}
+
+struct archived_leaves *archived_share(struct archived_leaves *leaves, const struct pg_rows *rows, const size_t columns[2])
+{
+    const struct wanted wanted = {rows, columns};
+
+    if (leaves == NULL || pg_rows_count(rows) != leaves->count) return NULL;
+    for (size_t row = 0; row < leaves->count; row++)
+        if (number_at(&wanted, row) != leaves->first + row || (is_wanted(&wanted, row) && leaves->views[row].length == 0))
+            return NULL;
+    leaves->shares++;
+    return leaves;
 }
 
 struct bytes archived_leaf(const struct archived_leaves *leaves, const struct pg_rows *rows, size_t row, size_t column)
@@ -202,7 +220,7 @@ struct bytes archived_leaf(const struct archived_leaves *leaves, const struct pg
 
 void archived_leaves_free(struct archived_leaves *leaves)
 {
-    if (leaves == NULL) return;
+    if (leaves == NULL || --leaves->shares > 0) return;
     free(leaves->memory);
     free(leaves);
 }

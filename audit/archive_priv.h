@@ -14,6 +14,10 @@ struct archived_leaves;
  */
 RESULT archived_load(struct pg *pg, const struct pg_rows *rows, const size_t columns[2], struct archived_leaves **leaves_out,
                      struct error *err);
+/**
+ * The same leaves once more, for other rows of the same entries; NULL if they lack one that is wanted. Each is freed. One thread has both.
+ */
+struct archived_leaves *archived_share(struct archived_leaves *leaves, const struct pg_rows *rows, const size_t columns[2]);
 /** The leaf of a row: its own, or the one that was read. `leaves` may be NULL. */
 struct bytes archived_leaf(const struct archived_leaves *leaves, const struct pg_rows *rows, size_t row, size_t column);
 void archived_leaves_free(struct archived_leaves *leaves);

@@ -19,7 +19,7 @@ static struct result judge(const struct witness_policy *policy, struct bytes byt
     return result;
 }
 
-struct result cosigned_read(const struct note_key *key, const struct witness_policy *policy, struct bytes note,
+struct result cosigned_read(const struct log_keys *keys, const struct witness_policy *policy, struct bytes note,
                             struct cosigned *cosigned_out, struct error *err)
 {
     struct witness_verdict verdict;
@@ -28,7 +28,7 @@ struct result cosigned_read(const struct note_key *key, const struct witness_pol
     if (!verdict.is_met)
         return failure(err, ERROR_DENIED, "%zu of %zu witnesses have cosigned, and these are no quorum", verdict.count,
                        policy->witness_count);
-    TRY(signed_checkpoint_read(key, note, &cosigned_out->checkpoint, err));
+    TRY(signed_checkpoint_read(keys, note, &cosigned_out->checkpoint, err));
     cosigned_out->verdict = verdict;
     return SUCCESS;
 }
@@ -36,7 +36,7 @@ struct result cosigned_read(const struct note_key *key, const struct witness_pol
 /* ---- stored ones ---- */
 
 struct wanted {
-    const struct note_key *key;
+    const struct log_keys *keys;
     const struct witness_policy *policy;
     struct cosigned_cursor before;
     int64_t least; /* size */
@@ -54,7 +54,7 @@ static struct result find(struct pg *pg, const struct wanted *wanted, struct cos
         for (size_t i = 0; i < more; i++) {
             cursor = (struct cosigned_cursor){.size = pg_int8(rows, i, 1), .id = pg_int8(rows, i, 0)};
             if (cursor.size < wanted->least) return failure(err, ERROR_NOT_FOUND, "no cosigned checkpoint of this size");
-            if (cosigned_read(wanted->key, wanted->policy, bytes_of_text(pg_text(rows, i, 2)), cosigned_out, &why).ok &&
+            if (cosigned_read(wanted->keys, wanted->policy, bytes_of_text(pg_text(rows, i, 2)), cosigned_out, &why).ok &&
                 (int64_t)cosigned_out->checkpoint.size == cursor.size)
                 return SUCCESS;
         }
@@ -62,10 +62,10 @@ static struct result find(struct pg *pg, const struct wanted *wanted, struct cos
     return failure(err, ERROR_NOT_FOUND, "no checkpoint of the log is cosigned yet");
 }
 
-struct result cosigned_newest(struct pg *pg, const struct note_key *key, const struct witness_policy *policy,
+struct result cosigned_newest(struct pg *pg, const struct log_keys *keys, const struct witness_policy *policy,
                               struct cosigned *cosigned_out, struct error *err)
 {
-    const struct wanted wanted = {.key = key, .policy = policy, .before = {INT64_MAX, INT64_MAX}};
+    const struct wanted wanted = {.keys = keys, .policy = policy, .before = {INT64_MAX, INT64_MAX}};
 
     return find(pg, &wanted, cosigned_out, err);
 }
@@ -74,7 +74,7 @@ struct result cosigned_of_size(const struct permit *permit, struct pg *pg, const
                                const struct witness_policy *policy, struct cosigned *cosigned_out, struct error *err)
 {
     const int64_t size = query->size > MERKLE_SIZE_MAX ? INT64_MAX : (int64_t)query->size;
-    const struct wanted wanted = {.key = query->key, .policy = policy, .before = {size, INT64_MAX}, .least = size};
+    const struct wanted wanted = {.keys = query->keys, .policy = policy, .before = {size, INT64_MAX}, .least = size};
 
     (void)permit_resource(permit, query->action);
     return find(pg, &wanted, cosigned_out, err);

@@ -19,8 +19,8 @@ struct cosigned {
     struct witness_verdict verdict;      /* is_met */
 };
 
-/** ERROR_DENIED unless `note` is a checkpoint by `key` that the quorum of `policy` has cosigned. */
-RESULT cosigned_read(const struct note_key *key, const struct witness_policy *policy, struct bytes note,
+/** ERROR_DENIED unless `note` is a checkpoint by `keys` that the quorum of `policy` has cosigned. */
+RESULT cosigned_read(const struct log_keys *keys, const struct witness_policy *policy, struct bytes note,
                      struct cosigned *cosigned_out, struct error *err);
 
 /** The last that was stored of this size, under the permit for query->action. ERROR_NOT_FOUND: none counts. */

@@ -10,7 +10,7 @@
 #include "audit/cosigned.h"
 
 /** The largest one that is stored, and of several the last that was stored. ERROR_NOT_FOUND: none counts. */
-RESULT cosigned_newest(struct pg *pg, const struct note_key *key, const struct witness_policy *policy,
+RESULT cosigned_newest(struct pg *pg, const struct log_keys *keys, const struct witness_policy *policy,
                        struct cosigned *cosigned_out, struct error *err);
 RESULT cosigned_store(struct pg *pg, const struct cosigned *cosigned, struct error *err);
 

@@ -9,7 +9,7 @@ static const struct pg_statement dump_state_sql = {
     "dump_state",
     "WITH patient AS (SELECT set_config('idle_in_transaction_session_timeout', '0', true), EXISTS (SELECT FROM audit_post),"
     " EXISTS (SELECT FROM audit_dump_blind))"
-    " SELECT l.origin, l.size, l.last_ts, l.frontier, s.indexed, " LOG_HAS_MORE("audit_dump_payload") ","
+    " SELECT coalesce(nullif(l.name, ''), l.origin), l.size, l.last_ts, l.frontier, s.indexed, " LOG_HAS_MORE("audit_dump_payload") ","
     " (extract(epoch FROM now()) * 1000)::int8 FROM patient, audit_log l, audit_search s",
     "", "text int8 int8 bytea int8 bool int8"};
 static const struct pg_statement dump_facts_sql = {

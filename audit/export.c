@@ -166,7 +166,7 @@ static struct result write_beginning(struct writer *writer, struct error *err)
                                .closing = lines->export->closing,
                                .note = bytes_of_text(lines->checkpoint->note)};
 
-    (void)snprintf(head.origin, sizeof head.origin, "%s", lines->origin);
+    (void)snprintf(head.origin, sizeof head.origin, "%s", lines->log_name);
     TRY(export_head_write(&head, writer->text, err));
     const size_t before = writer->text->length;
     TRY(write_range(writer, &range, EXPORT_LEFT, err));

@@ -24,7 +24,8 @@ struct audit_export_lines {
     const struct signed_checkpoint *checkpoint; /* which covers the closing entry */
     enum export_format format;
     struct keyd_client *keyd;
-    const char *origin;
+    const char *origin;   /* of the registry: opens sealed parts */
+    const char *log_name; /* of the log */
     bool has_after;
     uint64_t after; /* the last number that the caller has; without it the lines begin with the head */
     uint64_t born;  /* the first number that the caller may see */

@@ -20,6 +20,8 @@ struct result log_check_new(struct pg *pg, struct log_check **check_out, struct 
 
 void log_check_free(struct log_check *check)
 {
+    if (check == NULL) return;
+    archived_leaves_free(check->archived);
     free(check);
 }
 
@@ -159,17 +161,15 @@ static struct result check_entries(struct log_check *check, const struct pg_rows
 struct result log_check_tile(struct log_check *check, uint64_t index, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
-    OWNED(archived_leaves) *archived = NULL;
     const uint64_t first = index * TILE_WIDTH, left = check->size - first;
     const size_t count = left < TILE_WIDTH ? (size_t)left : TILE_WIDTH;
 
     assert(first < check->size);
     TRY(check_load_entries(check->tiles.pg, first, count, &rows, err));
-    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
-    check->archived = archived;
-    const struct result checked = check_entries(check, rows, index, count, err);
+    archived_leaves_free(check->archived);
     check->archived = NULL;
-    TRY(checked);
+    TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &check->archived, err));
+    TRY(check_entries(check, rows, index, count, err));
     return count < TILE_WIDTH ? SUCCESS : check_tiles_above(check, index, err);
 }
 
@@ -261,24 +261,24 @@ struct result log_check_runs(struct log_check *check, struct run_cursor *cursor,
 
 /* *is_signed_out is false also for a valid note in a row with another size. Lack of memory is an error, because it proves nothing
  * about the row. */
-static struct result read_note(const struct note_key *key, const struct pg_rows *rows, size_t i,
+static struct result read_note(const struct log_keys *keys, const struct pg_rows *rows, size_t i,
                                struct signed_checkpoint *checkpoint, bool *is_signed_out, struct error *err)
 {
     struct error why;
-    const bool is_read = signed_checkpoint_read(key, bytes_of_text(pg_text(rows, i, 1)), checkpoint, &why).ok;
+    const bool is_read = signed_checkpoint_read(keys, bytes_of_text(pg_text(rows, i, 1)), checkpoint, &why).ok;
 
     if (!is_read && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
     *is_signed_out = is_read && checkpoint->size == (uint64_t)pg_int8(rows, i, 0);
     return SUCCESS;
 }
 
-struct result log_check_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
+struct result log_check_note(struct log_check *check, const struct log_keys *keys, const struct pg_rows *rows, size_t i,
                              bool *is_signed_out, struct error *err)
 {
     struct signed_checkpoint checkpoint;
     struct merkle_hash root;
 
-    TRY(read_note(key, rows, i, &checkpoint, is_signed_out, err));
+    TRY(read_note(keys, rows, i, &checkpoint, is_signed_out, err));
     if (!*is_signed_out) return SUCCESS;
     if (checkpoint.size > check->size)
         return failure(err, ERROR_FORKED, "sijil-keyd has signed %llu events, but only %llu are here: the log was truncated",
@@ -291,16 +291,16 @@ struct result log_check_note(struct log_check *check, const struct note_key *key
 
 /* A row with a larger size may be newer than this round: keyd may have signed a longer log since. So only the signature of the
  * row is verified. */
-static struct result check_next_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
+static struct result check_next_note(struct log_check *check, const struct log_keys *keys, const struct pg_rows *rows, size_t i,
                                      bool *is_signed_out, struct error *err)
 {
     struct signed_checkpoint checkpoint;
 
-    if (pg_int8(rows, i, 0) > (int64_t)check->size) return read_note(key, rows, i, &checkpoint, is_signed_out, err);
-    return log_check_note(check, key, rows, i, is_signed_out, err);
+    if (pg_int8(rows, i, 0) > (int64_t)check->size) return read_note(keys, rows, i, &checkpoint, is_signed_out, err);
+    return log_check_note(check, keys, rows, i, is_signed_out, err);
 }
 
-struct result log_check_notes(struct log_check *check, const struct note_key *key, struct note_cursor *cursor, size_t *count_out,
+struct result log_check_notes(struct log_check *check, const struct log_keys *keys, struct note_cursor *cursor, size_t *count_out,
                               uint64_t *foreign_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -310,7 +310,7 @@ struct result log_check_notes(struct log_check *check, const struct note_key *ke
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         bool is_signed = false;
-        TRY(check_next_note(check, key, rows, i, &is_signed, err));
+        TRY(check_next_note(check, keys, rows, i, &is_signed, err));
         foreign += !is_signed;
     }
     if (count > 0) cursor->id = pg_int8(rows, count - 1, 2);

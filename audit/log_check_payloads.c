@@ -71,7 +71,7 @@ struct result log_check_payloads(struct log_check *check, uint64_t first, uint64
     OWNED(audit_page) *page = NULL;
 
     assert(end - first <= TILE_WIDTH); /* a page holds TILE_WIDTH entries */
-    TRY(audit_page_between(check->tiles.pg, first, end, &page, err));
+    TRY(audit_page_between_kept(check->tiles.pg, first, end, check->archived, &page, err));
     for (size_t i = 0; i < audit_page_count(page); i++) TRY(check_payload(check->tiles.pg, page, i, keys, &found, err));
     TRY(check_facts(check->tiles.pg, page, &found, err));
     *findings = found;

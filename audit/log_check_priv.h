@@ -24,7 +24,7 @@ struct log_check {
     uint64_t unreadable; /* signed entries that this program can't read as events */
 
     /* Of the tile that is being checked. */
-    struct archived_leaves *archived; /* leaves that are not in the rows */
+    struct archived_leaves *archived; /* leaves that are not in the rows; kept for the other checks of this tile */
     struct merkle_hash hashes[TILE_WIDTH];
     struct leaf leaf;
     int64_t last_time_ms;
@@ -93,7 +93,7 @@ RESULT log_check_runs(struct log_check *check, struct run_cursor *cursor, size_t
  * read. *is_signed_out is false for a row that keyd has not signed. ERROR_FORKED: keyd signed the row for another log than
  * this one.
  */
-RESULT log_check_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
+RESULT log_check_note(struct log_check *check, const struct log_keys *keys, const struct pg_rows *rows, size_t i,
                       bool *is_signed_out, struct error *err);
 
 struct note_cursor {
@@ -104,7 +104,7 @@ struct note_cursor {
  * Checks the next rows of audit_checkpoint after `cursor` in the same way, and counts in *foreign_out the rows that keyd
  * has not signed. If a row states a larger size than the checked log has, only its signature is verified.
  */
-RESULT log_check_notes(struct log_check *check, const struct note_key *key, struct note_cursor *cursor, size_t *count_out,
+RESULT log_check_notes(struct log_check *check, const struct log_keys *keys, struct note_cursor *cursor, size_t *count_out,
                        uint64_t *foreign_out, struct error *err);
 
 /** Rows that events do not lead to. */

@@ -84,7 +84,8 @@ static struct result check_terms(struct log_check *check, uint64_t end, struct t
     OWNED(archived_leaves) *archived = NULL;
 
     TRY(check_load_entries(check->tiles.pg, terms->first, end - terms->first, &entries, err));
-    TRY(archived_load(check->tiles.pg, entries, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
+    archived = archived_share(check->archived, entries, (const size_t[2]){0, CHECK_LEAF_COLUMN});
+    if (archived == NULL) TRY(archived_load(check->tiles.pg, entries, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
     TRY(gather(terms, entries, archived, &check->leaf, err));
     TRY(check_load_posts(check->tiles.pg, terms->first / POSTING_BLOCK, terms->keys, terms->key_count, &posts, err));
     compare(terms, posts, found);

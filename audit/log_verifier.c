@@ -237,7 +237,8 @@ static struct result check_next_notes(struct log_verifier *verifier, size_t *wei
 {
     uint64_t foreign = 0;
 
-    TRY(log_check_notes(verifier->check, &verifier->options.sequencer->log_key, &verifier->note, weight_out, &foreign, err));
+    TRY(log_check_notes(verifier->check, sequencer_log_keys(verifier->options.sequencer), &verifier->note, weight_out, &foreign,
+                        err));
     verifier->foreign += foreign;
     verifier->notes += *weight_out;
     report_foreign(verifier);

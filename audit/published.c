@@ -136,7 +136,7 @@ struct result published_checkpoint(const struct permit *permit, struct pg *pg, c
         more = pg_rows_count(rows);
         for (size_t i = 0; i < more; i++) {
             cursor = pg_int8(rows, i, 0);
-            if (!signed_checkpoint_read(query->key, bytes_of_text(pg_text(rows, i, 1)), &found, &why).ok ||
+            if (!signed_checkpoint_read(query->keys, bytes_of_text(pg_text(rows, i, 1)), &found, &why).ok ||
                 found.size != query->size)
                 continue;
             *checkpoint_out = found;
@@ -165,6 +165,25 @@ static struct result prove(struct pg *pg, const struct published_pair *pair, str
     return SUCCESS;
 }
 
+struct result published_state_at(const struct permit *permit, struct pg *pg, uint64_t size, const struct signed_checkpoint *newer,
+                                 struct signed_checkpoint *state_out, struct error *err)
+{
+    struct signed_checkpoint state = {.size = size};
+
+    demand_whole(permit, ACTION_CHECKPOINT_READ);
+    if (size == 0 || size > newer->size)
+        return failure(err, ERROR_INVALID, "old is the smaller of two sizes: it is from 1 to %llu",
+                       (unsigned long long)newer->size);
+    struct log_tiles *log = memory_zeroed(1, sizeof *log);
+    if (log == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a proof");
+    log_tiles_init(log, pg, newer->size);
+    const struct result computed = merkle_root_at(&log->tiles.source, size, &state.root, err);
+    free(log);
+    TRY(computed);
+    *state_out = state;
+    return SUCCESS;
+}
+
 struct result published_consistency(const struct permit *permit, struct pg *pg, const struct published_pair *pair,
                                     struct buffer *text, struct error *err)
 {
@@ -176,6 +195,50 @@ struct result published_consistency(const struct permit *permit, struct pg *pg, 
                        (unsigned long long)pair->old->size, (unsigned long long)pair->newer->size);
     TRY(prove(pg, pair, &body.proof, err));
     return add_checkpoint_write(&body, text, err);
+}
+
+/* The smallest signed size with the entry, and of several rows the first one. */
+static struct result first_with(struct pg *pg, const struct log_keys *keys, uint64_t entry, int64_t *id_out, struct error *err)
+{
+    struct published_place place = {entry >= INT64_MAX ? INT64_MAX : (int64_t)entry, INT64_MAX};
+    struct signed_checkpoint found;
+    struct error why = {0};
+
+    *id_out = INT64_MAX;
+    for (size_t seen = 0, more = 1; more > 0 && seen < FOREIGN_ROWS_MAX; seen += more) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(published_select_larger(pg, &place, &rows, err));
+        more = pg_rows_count(rows);
+        for (size_t i = 0; i < more; i++) {
+            place = (struct published_place){pg_int8(rows, i, 0), pg_int8(rows, i, 1)};
+            if (!signed_checkpoint_read(keys, bytes_of_text(pg_text(rows, i, 2)), &found, &why).ok ||
+                found.size != (uint64_t)place.size)
+                continue;
+            *id_out = place.id;
+            return SUCCESS;
+        }
+        if (more == 0) return SUCCESS;
+    }
+    return failure(
+        err, ERROR_CORRUPT,
+        "more than %d rows of audit_checkpoint behind this entry were not signed by sijil-keyd: find out who wrote them",
+        FOREIGN_ROWS_MAX);
+}
+
+struct result published_find(const struct permit *permit, struct pg *pg, const struct log_keys *keys,
+                             const struct published_wish *wish, struct published_bounds *bounds_out, struct error *err)
+{
+    struct published_bounds bounds = {INT64_MIN, INT64_MAX, -1};
+    int64_t id = 0;
+
+    demand_whole(permit, ACTION_CHECKPOINT_READ);
+    if (wish->has_entry) TRY(first_with(pg, keys, wish->entry, &bounds.low, err));
+    if (wish->has_entry) bounds.above = wish->entry > INT64_MAX ? INT64_MAX : (int64_t)wish->entry;
+    if (wish->since_ms != 0) TRY(published_id_at(pg, wish->since_ms, false, INT64_MAX, &id, err));
+    if (wish->since_ms != 0 && id > bounds.low) bounds.low = id;
+    if (wish->until_ms != 0) TRY(published_id_at(pg, wish->until_ms, true, INT64_MIN, &bounds.high, err));
+    *bounds_out = bounds;
+    return SUCCESS;
 }
 
 struct published_page {
@@ -205,13 +268,14 @@ int64_t published_page_id(const struct published_page *page, size_t index)
     return pg_int8(page->rows, index, 0);
 }
 
-void published_page_row(const struct published_page *page, size_t index, const struct note_key *key,
+void published_page_row(const struct published_page *page, size_t index, const struct log_keys *keys,
                         struct published_row *row_out)
 {
     struct published_row row = {.stored_ms = pg_time_ms(page->rows, index, 2)};
     struct error why;
 
-    row.is_signed = signed_checkpoint_read(key, bytes_of_text(pg_text(page->rows, index, 1)), &row.checkpoint, &why).ok;
+    row.is_signed = signed_checkpoint_read(keys, bytes_of_text(pg_text(page->rows, index, 1)), &row.checkpoint, &why).ok;
+    if (!pg_is_null(page->rows, index, 3)) row.cosigned = pg_text(page->rows, index, 3);
     *row_out = row;
 }
 

@@ -31,7 +31,7 @@ RESULT published_entries(const struct permit *permit, struct pg *pg, const struc
  *  tenants. */
 struct published_query {
     enum action action;
-    const struct note_key *key; /* of the log */
+    const struct log_keys *keys; /* of the log */
     uint64_t size;
 };
 /** ERROR_NOT_FOUND: no checkpoint of this size was published. Rows that sijil-keyd did not sign are no checkpoints. */
@@ -49,9 +49,31 @@ struct published_pair {
 RESULT published_consistency(const struct permit *permit, struct pg *pg, const struct published_pair *pair, struct buffer *text,
                              struct error *err) __attribute__((nonnull));
 
+/**
+ * The state of the log at a size for which there is no checkpoint, for a checkpoint.read: size and root, without a note. published_consistency() compares
+ * it with the signed root. ERROR_INVALID unless size is from 1 to that of `newer`.
+ */
+RESULT published_state_at(const struct permit *permit, struct pg *pg, uint64_t size, const struct signed_checkpoint *newer,
+                          struct signed_checkpoint *state_out, struct error *err) __attribute__((nonnull));
+
 /** A page of the checkpoints, in the order in which they were stored. */
 struct published_page;
+/** Which rows: the ids that a question leads to. Nothing is found between low > high. */
+struct published_bounds {
+    int64_t low, high;
+    int64_t above; /* only larger sizes; -1: any */
+};
+/** What is asked for. All three may be left out. */
+struct published_wish {
+    bool has_entry; /* only checkpoints that have this entry */
+    uint64_t entry;
+    int64_t since_ms, until_ms; /* only those that were stored from this time on, and before this time; 0: any */
+};
+/** For a checkpoint.read. Rows that sijil-keyd did not sign lead nowhere. */
+RESULT published_find(const struct permit *permit, struct pg *pg, const struct log_keys *keys, const struct published_wish *wish,
+                      struct published_bounds *bounds_out, struct error *err) __attribute__((nonnull));
 struct published_span {
+    struct published_bounds bounds;
     bool ascending;
     bool has_cursor;
     int64_t cursor; /* the id of the last row of the page before */
@@ -66,8 +88,9 @@ struct published_row {
     int64_t stored_ms;
     bool is_signed; /* by sijil-keyd; false: the row is no checkpoint */
     struct signed_checkpoint checkpoint;
+    const char *cosigned; /* a note of this size that may have cosignatures; NULL: none is stored. It lives as long as the page */
 };
-void published_page_row(const struct published_page *page, size_t index, const struct note_key *key,
+void published_page_row(const struct published_page *page, size_t index, const struct log_keys *keys,
                         struct published_row *row_out);
 void published_page_free(struct published_page *page);
 DEFINE_OWNED(published_page);

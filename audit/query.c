@@ -102,7 +102,8 @@ static struct result check_page(const struct audit_selection *selection, struct 
 
     page->events = memory_zeroed(count + 1, sizeof *page->events);
     if (page->events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
-    TRY(archived_load(pg, page->rows, columns, &page->archived, err));
+    page->archived = archived_share(selection->kept, page->rows, columns);
+    if (page->archived == NULL) TRY(archived_load(pg, page->rows, columns, &page->archived, err));
     for (size_t i = 0; i < count; i++) TRY(check_row(selection, page, i, err));
     return SUCCESS;
 }
@@ -155,11 +156,18 @@ struct result audit_find(const struct permit *permit, struct pg *pg, uint64_t se
     return find(permit, pg, ACTION_AUDIT_READ, sequence, page_out, err);
 }
 
-struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err)
+struct result audit_page_between_kept(struct pg *pg, uint64_t from, uint64_t until, struct archived_leaves *kept,
+                                      struct audit_page **page_out, struct error *err)
 {
-    const struct audit_selection selection = {.ascending = true, .from = from, .until = until, .limit = AUDIT_PAGE_MAX};
+    const struct audit_selection selection = {
+        .ascending = true, .from = from, .until = until, .limit = AUDIT_PAGE_MAX, .kept = kept};
 
     return audit_page_select(pg, &selection, page_out, err);
+}
+
+struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err)
+{
+    return audit_page_between_kept(pg, from, until, NULL, page_out, err);
 }
 
 struct result audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct audit_page **page_out,

@@ -11,6 +11,7 @@ struct audit_selection {
     uint64_t from, until;
     size_t limit, key_count; /* an event must have all keys that are given */
     uint8_t keys[2][LEAF_KEY_ID_SIZE];
+    struct archived_leaves *kept; /* of the same entries, or NULL: they are not read again */
 };
 RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err);
 
@@ -19,6 +20,9 @@ RESULT audit_page_select(struct pg *pg, const struct audit_selection *selection,
 
 /** The entries from <= seq < until, at most AUDIT_PAGE_MAX, without a permit: for the server's own checks. */
 RESULT audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err);
+/** The same, with leaves that were read before, if they are those of the same entries. `kept` may be NULL. */
+RESULT audit_page_between_kept(struct pg *pg, uint64_t from, uint64_t until, struct archived_leaves *kept,
+                               struct audit_page **page_out, struct error *err);
 
 /** The entries with these numbers, in this order; numbers without an entry are left out. Without a permit: for the search. */
 RESULT audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct audit_page **page_out,

@@ -6,6 +6,7 @@
 
 #include "audit/log_check_priv.h"
 #include "audit/sequencer_priv.h"
+#include "audit/succession.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -80,9 +81,9 @@ struct result sequencer_checkpoint(const struct sequencer *sequencer, struct sig
     return SUCCESS;
 }
 
-const struct note_key *sequencer_log_key(const struct sequencer *sequencer)
+const struct log_keys *sequencer_log_keys(const struct sequencer *sequencer)
 {
-    return &sequencer->log_key;
+    return log_key_view(&sequencer->log_keys);
 }
 
 static void init_locks(struct sequencer *sequencer)
@@ -102,7 +103,8 @@ static void init_locks(struct sequencer *sequencer)
 
 static struct result open_connections(struct sequencer *sequencer, const struct sequencer_options *options, struct error *err)
 {
-    static const struct pg_table *const sign_tables[] = {&audit_sign_table, &audit_tree_table, &audit_check_table, NULL};
+    static const struct pg_table *const sign_tables[] = {&audit_sign_table, &audit_tree_table, &audit_check_table,
+                                                         &audit_succession_table, NULL};
     static const struct pg_table *const subject_tables[] = {&audit_subject_table, NULL};
     const struct pg_table *tables[APPEND_TABLES_MAX + 1] = {&audit_append_table, &audit_tree_table};
     size_t count = 2;
@@ -159,6 +161,7 @@ static struct result copy_options(struct sequencer *sequencer, const struct sequ
     (void)snprintf(sequencer->instance, sizeof sequencer->instance, "%s", options->instance);
     sequencer->keyd = options->keyd;
     sequencer->notice = options->notice;
+    sequencer->succeeds = options->succeeds;
     sequencer->deadline_ms = options->deadline_ms == 0 ? DEADLINE_MS : options->deadline_ms;
     return SUCCESS;
 }
@@ -222,6 +225,7 @@ void sequencer_free(struct sequencer *sequencer)
     free(sequencer->sign_tiles);
     log_cache_free(sequencer->cache);
     subject_cache_free(sequencer->subjects);
+    log_key_list_done(&sequencer->log_keys);
     (void)pthread_cond_destroy(&sequencer->work);
     (void)pthread_cond_destroy(&sequencer->unresolved_work);
     (void)pthread_cond_destroy(&sequencer->sign_work);

@@ -146,7 +146,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 64 /* of statements; a gateway has 60 */
+#define SEQUENCER_TABLES_MAX 64 /* of statements; a gateway has 61 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */
@@ -157,6 +157,7 @@ struct sequencer_options {
     char instance[64];        /* of this gateway, unique among those on one log */
     /** NULL, or reports a condition to the operator: called on any thread, seldom. */
     void (*notice)(const char *what, const struct error *why);
+    bool succeeds;        /* for the recovery alone: the log under a new origin has no entry of its own yet */
     unsigned deadline_ms; /* a record that waited longer comes back RECORD_UNAVAILABLE; 0: 10000 */
 };
 
@@ -181,8 +182,8 @@ RESULT sequencer_await_signed(struct sequencer *sequencer, uint64_t sequence, st
 /** The newest checkpoint that sijil-keyd signed. ERROR_UNAVAILABLE before the first; ERROR_FORKED once the log
  *  contradicts one. */
 RESULT sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err);
-/** The key of the log, as sijil-keyd named it at the start. */
-const struct note_key *sequencer_log_key(const struct sequencer *sequencer);
+/** The keys of the log, as sijil-keyd names them. Lives as long as the sequencer; a new key makes a new one. */
+const struct log_keys *sequencer_log_keys(const struct sequencer *sequencer);
 /**
  * Call it when the database contradicts the signed log. From then on nothing is recorded, so nothing is served, until the
  * gateway is restarted. sijil-keyd gets a report, and signs no checkpoint for any gateway until an operator declares the log

@@ -4,6 +4,7 @@
 #include "audit/format/checkpoint.h"
 #include "audit/log_check_priv.h"
 #include "audit/sequencer_priv.h"
+#include "audit/succession.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -15,7 +16,7 @@ struct result sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uin
     return failure(
         err, ERROR_FORKED,
         "sijil-keyd signed %llu events, the log ends at %llu (%s): it was truncated, or restored from an older backup. "
-        "Restore all up to %llu; else two approvers must sign a new origin, which no version can yet (docs/backup.md)",
+        "Restore all up to %llu (docs/backup.md); if they are lost, two officers sign a new origin (docs/recovery.md)",
         (unsigned long long)signed_size, (unsigned long long)size, last, (unsigned long long)signed_size);
 }
 
@@ -25,10 +26,35 @@ static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity
     if (strcmp(identity_out->origin, sequencer->origin) != 0)
         return failure(err, ERROR_INVALID, "sijil-keyd signs the log \"%.60s\", but this gateway writes \"%.60s\"",
                        identity_out->origin, sequencer->origin);
-    TRY(note_key_read(bytes_of_text(identity_out->log_vkey), &sequencer->log_key, err));
-    if (strcmp(sequencer->log_key.name, sequencer->origin) != 0)
-        return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", sequencer->log_key.name);
+    TRY(log_key_list_load(&sequencer->log_keys, sequencer->keyd, identity_out, err));
+    const struct note_key *first = &sequencer_log_keys(sequencer)->keys[0];
+    if (succession_number(first->name, sequencer->origin) == 0)
+        return failure(err, ERROR_INVALID, "the key of the log is named \"%.60s\", not after the log", first->name);
     return SUCCESS;
+}
+
+static struct result other_log(const struct audit_log_name *log, const char *signed_name, struct error *err)
+{
+    return failure(
+        err, ERROR_FORKED,
+        "the database has the log \"%.60s\", and sijil-keyd signs \"%.60s\": end the recovery with sijild --recover, or "
+        "restore a database and a folder of sijil-keyd that belong together (docs/recovery.md)",
+        log->name, signed_name);
+}
+
+/* After a recovery (docs/recovery.md). */
+static struct result check_name(const struct sequencer *sequencer, uint64_t size, struct error *err)
+{
+    struct audit_log_name log;
+
+    TRY(audit_log_name(sequencer->sign_pg, &log, err));
+    const char *signed_name = sequencer_log_keys(sequencer)->keys[0].name;
+    if (strcmp(log.name, signed_name) != 0) return other_log(&log, signed_name, err);
+    if (sequencer->succeeds || size > log.begins || strcmp(log.name, sequencer->origin) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   "the log \"%.60s\" has no entry that says which log it goes on from: end the recovery with sijild --recover "
+                   "(docs/recovery.md)",
+                   log.name);
 }
 
 /* Rows and tiles must have the root that the log's state has. */
@@ -42,7 +68,7 @@ static struct result check_state(struct log_check *check, const struct audit_sig
     if (merkle_hash_equal(&root, &stated)) return SUCCESS;
     return failure(err, ERROR_FORKED,
                    "the events in the database do not have the root that the log's state has: "
-                   "rows were changed. Restore the database; nothing is served until then");
+                   "rows were changed. Restore the database (docs/backup.md); nothing is served until then");
 }
 
 static struct result check_signed_part(struct log_check *check, const struct keyd_identity *identity, int64_t last_time_ms,
@@ -56,7 +82,7 @@ static struct result check_signed_part(struct log_check *check, const struct key
     if (memcmp(root.bytes, identity->log_root, sizeof root.bytes) == 0) return SUCCESS;
     return failure(err, ERROR_FORKED,
                    "the first %llu events of the database are not those that sijil-keyd has "
-                   "signed: the log was changed. Restore the database; nothing is served until then",
+                   "signed: the log was changed. Restore the database (docs/backup.md); nothing is served until then",
                    (unsigned long long)identity->log_size);
 }
 
@@ -79,10 +105,10 @@ static struct result check_foreign_note(struct log_check *check, const struct se
     struct error why;
 
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    const bool fits = note_read(bytes_of_text(text), note, &why).ok && checkpoint_read(note->text, &checkpoint, &why).ok &&
-                      strcmp(checkpoint.origin, sequencer->origin) == 0 && checkpoint.size <= check->size &&
-                      merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, &why).ok &&
-                      merkle_hash_equal(&root, &checkpoint.root);
+    const bool fits =
+        note_read(bytes_of_text(text), note, &why).ok && checkpoint_read(note->text, &checkpoint, &why).ok &&
+        strcmp(checkpoint.origin, sequencer_log_keys(sequencer)->keys[0].name) == 0 && checkpoint.size <= check->size &&
+        merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, &why).ok && merkle_hash_equal(&root, &checkpoint.root);
     free(note);
     if (!fits) return SUCCESS;
     return failure(err, ERROR_FORKED,
@@ -98,7 +124,7 @@ static struct result check_notes(struct sequencer *sequencer, struct log_check *
 {
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         bool is_signed = false;
-        TRY(log_check_note(check, &sequencer->log_key, rows, i, &is_signed, err));
+        TRY(log_check_note(check, sequencer_log_keys(sequencer), rows, i, &is_signed, err));
         if (!is_signed && identity->log_size == 0) TRY(check_foreign_note(check, sequencer, pg_text(rows, i, 1), err));
     }
     return SUCCESS;
@@ -130,6 +156,7 @@ static struct result check_all(struct sequencer *sequencer, struct log_check *ch
     TRY(audit_checkpoints_from(sequencer->sign_pg, identity.log_size + 1, &rows,
                                err)); /* the state is read later, so it covers these rows */
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
+    TRY(check_name(sequencer, state.frontier.size, err));
     TRY(check_state(check, &state, err));
     TRY(check_signed_part(check, &identity, state.last_time_ms, err));
     TRY(check_notes(sequencer, check, &identity, rows, err));
@@ -148,9 +175,20 @@ struct result sequencer_check_log(struct sequencer *sequencer, struct error *err
     return check_all(sequencer, check, err);
 }
 
+static struct result check_signed_name(struct pg *pg, const struct keyd_identity *identity, struct error *err)
+{
+    struct audit_log_name log;
+    struct note_key key;
+
+    TRY(note_key_read(bytes_of_text(identity->log_vkey), &key, err));
+    TRY(audit_log_name(pg, &log, err));
+    if (log.name[0] == '\0' || strcmp(log.name, key.name) == 0) return SUCCESS; /* it has no name before the first start */
+    return other_log(&log, key.name, err);
+}
+
 struct result sequencer_check_identity(const char *conninfo, const struct keyd_identity *identity, struct error *err)
 {
-    const struct pg_table *const tables[] = {&audit_sign_table, NULL};
+    const struct pg_table *const tables[] = {&audit_sign_table, &audit_succession_table, NULL};
     OWNED(pg) *pg = NULL;
     OWNED(pg_rows) *rows = NULL;
 
@@ -162,6 +200,7 @@ struct result sequencer_check_identity(const char *conninfo, const struct keyd_i
         return failure(err, ERROR_FORKED,
                        "the database holds the log \"%.60s\", but sijil-keyd signs \"%.60s\": connect to the right ones", origin,
                        identity->origin);
+    TRY(check_signed_name(pg, identity, err));
     const uint64_t size = (uint64_t)pg_int8(rows, 0, 1);
     if (identity->log_size > size) return sequencer_refuse_shrunken(size, pg_int8(rows, 0, 2), identity->log_size, err);
     return SUCCESS;

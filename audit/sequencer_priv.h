@@ -14,6 +14,7 @@
 #include "audit/event_priv.h"
 #include "audit/log_cache_priv.h"
 #include "audit/log_clock_priv.h"
+#include "audit/log_key_list.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/metrics.h"
 
@@ -143,8 +144,9 @@ struct burst {
 struct sequencer {
     struct keyd_client *keyd;
     void (*notice)(const char *what, const struct error *why); /* or NULL */
-    struct note_key log_key;                                   /* of sijil-keyd, from the start on */
+    struct log_key_list log_keys;                              /* of sijil-keyd, from the start on */
     char origin[128], instance[64];
+    bool succeeds; /* of the options */
     unsigned deadline_ms;
     struct subject_cache *subjects;
     size_t thread_count; /* of the four threads */

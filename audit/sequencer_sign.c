@@ -56,7 +56,7 @@ static struct result take_note(struct sequencer *sequencer, const struct checkpo
 {
     struct signed_checkpoint checkpoint;
 
-    TRY(signed_checkpoint_read(&sequencer->log_key, note, &checkpoint, err));
+    TRY(signed_checkpoint_read(sequencer_log_keys(sequencer), note, &checkpoint, err));
     if (checkpoint.size != request->size || memcmp(checkpoint.root.bytes, request->root, sizeof request->root) != 0)
         return failure(err, ERROR_UNAVAILABLE, "sijil-keyd signed another checkpoint than it was asked for");
     (void)pthread_mutex_lock(&sequencer->mutex);
@@ -136,7 +136,7 @@ static struct result check_appended(struct sequencer *sequencer, const struct ap
     if (merkle_verify_consistency(appended->size, state->frontier.size, &appended->root, &root, &proof)) return SUCCESS;
     return failure(err, ERROR_FORKED,
                    "the log does not continue the %llu events that this gateway has acknowledged: it was changed before it was "
-                   "signed. Restore the database; nothing is served until then",
+                   "signed. Restore the database (docs/backup.md); nothing is served until then",
                    (unsigned long long)appended->size);
 }
 
@@ -153,17 +153,66 @@ static struct result read_state(struct sequencer *sequencer, struct audit_signin
     return SUCCESS;
 }
 
+/* Database and sijil-keyd may both have been exchanged for others that agree with each other. This gateway still knows what it has had signed. */
+static struct result check_newest(struct sequencer *sequencer, const struct keyd_identity *identity,
+                                  const struct audit_signing_state *state, struct error *err)
+{
+    const struct merkle_hash root = merkle_frontier_root(&state->frontier);
+    const struct signed_checkpoint *newest = &sequencer->newest;
+    struct merkle_proof proof = {0};
+
+    if (newest->size == 0 || newest->size == state->frontier.size) return SUCCESS; /* check_state() has compared them */
+    if (identity->log_size == newest->size && memcmp(identity->log_root, newest->root.bytes, sizeof identity->log_root) == 0)
+        return SUCCESS; /* sijil-keyd compares them */
+    log_tiles_init(sequencer->sign_tiles, sequencer->sign_pg, state->frontier.size);
+    TRY(merkle_prove_consistency(&sequencer->sign_tiles->tiles.source, newest->size, state->frontier.size, &proof, err));
+    if (merkle_verify_consistency(newest->size, state->frontier.size, &newest->root, &root, &proof)) return SUCCESS;
+    return failure(
+        err, ERROR_FORKED,
+        "the log does not continue the %llu events that this gateway has had signed: database and sijil-keyd are others "
+        "now. Restore both (docs/backup.md); nothing is served until then",
+        (unsigned long long)newest->size);
+}
+
 /* keyd's last size counts, not ours, because other gateways have checkpoints signed too. */
+static struct result read_for_keyd(struct sequencer *sequencer, const struct keyd_identity *identity,
+                                   struct audit_signing_state *state, struct error *err)
+{
+    if (identity->log_size > state->frontier.size)
+        TRY(read_state(sequencer, state, err)); /* a state read now has at least the signed size */
+    if (identity->log_size > state->frontier.size)
+        return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, identity->log_size, err);
+    return check_newest(sequencer, identity, state, err);
+}
+
 static struct result sign_newer(struct sequencer *sequencer, struct audit_signing_state *state, struct error *err)
 {
     struct keyd_identity identity;
 
     TRY(keyd_identify(sequencer->keyd, &identity, err));
-    if (identity.log_size > state->frontier.size)
-        TRY(read_state(sequencer, state, err)); /* a state read now has at least the signed size */
-    if (identity.log_size > state->frontier.size)
-        return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, identity.log_size, err);
+    TRY(log_key_list_load(&sequencer->log_keys, sequencer->keyd, &identity, err)); /* another key may sign now */
+    TRY(read_for_keyd(sequencer, &identity, state, err));
     return sign(sequencer, state, identity.log_size, err);
+}
+
+/* There is nothing to sign. sijil-keyd may have come back with another ledger: one of an older copy signs the newest state again, before it is
+ * asked for something else. While it is away, nothing is wrong. */
+static struct result compare_with_keyd(struct sequencer *sequencer, struct audit_signing_state *state, struct error *err)
+{
+    struct keyd_identity identity;
+    struct error away;
+
+    if (!keyd_identify(sequencer->keyd, &identity, &away).ok) return SUCCESS;
+    TRY(read_for_keyd(sequencer, &identity, state, err));
+    if (identity.log_size != state->frontier.size) return sign(sequencer, state, identity.log_size, err);
+    if (identity.log_size == 0 || state->frontier.size != sequencer->newest.size ||
+        memcmp(identity.log_root, sequencer->newest.root.bytes, sizeof identity.log_root) == 0)
+        return SUCCESS;
+    return failure(
+        err, ERROR_FORKED,
+        "sijil-keyd has signed another root of %llu events than it did before: its folder is another one now. Restore it "
+        "(docs/backup.md); nothing is served until then",
+        (unsigned long long)identity.log_size);
 }
 
 static void report_foreign_row(struct sequencer *sequencer, uint64_t foreign, const struct error *why)
@@ -198,6 +247,7 @@ static struct result check_signed_rows(struct sequencer *sequencer, struct error
 {
     OWNED(pg_rows) *rows = NULL;
     const struct signed_checkpoint *newest = &sequencer->newest;
+    const struct log_keys *keys = sequencer_log_keys(sequencer);
     struct signed_checkpoint checkpoint;
     struct error why = {0};
     uint64_t foreign = 0;
@@ -208,8 +258,7 @@ static struct result check_signed_rows(struct sequencer *sequencer, struct error
         const uint64_t size = (uint64_t)pg_int8(rows, i, 0);
         const bool is_newest = size == newest->size && strcmp(pg_text(rows, i, 1), newest->note) == 0;
         is_stored = is_stored || is_newest;
-        if (is_newest || signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok)
-            continue;
+        if (is_newest || signed_checkpoint_read(keys, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) continue;
         if (foreign == 0) foreign = size;
     }
     report_foreign_row(sequencer, foreign, &why);
@@ -224,8 +273,8 @@ static struct result sign_unless_signed(struct sequencer *sequencer, struct erro
 
     for (unsigned tries = 0; tries < SIGN_TRIES; tries++) {
         TRY(read_state(sequencer, &state, err));
-        if (state.frontier.size == sequencer->newest.size) return SUCCESS;
-        const struct result done = sign_newer(sequencer, &state, err);
+        const bool is_signed = state.frontier.size == sequencer->newest.size;
+        const struct result done = is_signed ? compare_with_keyd(sequencer, &state, err) : sign_newer(sequencer, &state, err);
         if (done.ok || err->kind != ERROR_CONFLICT) return done;
     }
     return failure(err, ERROR_UNAVAILABLE, "other gateways have the log signed faster than this one can ask");

@@ -2,31 +2,20 @@
 
 #include <string.h>
 
-#include "audit/format/checkpoint.h"
 #include "base/memory.h"
 
-static struct result read_text(const struct note_key *key, struct bytes text, struct checkpoint *checkpoint_out,
-                               struct error *err)
-{
-    struct checkpoint checkpoint;
-
-    if (!checkpoint_read(text, &checkpoint, err).ok) return failure(err, ERROR_DENIED, "the note is no checkpoint");
-    if (strcmp(checkpoint.origin, key->name) != 0)
-        return failure(err, ERROR_DENIED, "the checkpoint is of the log \"%.60s\"", checkpoint.origin);
-    *checkpoint_out = checkpoint;
-    return SUCCESS;
-}
-
-static struct result read_note(const struct note_key *key, struct bytes bytes, struct note *note,
+static struct result read_note(const struct log_keys *keys, struct bytes bytes, struct note *note,
                                struct checkpoint *checkpoint_out, struct error *err)
 {
+    struct error why = {0};
+
     if (!note_read(bytes, note, err).ok) return failure(err, ERROR_DENIED, "it is no signed note");
-    if (!note_verify(note, key, NULL, err).ok)
-        return failure(err, ERROR_DENIED, "the key of the log did not sign the checkpoint");
-    return read_text(key, note->text, checkpoint_out, err);
+    if (log_keys_verify(keys, note, checkpoint_out, NULL, &why).ok) return SUCCESS;
+    return failure(err, why.kind == ERROR_NO_MEMORY ? why.kind : ERROR_DENIED, "it is no checkpoint of the log: %.200s",
+                   why.message);
 }
 
-struct result signed_checkpoint_read(const struct note_key *key, struct bytes bytes, struct signed_checkpoint *checkpoint_out,
+struct result signed_checkpoint_read(const struct log_keys *keys, struct bytes bytes, struct signed_checkpoint *checkpoint_out,
                                      struct error *err)
 {
     struct signed_checkpoint result = {0};
@@ -36,7 +25,7 @@ struct result signed_checkpoint_read(const struct note_key *key, struct bytes by
     if (bytes.length >= sizeof result.note) return failure(err, ERROR_DENIED, "the note is longer than those of sijil-keyd");
     note = memory_zeroed(1, sizeof *note); /* too large for the stack: the list of signatures is long */
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    const struct result read = read_note(key, bytes, note, &checkpoint, err);
+    const struct result read = read_note(keys, bytes, note, &checkpoint, err);
     free(note);
     TRY(read);
     result.size = checkpoint.size;

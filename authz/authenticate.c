@@ -6,6 +6,7 @@
 
 #include "authz/basic.h"
 #include "authz/claims.h"
+#include "authz/own_keys_priv.h"
 #include "authz/own_token_priv.h"
 #include "authz/robot.h"
 #include "authz/token_cache.h"
@@ -18,7 +19,8 @@
 
 struct authenticator {
     char issuer[ISSUER_URL_SIZE], service[256];
-    struct issuer *own; /* the registry itself: its tokens are checked like those of any issuer */
+    struct own_keys *keys;
+    const struct issuer *own; /* the registry itself: its tokens are checked like those of any issuer */
     struct token_cache *cache;
     struct attempts *attempts;
     struct authz_directory *directory;
@@ -57,22 +59,6 @@ unsigned oauth_error_status(enum oauth_error error)
     return oauth_errors[error].status;
 }
 
-static struct result make_own_issuer(const struct authenticator_options *options, struct authenticator *authenticator,
-                                     struct error *err)
-{
-    struct buffer OWNED_BUFFER jwks = BUFFER(4096);
-    struct issuer_record record = {
-        .algorithms = 1U << JOSE_ES256, .types = 1U << JWS_TYPE_REGISTRY, .lifetime_max_s = REGISTRY_TOKEN_SECONDS_MAX};
-
-    TRY(buffer_add_text(&jwks, "{\"keys\":[", err));
-    TRY(ecdsa_jwk(options->token_public, &jwks, err));
-    TRY(buffer_add_text(&jwks, "]}", err));
-    record.jwks = buffer_text(&jwks);
-    (void)snprintf(record.url, sizeof record.url, "%s", options->issuer);
-    (void)snprintf(record.audience, sizeof record.audience, "%s", options->service);
-    return issuer_new(&record, &authenticator->own, err);
-}
-
 struct result authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                                 struct error *err)
 {
@@ -88,11 +74,23 @@ struct result authenticator_new(const struct authenticator_options *options, str
     (void)snprintf(authenticator->issuer, sizeof authenticator->issuer, "%s", options->issuer);
     (void)snprintf(authenticator->service, sizeof authenticator->service, "%s", options->service);
     authenticator->directory = options->directory;
-    TRY(make_own_issuer(options, authenticator, err));
+    TRY(own_keys_new(options, &authenticator->keys, err));
+    authenticator->own = own_keys_issuer(authenticator->keys);
     TRY(token_cache_new(&authenticator->cache, err));
     TRY(attempts_new(&options->wrong_secrets, &authenticator->attempts, err));
     *authenticator_out = GIVE(authenticator);
     return SUCCESS;
+}
+
+struct result authenticator_set_keys(struct authenticator *authenticator, const uint8_t points[][ECDSA_PUBLIC_SIZE], size_t count,
+                                     struct error *err)
+{
+    return own_keys_set(authenticator->keys, points, count, err);
+}
+
+struct result authenticator_jwks(struct authenticator *authenticator, struct buffer *jwks, struct error *err)
+{
+    return own_keys_write(authenticator->keys, jwks, err);
 }
 
 /* The description goes into a parameter of WWW-Authenticate, and a quote would end the parameter. */
@@ -201,6 +199,24 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     return fill_by_rule(attempt, seen, &claims, principal_out, err);
 }
 
+/* RFC 9068, 5 and RFC 8725, 3.11: a token of one kind is not accepted for one of another. */
+static struct result check_kind(const struct attempt *attempt, const struct jws *token, struct error *err)
+{
+    const struct credential *credential = attempt->credential;
+    const bool is_of_login = token->type == JWS_TYPE_JWT && claims_are_of_login(token->payload);
+
+    if (json_object_get(token->payload, "events") != NULL)
+        return failure(err, ERROR_DENIED, "the token tells of an event, such as a logout, and gives no access");
+    if (is_of_login && credential->endpoint != CREDENTIAL_AT_TOKEN)
+        return failure(err, ERROR_DENIED,
+                       "the token is an ID token, which is for the client that logged in: exchange it at /token");
+    if (is_of_login && credential->subject_token == SUBJECT_TOKEN_ACCESS)
+        return failure(err, ERROR_DENIED, "subject_token is an ID token, and not an access_token");
+    if (token->type == JWS_TYPE_ACCESS && credential->subject_token == SUBJECT_TOKEN_ID)
+        return failure(err, ERROR_DENIED, "subject_token is an access token, and not an id_token");
+    return SUCCESS;
+}
+
 static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
                                       struct error *err)
 {
@@ -210,6 +226,7 @@ static struct result check_seen_token(const struct attempt *attempt, const struc
     if (issuer == attempt->authenticator->own && attempt->credential->endpoint == CREDENTIAL_AT_TOKEN)
         return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
     TRY(check_signature(attempt, issuer, seen, err));
+    if (issuer != attempt->authenticator->own) TRY(check_kind(attempt, &seen->token, err));
     return make_principal(attempt, issuer, seen, principal, err);
 }
 
@@ -410,7 +427,7 @@ void authenticator_counts(const struct authenticator *authenticator, uint64_t *v
 void authenticator_free(struct authenticator *authenticator)
 {
     if (authenticator == NULL) return;
-    issuer_free(authenticator->own);
+    own_keys_free(authenticator->keys);
     token_cache_free(authenticator->cache);
     attempts_free(authenticator->attempts);
     free(authenticator);

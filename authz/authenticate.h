@@ -54,8 +54,12 @@ unsigned oauth_error_status(enum oauth_error error);
 enum credential_endpoint { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_SESSION };
 #define SESSION_GRACE_S 86400
 
+/** What the client says that the token of an exchange is (RFC 8693, 3). */
+enum subject_token { SUBJECT_TOKEN_ANY, SUBJECT_TOKEN_ACCESS, SUBJECT_TOKEN_ID };
+
 struct credential {
     enum credential_endpoint endpoint;
+    enum subject_token subject_token;
     bool takes_secrets;        /* the route is below /v2: clients of registries may send Basic */
     const char *authorization; /* the header's value; NULL without one */
     const char *thumbprint;    /* x5t#S256 of the client's certificate; NULL without one */
@@ -68,6 +72,7 @@ struct authentication {
     enum oauth_error error; /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
     char description[200];  /* of the error, for a person and for error_description; no secret, no quotes */
     unsigned wait_s;        /* OAUTH_TOO_MANY: for Retry-After */
+    bool is_waiting;        /* an issuer is being asked about the token: nothing else is set, and the check is made again soon */
     /*
      * After a wrong secret: the robot's name, for the sealed part of the event. "" if the text can't be a robot's
      * name, because people paste secrets into that field.
@@ -85,6 +90,15 @@ RESULT authenticate(struct authenticator *authenticator, const struct credential
  */
 RESULT authenticate_token(struct authenticator *authenticator, const struct credential *credential, struct bytes token,
                           struct authentication *authentication_out, struct error *err);
+
+/**
+ * Replaces the keys of our own tokens by these points of P-256, at least one; the first signs now. Tokens by other keys end. Thread-safe.
+ * ERROR_INVALID, ERROR_NO_MEMORY: the keys from before stay.
+ */
+RESULT authenticator_set_keys(struct authenticator *authenticator, const uint8_t points[][65], size_t count, struct error *err);
+/** Appends the key set of our own tokens (RFC 7517), for others that verify them. */
+RESULT authenticator_jwks(struct authenticator *authenticator, struct buffer *jwks, struct error *err);
+#define AUTHENTICATOR_JWKS_MAX 4096
 
 /** The `iss` and `aud` of our tokens. */
 const char *authenticator_issuer(const struct authenticator *authenticator);

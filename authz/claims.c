@@ -104,6 +104,15 @@ static struct result check_confirmation(const json_t *payload, const char *thumb
     return SUCCESS;
 }
 
+bool claims_are_of_login(const json_t *payload)
+{
+    static const char *const marks[] = {"nonce", "at_hash", "c_hash", "s_hash"};
+
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        if (json_object_get(payload, marks[i]) != NULL) return true;
+    return false;
+}
+
 struct result claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err)
 {
     struct claims claims = {

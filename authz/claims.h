@@ -44,5 +44,11 @@ bool claims_time(const json_t *payload, const char *claim, int64_t *seconds_out)
 /** The part of the check that needs no rule: exp, iat and nbf have their form and fit the clock. ERROR_DENIED. */
 RESULT claims_check_times(const json_t *payload, int64_t now_s, unsigned grace_s, struct error *err);
 
+/**
+ * Whether the payload of a token with typ JWT, or without typ, is that of an ID token of a login: such a token tells its client who logged in (OpenID
+ * Connect Core, 2 and 3.1.3.6), and has one of nonce, at_hash, c_hash and s_hash. The tokens of CI systems have none of them.
+ */
+bool claims_are_of_login(const json_t *payload);
+
 /** Reads src, access, catalog and admin of a token of ours into `principal`; ERROR_DENIED if one is malformed. */
 RESULT claims_read_rights(const json_t *payload, struct principal *principal, struct error *err);

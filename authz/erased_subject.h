@@ -1,8 +1,8 @@
 /*
  * authz/erased_subject.h -- what rows outside the log have about a person that is erased (docs/erasure.md), and the change that destroys the person's key.
  *
- * Rights come first: a person with a role is not erased, because it would go on acting. Documents, robots and rights that were given away name a
- * person by a digest, and stay.
+ * Rights come first: a person with a role is not erased, because it would go on acting. Documents, robots, runs and rights that were given away
+ * name a person by a digest, and stay.
  */
 #pragma once
 
@@ -18,6 +18,8 @@ struct subject_holdings {
     int64_t uploads;                 /* open ones */
     int64_t documents;               /* recorded by the person */
     int64_t given;                   /* roles that it gave */
+    int64_t runs;                    /* that it asked for or approved */
+    int64_t runs_named;              /* of these, requests of an earlier sijil-keyd, with the person's name in their claims */
 };
 /** The permit is for `action`, on the registry. */
 RESULT subject_holdings_find(const struct permit *permit, enum action action, struct pg *pg, const struct erasure_person *person,

@@ -14,21 +14,27 @@
 #define REST \
     " (SELECT count(*) FROM robot WHERE person = $3 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE person = $3)," \
     " (SELECT count(*) FROM upload WHERE issuer = $1 AND subject = $2), (SELECT count(*) FROM document WHERE recorded_by = $3)," \
-    " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)"
+    " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)," \
+    " (SELECT count(DISTINCT run_id) FROM run_envelope WHERE kind IN ('request', 'approval') AND principal = $3)," \
+    " (SELECT count(*) FROM run_envelope WHERE kind = 'request' AND principal = $3 AND convert_from(decode(envelope::json->>'payload'," \
+    " 'base64'), 'UTF8')::json#>>'{claims,subject}' = $2)"
 static const struct pg_statement holdings_of_subject_sql = {
     "holdings_of_subject",
-    "SELECT (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND " IS_LIVE "),"
+    "SELECT (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND " IS_LIVE ") +"
+    " (SELECT count(*) FROM group_login WHERE issuer = $1 AND subject = $2 AND until > now() AND cardinality(groups) > 0),"
     " (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND NOT (" IS_LIVE "))," REST,
-    "text text text", "int8 int8 int8 int8 int8 int8 int8"};
+    "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement holdings_of_robot_sql = {
     "holdings_of_robot",
     "SELECT (SELECT count(*) FROM robot WHERE name = $2 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE name = $2 AND NOT (" IS_LIVE "))," REST,
-    "text text text", "int8 int8 int8 int8 int8 int8 int8"};
+    "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement robot_owners_sql = {
     "robot_owners",
     "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by]) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
     "text int8", "text"};
-static const struct pg_statement *const statements[] = {&holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
+static const struct pg_statement subject_groups_delete_sql = {
+    "subject_groups_delete", "DELETE FROM group_login WHERE issuer = $1 AND subject = $2", "text text", ""};
+static const struct pg_statement *const statements[] = {&subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
 /* clang-format on */
 const struct pg_table erased_subject_table = PG_TABLE(statements);
 
@@ -68,7 +74,9 @@ static struct result select_holdings(struct pg *pg, const struct erasure_person 
                                               .robots = pg_int8(rows, 0, 3),
                                               .uploads = pg_int8(rows, 0, 4),
                                               .documents = pg_int8(rows, 0, 5),
-                                              .given = pg_int8(rows, 0, 6)};
+                                              .given = pg_int8(rows, 0, 6),
+                                              .runs = pg_int8(rows, 0, 7),
+                                              .runs_named = pg_int8(rows, 0, 8)};
     return SUCCESS;
 }
 
@@ -118,6 +126,17 @@ static struct result check_gone(struct pg *pg, const struct erasure_person *pers
     return subject_holdings_check(&holdings, err);
 }
 
+/* None of them has a role any more: check_gone(). */
+static struct result delete_groups(struct pg *pg, const struct erasure_person *person, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    if (is_robot(person)) return SUCCESS;
+    pg_add_text(&arguments, person->issuer);
+    pg_add_text(&arguments, person->subject);
+    return pg_run(pg, &subject_groups_delete_sql, &arguments, NULL, err);
+}
+
 static struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct subject_erase *erase = (const struct subject_erase *)change; /* its first member */
@@ -126,6 +145,7 @@ static struct result run(const struct permit *permit, struct change *change, str
     TRY(check_gone(pg, erase->person, err));
     TRY(erasure_begin(permit, pg, &erase->begin, err));
     TRY(erasure_rename(permit, pg, erase->person, err));
+    TRY(delete_groups(pg, erase->person, err));
     return rights_raise_epoch(pg, &registry, err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "authz/jwk.h"
 #include "authz/verifier.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -28,10 +29,14 @@ struct key_set {
 };
 
 struct issuer {
+    atomic_uint owners;
     struct issuer_record record;
     char digest[ISSUER_DIGEST_SIZE];
-    struct issuer *self;  /* lets a holder of a const pointer take the lock */
-    pthread_mutex_t lock; /* of `keys`, the pointer */
+    uint8_t jwks_sha256[SHA256_SIZE];
+    _Atomic int64_t confirmed_ms;
+    atomic_bool lacks_key; /* a token named a key that is not among them */
+    struct issuer *self;   /* lets a holder of a const pointer take the lock */
+    pthread_mutex_t lock;  /* of `keys`, the pointer */
     struct key_set *keys;
 };
 
@@ -84,7 +89,8 @@ static struct result add_key(const struct issuer_record *record, const struct jw
         return failure(err, ERROR_LIMIT, "the key set of %.150s has more than %d keys", record->url, ISSUER_KEYS_MAX);
 
     struct issuer_key *key = &set->keys[set->count];
-    TRY(verifier_new(jwk->text, &key->verifier, err));
+    TRY(jwk->algorithms == 1U << JOSE_EDDSA ? verifier_new_ed25519(jwk->ed25519, &key->verifier, err)
+                                            : verifier_new(jwk->text, &key->verifier, err));
     memcpy(key->kid, jwk->kid, sizeof key->kid);
     key->algorithms = jwk->algorithms & record->algorithms;
     key->signature_size = jwk->signature_size;
@@ -106,7 +112,8 @@ static struct result fill_keys(const struct issuer_record *record, const char *j
         unnamed += jwk.lacks_kid;
         if (jwk.is_usable && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
     }
-    if (set->count > 0) return SUCCESS;
+    if (set->count > 0 || record->follows)
+        return SUCCESS; /* the keys of one that is followed are renewed, and were checked when they came */
     if (unnamed > 0 && unnamed == json_array_size(keys))
         return failure(err, ERROR_INVALID,
                        "no key of %.120s has a kid of 1 to %d of A-Z a-z 0-9 -_.:/=+@~, and tokens name their key by it",
@@ -114,13 +121,15 @@ static struct result fill_keys(const struct issuer_record *record, const char *j
     return failure(err, ERROR_INVALID, "the key set of %.150s has no key that is accepted here", record->url);
 }
 
+/* The keys of an issuer that is followed are not known before it was asked. */
 static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out, struct error *err)
 {
     struct key_set *set = memory_zeroed(1, sizeof *set);
+    const bool is_unasked = record->follows && jwks[0] == '\0';
 
     if (set == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of an issuer");
     atomic_init(&set->owners, 1);
-    if (!fill_keys(record, jwks, set, err).ok) {
+    if (!is_unasked && !fill_keys(record, jwks, set, err).ok) {
         destroy_keys(set);
         return (struct result){.ok = false};
     }
@@ -159,13 +168,21 @@ static struct result check_record(const struct issuer_record *record, struct err
     return SUCCESS;
 }
 
+static void hash_jwks(const struct issuer_record *record, uint8_t sha256_out[SHA256_SIZE])
+{
+    sha256_of(bytes_of_text(record->jwks), sha256_out);
+}
+
 struct result issuer_new(const struct issuer_record *record, struct issuer **issuer_out, struct error *err)
 {
     TRY(check_record(record, err));
     OWNED(issuer) *issuer = memory_zeroed(1, sizeof *issuer);
     if (issuer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an issuer");
     (void)pthread_mutex_init(&issuer->lock, NULL);
+    atomic_init(&issuer->owners, 1);
     issuer->self = issuer;
+    atomic_init(&issuer->confirmed_ms, record->confirmed_ms);
+    hash_jwks(record, issuer->jwks_sha256);
     issuer->record = *record;
     issuer->record.jwks = NULL;
     issuer_digest_of(record->url, issuer->digest);
@@ -185,6 +202,37 @@ struct result issuer_replace_keys(struct issuer *issuer, const char *jwks, struc
     (void)pthread_mutex_unlock(&issuer->lock);
     key_set_free(old);
     return SUCCESS;
+}
+
+bool issuer_equals(const struct issuer *issuer, const struct issuer_record *record)
+{
+    const struct issuer_record *own = &issuer->record;
+    uint8_t sha256[SHA256_SIZE];
+
+    if (!uuid_equal(&own->id, &record->id) || strcmp(own->url, record->url) != 0 ||
+        strcmp(own->audience, record->audience) != 0 || own->algorithms != record->algorithms || own->types != record->types ||
+        own->lifetime_max_s != record->lifetime_max_s || own->follows != record->follows)
+        return false;
+    hash_jwks(record, sha256);
+    if (memcmp(sha256, issuer->jwks_sha256, sizeof sha256) != 0) return false;
+    issuer_confirm(issuer, record->confirmed_ms);
+    return true;
+}
+
+void issuer_confirm(const struct issuer *issuer, int64_t confirmed_ms)
+{
+    if (confirmed_ms > atomic_load(&issuer->confirmed_ms)) atomic_store(&issuer->self->confirmed_ms, confirmed_ms);
+}
+
+struct issuer *issuer_keep(const struct issuer *issuer)
+{
+    atomic_fetch_add(&issuer->self->owners, 1);
+    return issuer->self;
+}
+
+bool issuer_take_wish(const struct issuer *issuer)
+{
+    return atomic_load(&issuer->lacks_key) && atomic_exchange(&issuer->self->lacks_key, false);
 }
 
 const struct issuer_record *issuer_record_of(const struct issuer *issuer)
@@ -217,6 +265,25 @@ static bool key_fits(const struct issuer_key *key, const struct jws *token)
            decoded_size(token->text.length - token->signature_at) == key->signature_size;
 }
 
+/* A key that the issuer may have withdrawn long ago must not count for ever because the issuer can't be reached. */
+static bool is_stale(const struct issuer *issuer)
+{
+    return issuer->record.follows && clock_wall_ms() - atomic_load(&issuer->confirmed_ms) > ISSUER_STALE_S * INT64_C(1000);
+}
+
+static struct result refuse_key(const struct issuer *issuer, struct error *err)
+{
+    if (!issuer->record.follows) return failure(err, ERROR_DENIED, "the token's kid names no key of its issuer");
+    atomic_store(&issuer->self->lacks_key, true);
+    if (atomic_load(&issuer->confirmed_ms) == 0)
+        return failure(
+            err, ERROR_DENIED,
+            "the keys of the token's issuer could not be fetched yet: an administrator sees why with sijil admin issuer show");
+    return failure(
+        err, ERROR_DENIED,
+        "the token's kid names no key of its issuer; its keys are fetched again, so a new key counts within 30 seconds");
+}
+
 struct result issuer_verify(const struct issuer *issuer, const struct jws *token, bool is_late, struct error *err)
 {
     OWNED(key_set) *keys = take_keys(issuer);
@@ -227,7 +294,11 @@ struct result issuer_verify(const struct issuer *issuer, const struct jws *token
     if ((issuer->record.algorithms & 1U << token->algorithm) == 0)
         return failure(err, ERROR_DENIED, "the token's alg is not accepted from its issuer");
     const struct issuer_key *key = find_key(keys, token->kid);
-    if (key == NULL) return failure(err, ERROR_DENIED, "the token's kid names no key of its issuer");
+    if (key == NULL) return refuse_key(issuer, err);
+    if (is_stale(issuer))
+        return failure(
+            err, ERROR_DENIED,
+            "the token's issuer has not confirmed its keys for a day: an administrator sees why with sijil admin issuer show");
     if (!key_fits(key, token)) return failure(err, ERROR_DENIED, "the token's alg does not fit the key that it names");
     return verifier_check(key->verifier, token, is_late, err);
 }
@@ -237,13 +308,13 @@ uint64_t issuer_key_serial(const struct issuer *issuer, const struct jws *token)
     OWNED(key_set) *keys = take_keys(issuer);
     const struct issuer_key *key = find_key(keys, token->kid);
 
-    if (key == NULL || !key_fits(key, token)) return 0;
+    if (key == NULL || !key_fits(key, token) || is_stale(issuer)) return 0;
     return (issuer->record.types & 1U << token->type) == 0 ? 0 : key->serial;
 }
 
 void issuer_free(struct issuer *issuer)
 {
-    if (issuer == NULL) return;
+    if (issuer == NULL || atomic_fetch_sub(&issuer->owners, 1) != 1) return;
     key_set_free(issuer->keys);
     (void)pthread_mutex_destroy(&issuer->lock);
     free(issuer);

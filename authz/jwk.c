@@ -83,6 +83,23 @@ static struct result read_point(const json_t *key, struct jwk *jwk, struct error
     return SUCCESS;
 }
 
+/* RFC 8037, 2. Ed448 is not accepted. */
+static struct result read_edwards(const json_t *key, struct jwk *jwk, struct error *err)
+{
+    const char *curve = json_text_of(key, "crv");
+    struct number x;
+
+    TRY(number_of(key, "x", &x, err));
+    if (curve == NULL || strcmp(curve, "Ed25519") != 0 || x.length != sizeof jwk->ed25519) return SUCCESS;
+    memcpy(jwk->ed25519, x.bytes, sizeof jwk->ed25519);
+    jwk->algorithms = BIT(JOSE_EDDSA);
+    jwk->signature_size = 64;
+    jwk->is_usable =
+        fits(jwk, snprintf(jwk->text, sizeof jwk->text, "{\"crv\":\"Ed25519\",\"kid\":\"%s\",\"kty\":\"OKP\",\"x\":\"%s\"}",
+                           jwk->kid, json_text_of(key, "x")));
+    return SUCCESS;
+}
+
 /* Only characters that need no escape in JSON; all known issuers use no others. */
 static bool copy_kid(const json_t *key, struct jwk *jwk)
 {
@@ -139,6 +156,7 @@ struct result jwk_read(const json_t *key, struct jwk *jwk_out, struct error *err
     if (type != NULL && is_for_signatures(key) && !jwk.lacks_kid) {
         if (strcmp(type, "RSA") == 0) TRY(read_rsa(key, &jwk, err));
         else if (strcmp(type, "EC") == 0) TRY(read_point(key, &jwk, err));
+        else if (strcmp(type, "OKP") == 0) TRY(read_edwards(key, &jwk, err));
     }
     jwk.is_usable = jwk.is_usable && narrow(key, &jwk);
     *jwk_out = jwk;

@@ -2,7 +2,7 @@
  * authz/jwk.h -- parses foreign keys, and writes the usable ones again in canonical form.
  *
  * A JWK set (RFC 7517, RFC 7518 section 6) holds keys for many uses. Only RSA keys of 2048 to 4096 bits with the
- * exponent 65537, P-256 and P-384 are used. The library never sees the foreign text, only JSON that we composed from
+ * exponent 65537, P-256, P-384 and Ed25519 are used. The library never sees the foreign text, only JSON that we composed from
  * checked numbers.
  */
 #pragma once
@@ -20,6 +20,7 @@ struct jwk {
     unsigned algorithms;     /* bits of enum jose_algorithm that this key may verify */
     size_t signature_size;   /* size of this key's signatures */
     char text[JWK_TEXT_MAX]; /* public key as canonical JSON */
+    uint8_t ed25519[32];     /* the public key, if it is for EdDSA: then our own code verifies with it */
 };
 
 /** Parses a set of at most `maximum_bytes`; ERROR_INVALID unless it is {"keys":[...]}. *keys_out is owned by the caller. */

@@ -25,6 +25,7 @@ const char *jose_algorithm_name(enum jose_algorithm algorithm)
 
 bool jose_algorithm_find(const char *name, enum jose_algorithm *algorithm_out)
 {
+    if (strcmp(name, "Ed25519") == 0) name = algorithms[JOSE_EDDSA].name; /* RFC 9864, 2.2 */
     for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
         if (strcmp(name, algorithms[i].name) == 0) {
             *algorithm_out = i;
@@ -135,7 +136,7 @@ static struct result check_header(struct jws *token, struct error *err)
 
     TRY(check_no_tricks(token->header, err));
     if (algorithm == NULL || !jose_algorithm_find(algorithm, &token->algorithm))
-        return failure(err, ERROR_INVALID, "the token's alg is not one of RS256, PS256, ES256, ES384");
+        return failure(err, ERROR_INVALID, "the token's alg is not one of RS256, PS256, ES256, ES384, EdDSA");
     TRY(check_type(token->header, &token->type, err));
     token->kid = json_text_of(token->header, "kid");
     if (!is_kid(token->kid)) return failure(err, ERROR_INVALID, "the token's kid is not a plain text");

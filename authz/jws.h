@@ -3,7 +3,7 @@
  *
  * cjose 0.6.2.1 aborts on some inputs and parses others leniently. So it receives only a token that this parser
  * accepted: a JWS in compact form (RFC 7515, 7.1) of at most JWS_SIZE_MAX bytes, with three segments in canonical
- * base64url. Header and payload are JSON objects without duplicate members. `alg` is one of four, and the signature has
+ * base64url. Header and payload are JSON objects without duplicate members. `alg` is one of five, and the signature has
  * exactly its length. `kid` and `iss` are texts, `typ` is known, and there is no `crit`.
  */
 #pragma once
@@ -20,7 +20,8 @@
     X(JOSE_RS256, "RS256", 0, "RSA", "")      \
     X(JOSE_PS256, "PS256", 0, "RSA", "")      \
     X(JOSE_ES256, "ES256", 64, "EC", "P-256") \
-    X(JOSE_ES384, "ES384", 96, "EC", "P-384")
+    X(JOSE_ES384, "ES384", 96, "EC", "P-384") \
+    X(JOSE_EDDSA, "EdDSA", 64, "OKP", "Ed25519") /* RFC 8037; RFC 9864 calls it Ed25519, which is read as well */
 
 enum jose_algorithm {
 #define X(constant, name, signature, type, curve) constant,

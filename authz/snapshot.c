@@ -95,42 +95,6 @@ static struct result index_robots(struct authz_snapshot *snapshot, struct error 
     return SUCCESS;
 }
 
-/* An issuer with unusable keys must not affect the others' tokens. */
-static struct result add_issuers(const struct authz_parts *parts, struct issuer_list *list, struct error *err)
-{
-    list->issuers = memory_zeroed(parts->issuer_count + 1, sizeof(struct issuer *));
-    if (list->issuers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    for (size_t i = 0; i < parts->issuer_count; i++) {
-        struct error cause = {0};
-        if (issuer_new(&parts->issuers[i], &list->issuers[list->count], &cause).ok) list->count++;
-        else if (cause.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-        else list->bad_count++;
-    }
-    return SUCCESS;
-}
-
-NO_LEAK_BEGIN /* its last holder frees it */
-    struct result
-    issuer_list_new(const struct authz_parts *parts, struct issuer_list **list_out, struct error *err)
-{
-    OWNED(issuer_list) *list = memory_zeroed(1, sizeof *list);
-
-    if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    atomic_init(&list->owners, 1);
-    TRY(add_issuers(parts, list, err));
-    *list_out = GIVE(list);
-    return SUCCESS;
-}
-NO_LEAK_END
-
-void issuer_list_free(struct issuer_list *list)
-{
-    if (list == NULL || atomic_fetch_sub(&list->owners, 1) != 1) return;
-    for (size_t i = 0; i < list->count; i++) issuer_free(list->issuers[i]);
-    free(list->issuers);
-    free(list);
-}
-
 static void parts_free(struct rights_part **parts, size_t count)
 {
     for (size_t i = 0; i < count; i++) rights_part_free(parts[i]);
@@ -211,17 +175,28 @@ int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secre
 
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url)
 {
-    for (size_t i = 0; i < snapshot->issuers->count; i++)
-        if (strcmp(issuer_record_of(snapshot->issuers->issuers[i])->url, url) == 0) return snapshot->issuers->issuers[i];
-    return NULL;
+    return issuer_list_find(snapshot->issuers, url);
 }
 
 const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot *snapshot, struct bytes digest)
 {
-    for (size_t i = 0; i < snapshot->issuers->count; i++)
-        if (bytes_equal(digest, bytes_of_text(issuer_digest(snapshot->issuers->issuers[i]))))
-            return snapshot->issuers->issuers[i];
-    return NULL;
+    return issuer_list_find_digest(snapshot->issuers, digest);
+}
+
+size_t authz_snapshot_wishes(const struct authz_snapshot *snapshot, struct uuid *ids, size_t room)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot->issuers->count && count < room; i++)
+        if (issuer_take_wish(snapshot->issuers->issuers[i])) ids[count++] = issuer_record_of(snapshot->issuers->issuers[i])->id;
+    return count;
+}
+
+void authz_snapshot_confirm(const struct authz_snapshot *snapshot, const char *url, int64_t confirmed_ms)
+{
+    const struct issuer *issuer = issuer_list_find(snapshot->issuers, url);
+
+    if (issuer != NULL) issuer_confirm(issuer, confirmed_ms);
 }
 
 struct authz_snapshot *authz_snapshot_keep(const struct authz_snapshot *snapshot)

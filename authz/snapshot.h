@@ -154,6 +154,12 @@ const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snap
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url);
 const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot *snapshot, struct bytes digest);
 
+/** Writes the ids of issuers whose keys should be fetched (issuer_take_wish()); those beyond `room` are left for the next call. */
+size_t authz_snapshot_wishes(const struct authz_snapshot *snapshot, struct uuid *ids, size_t room);
+
+/** The issuer of this URL has confirmed its keys (issuer_confirm()). */
+void authz_snapshot_confirm(const struct authz_snapshot *snapshot, const char *url, int64_t confirmed_ms);
+
 /** Adds an owner. */
 struct authz_snapshot *authz_snapshot_keep(const struct authz_snapshot *snapshot);
 /** Removes an owner; the last one frees the snapshot. */

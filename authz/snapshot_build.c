@@ -108,7 +108,8 @@ static struct result build(const struct authz_snapshot *before, const struct rig
 
     if (gathering.parts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
     struct result result = merge(before, change, rows, &gathering, err);
-    if (result.ok && (before == NULL || has_changed(change, &registry))) result = issuer_list_new(rows, &issuers, err);
+    if (result.ok && (before == NULL || has_changed(change, &registry)))
+        result = issuer_list_new(rows, before == NULL ? NULL : before->issuers, &issuers, err);
     if (!result.ok) {
         gathering_done(&gathering);
         return result;

@@ -9,6 +9,7 @@ struct issuer_list {
     atomic_uint owners;
     struct issuer **issuers;
     size_t count, bad_count;
+    struct index_table by_url, by_digest; /* entry: number in `issuers` */
 };
 
 struct authz_snapshot {
@@ -28,7 +29,12 @@ const struct rights_part *snapshot_part(const struct authz_snapshot *snapshot, c
 bool snapshot_next_part(const struct authz_snapshot *snapshot, const struct uuid *organisation, unsigned *at,
                         const struct rights_part **part_out);
 
-RESULT issuer_list_new(const struct authz_parts *parts, struct issuer_list **list_out, struct error *err);
+/** Shares the issuers of `before` (NULL: none) that the rows still describe. */
+RESULT issuer_list_new(const struct authz_parts *parts, const struct issuer_list *before, struct issuer_list **list_out,
+                       struct error *err);
+/** By its exact URL, or by issuer_digest(); NULL if there is none. */
+const struct issuer *issuer_list_find(const struct issuer_list *list, const char *url);
+const struct issuer *issuer_list_find_digest(const struct issuer_list *list, struct bytes digest);
 void issuer_list_free(struct issuer_list *list);
 DEFINE_OWNED(issuer_list);
 

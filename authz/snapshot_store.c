@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/group_place.h"
 #include "authz/robot.h"
 #include "authz/snapshot_load.h"
 #include "authz/snapshot_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
@@ -30,9 +32,9 @@ static const struct pg_statement snapshot_bindings_of_sql = {
     "snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES};
 static const struct pg_statement snapshot_issuers_sql = {
     "snapshot_issuers",
-    "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
-    " ORDER BY url",
-    "", "uuid text text text int8 text"};
+    "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks, follows, f.confirmed_at"
+    " FROM trusted_issuer LEFT JOIN issuer_fetch f USING (issuer_id) ORDER BY url",
+    "", "uuid text text text int8 text bool timestamptz"};
 /* The places of grants, by their names; those of a deleted organisation or project of the name are told by the number of the log at its birth. */
 static const struct pg_statement snapshot_places_sql = {
     "snapshot_places",
@@ -41,23 +43,32 @@ static const struct pg_statement snapshot_places_sql = {
     " LEFT JOIN project p ON p.organisation_id = o.organisation_id AND p.name = split_part(s.name, '/', 2)"
     " WHERE (strpos(s.name, '/') = 0 OR p.project_id IS NOT NULL) AND ($2 OR o.organisation_id = ANY($3))",
     "text[] bool uuid[]", "int8 uuid uuid int8"};
+/* The groups that persons' newest tokens named. */
+static const struct pg_statement snapshot_group_logins_sql = {
+    "snapshot_group_logins",
+    "SELECT l.issuer, l.subject, g, l.until FROM group_login l, unnest(l.groups) AS g"
+    " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() ORDER BY l.issuer, l.subject, g",
+    "text[]", "text text text timestamptz"};
 static const struct pg_statement *const statements[] = {
-    &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
+    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
 
-/* One grant of a trust rule. */
-struct grant_of_rule {
-    const struct trust_entry *entry;
+/* One grant of a trust rule, or of a document about groups. */
+struct grant_of_document {
+    const struct trust_entry *entry; /* NULL: of a group */
+    const struct group_entry *group;
     size_t number;
 };
 
 /* The rows of a snapshot during loading. */
 struct loading {
-    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows;
-    const struct trust_rules *rules; /* NULL: none */
-    struct grant_of_rule *grants;    /* of all rules, in the order of the places that were asked for */
+    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows, *login_rows;
+    const struct trust_rules *rules;  /* NULL: none */
+    struct grant_of_document *grants; /* of all rules, in the order of the places that were asked for */
+    struct group_place *places;       /* of grants to groups, by issuer and group */
+    size_t place_count;
     struct authz_robot *robots;
     struct authz_binding *bindings;
     struct issuer_record *issuers; /* jwks points into issuer_rows */
@@ -69,7 +80,9 @@ static void loading_done(struct loading *loading)
     pg_rows_free(loading->binding_rows);
     pg_rows_free(loading->issuer_rows);
     pg_rows_free(loading->place_rows);
+    pg_rows_free(loading->login_rows);
     free(loading->grants);
+    free(loading->places);
     free(loading->robots);
     free(loading->bindings);
     free(loading->issuers);
@@ -137,15 +150,18 @@ static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_re
     record->types = ISSUER_TYPES;
     record->lifetime_max_s = (unsigned)pg_int8(rows, row, 4);
     record->jwks = pg_text(rows, row, 5);
+    record->follows = pg_bool(rows, row, 6);
+    record->confirmed_ms = pg_is_null(rows, row, 7) ? 0 : pg_time_ms(rows, row, 7);
 }
 
-/* ---- grants of trust rules ---- */
+/* ---- grants of documents ---- */
 
 static size_t count_grants(const struct trust_rules *rules)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < trust_rules_count(rules); i++) count += trust_rules_at(rules, i)->rule.grant_count;
+    for (size_t i = 0; i < group_entries_count(rules); i++) count += group_entries_at(rules, i)->roles.grant_count;
     return count;
 }
 
@@ -158,15 +174,22 @@ static struct bytes place_of(const char *on)
     return (struct bytes){(const uint8_t *)on, end == NULL ? strlen(on) : (size_t)(end - on)};
 }
 
-static void list_grants(const struct trust_rules *rules, struct grant_of_rule *grants, struct bytes *names)
+static void list_grants(const struct trust_rules *rules, struct grant_of_document *grants, struct bytes *names)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < trust_rules_count(rules); i++) {
         const struct trust_entry *entry = trust_rules_at(rules, i);
         for (size_t number = 0; number < entry->rule.grant_count; number++, count++) {
-            grants[count] = (struct grant_of_rule){entry, number};
+            grants[count] = (struct grant_of_document){.entry = entry, .number = number};
             names[count] = place_of(entry->rule.grants[number].on);
+        }
+    }
+    for (size_t i = 0; i < group_entries_count(rules); i++) {
+        const struct group_entry *group = group_entries_at(rules, i);
+        for (size_t number = 0; number < group->roles.grant_count; number++, count++) {
+            grants[count] = (struct grant_of_document){.group = group, .number = number};
+            names[count] = place_of(group->roles.grants[number].on);
         }
     }
 }
@@ -191,7 +214,7 @@ static struct result run_places(struct pg *pg, const struct rights_change *chang
 }
 
 /* The id is always the same for the same grant of the same version, and no row of the database has it. */
-static struct uuid id_of_grant(const struct grant_of_rule *grant)
+static struct uuid id_of_grant(const struct grant_of_document *grant)
 {
     char text[TRUST_KEY_SIZE + DIGEST_TEXT_SIZE + 24];
     uint8_t hash[SHA256_SIZE];
@@ -203,27 +226,92 @@ static struct uuid id_of_grant(const struct grant_of_rule *grant)
     return id;
 }
 
+/* The part of a binding that the grant decides. */
+static bool read_given(const char *role, const char *on, const struct pg_rows *rows, size_t row, struct authz_binding *binding)
+{
+    if (!role_find(bytes_of_text(role), &binding->role) || !role_is_of_content(binding->role)) return false;
+    binding->kind = PRINCIPAL_EXTERNAL;
+    binding->organisation = pg_uuid(rows, row, 1);
+    binding->project = uuid_or_nil(rows, row, 2);
+    if (place_of(on).length < strlen(on)) (void)text_copy(binding->pattern, sizeof binding->pattern, on);
+    binding->scope = binding_scope(binding);
+    return true;
+}
+
 /* False: the organisation or the project was made after the rule was signed, so the rule meant a deleted one of the name. */
 static bool read_place(const struct loading *loading, size_t row, struct authz_binding *binding)
 {
     const struct pg_rows *rows = loading->place_rows;
-    const struct grant_of_rule *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
-    const struct trust_grant *given = &grant->entry->rule.grants[grant->number];
-    const struct bytes place = place_of(given->on);
+    const struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
 
-    if ((uint64_t)pg_int8(rows, row, 3) > grant->entry->sequence) return false;
-    if (!role_find(bytes_of_text(given->role), &binding->role) || !role_is_of_content(binding->role)) return false;
+    if (grant->entry == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->entry->sequence) return false;
+    const struct trust_grant *given = &grant->entry->rule.grants[grant->number];
+    if (!read_given(given->role, given->on, rows, row, binding)) return false;
     binding->id = id_of_grant(grant);
-    binding->kind = PRINCIPAL_EXTERNAL;
     (void)text_copy(binding->issuer, sizeof binding->issuer, TRUST_ISSUER);
     (void)text_copy(binding->subject, sizeof binding->subject, grant->entry->key);
-    binding->organisation = pg_uuid(rows, row, 1);
-    binding->project = uuid_or_nil(rows, row, 2);
-    if (place.length < strlen(given->on)) (void)text_copy(binding->pattern, sizeof binding->pattern, given->on);
     (void)text_copy(binding->granted_by, sizeof binding->granted_by, "rule");
     binding->expires_ms = grant->entry->expires_ms;
-    binding->scope = binding_scope(binding);
     return true;
+}
+
+/* The same for a grant to a group, without the person. */
+static bool read_group_place(const struct loading *loading, size_t row, struct group_place *place)
+{
+    const struct pg_rows *rows = loading->place_rows;
+    const struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
+
+    if (grant->group == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->group->sequence) return false;
+    const struct group_grant *given = &grant->group->roles.grants[grant->number];
+    *place = (struct group_place){.entry = grant->group, .grant = grant->number};
+    if (!read_given(given->role, given->on, rows, row, &place->binding)) return false;
+    group_entry_place(grant->group, grant->number);
+    return grant->group->effective_ms <= clock_wall_ms();
+}
+
+static struct result read_group_places(struct loading *loading, struct error *err)
+{
+    const size_t count = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
+
+    if (group_entries_count(loading->rules) == 0 || count == 0) return SUCCESS;
+    loading->places = memory_zeroed(count, sizeof *loading->places);
+    if (loading->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    for (size_t i = 0; i < count; i++)
+        if (read_group_place(loading, i, &loading->places[loading->place_count])) loading->place_count++;
+    group_places_sort(loading->places, loading->place_count);
+    return SUCCESS;
+}
+
+/* Who is in the groups that have a grant in what is loaded. */
+static struct result run_logins(struct pg *pg, struct loading *loading, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    TRY(read_group_places(loading, err));
+    if (loading->place_count == 0) return SUCCESS;
+    OWNED_STRING names = memory_zeroed(loading->place_count, sizeof(struct bytes));
+    if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    struct bytes *list = (struct bytes *)(void *)names;
+    for (size_t i = 0; i < loading->place_count; i++) list[i] = bytes_of_text(group_place_group(&loading->places[i]));
+    pg_add_text_array(&arguments, list, loading->place_count);
+    return pg_run(pg, &snapshot_group_logins_sql, &arguments, &loading->login_rows, err);
+}
+
+/* Adds the bindings of persons by their groups, or counts them if `bindings` is NULL. */
+static size_t add_group_bindings(const struct loading *loading, struct authz_binding *bindings)
+{
+    const size_t rows = loading->login_rows == NULL ? 0 : pg_rows_count(loading->login_rows);
+    struct group_member member = {.issuer = ""};
+    size_t count = 0;
+
+    for (size_t i = 0; i < rows; i++) {
+        const char *issuer = pg_text(loading->login_rows, i, 0), *subject = pg_text(loading->login_rows, i, 1);
+        if (strcmp(issuer, member.issuer) != 0 || strcmp(subject, member.subject) != 0)
+            member = (struct group_member){issuer, subject, pg_time_ms(loading->login_rows, i, 3), 0};
+        count += group_bindings_of(loading->places, loading->place_count, &member, pg_text(loading->login_rows, i, 2),
+                                   bindings == NULL ? NULL : bindings + count);
+    }
+    return count;
 }
 
 static void add_grants(struct loading *loading, struct authz_parts *parts)
@@ -232,6 +320,7 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
 
     for (size_t i = 0; i < count; i++)
         if (read_place(loading, i, &loading->bindings[parts->binding_count])) parts->binding_count++;
+    parts->binding_count += add_group_bindings(loading, loading->bindings + parts->binding_count);
     parts->rules = loading->rules;
 }
 
@@ -240,6 +329,7 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
 static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
 {
     TRY(run_places(pg, NULL, loading, err));
+    TRY(run_logins(pg, loading, err));
     TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
     return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
@@ -254,6 +344,7 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 
     assert(change->count <= RIGHTS_CHANGE_MAX);
     TRY(run_places(pg, change, loading, err));
+    TRY(run_logins(pg, loading, err));
     for (size_t i = 0; i < change->count; i++) {
         ids[i] = uuid_bytes(&change->organisations[i]);
         has_registry = has_registry || uuid_is_nil(&change->organisations[i]);
@@ -267,7 +358,8 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 
 static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)
 {
-    const size_t granted = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
+    const size_t places = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
+    const size_t granted = places + add_group_bindings(loading, NULL);
 
     loading->robots = memory_zeroed(parts->robot_count + 1, sizeof *loading->robots);
     loading->bindings = memory_zeroed(parts->binding_count + granted + 1, sizeof *loading->bindings);

@@ -117,12 +117,22 @@ static void fill_principal(const struct trust_entry *entry, struct principal *pr
     if (entry->expires_ms < principal->expires_ms) principal->expires_ms = entry->expires_ms;
 }
 
+/* Groups that the token names anew are sealed beside the event, with the rest of its claims. */
+static struct result log_in_person(const struct trust_login *login, struct trust_use *use, struct error *err)
+{
+    const struct group_login person = {login->snapshot, login->payload, login->claims, login->now_ms};
+
+    TRY(group_login(&person, use == NULL ? NULL : &use->groups, err));
+    if (use != NULL && use->groups.is_new) keep_claims(login, use);
+    return SUCCESS;
+}
+
 struct result trust_login(const struct trust_login *login, struct principal *principal, struct trust_use *use, struct error *err)
 {
     const struct trust_entry *entry = NULL;
 
     TRY(choose(login, &entry, err));
-    if (entry == NULL) return SUCCESS;
+    if (entry == NULL) return log_in_person(login, use, err);
     TRY(check_use(login, entry, use != NULL, err));
     fill_use(login, entry, use);
     fill_principal(entry, principal);

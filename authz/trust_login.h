@@ -7,6 +7,7 @@
 #pragma once
 
 #include "authz/claims.h"
+#include "authz/group_login.h"
 #include "authz/snapshot.h"
 
 #define TRUST_CLAIMS_SIZE 4096 /* claims of GitHub have about 1,500 bytes */
@@ -21,8 +22,8 @@ struct trust_use {
     bool single_use;
     uint8_t spent[SHA256_SIZE]; /* of the issuer, a line feed, and jti */
     int64_t spent_until_ms;
-    char claims
-        [TRUST_CLAIMS_SIZE]; /* of the CI system's token, as JSON, for the sealed part of the event; "" if they are too long */
+    char claims[TRUST_CLAIMS_SIZE]; /* of the token, as JSON, for the sealed part of the event; "" if they are too long */
+    struct group_use groups;        /* if no rule matched */
 };
 
 struct trust_login {
@@ -34,7 +35,7 @@ struct trust_login {
     int64_t now_ms;
 };
 /**
- * If a rule matches, writes the rule's subject into `principal`, which is that of the issuer, and fills *use. If none does, changes nothing.
+ * If a rule matches, writes the rule's subject into `principal`, which is that of the issuer, and fills *use. If none does, fills use->groups.
  * `use` is NULL if the token was sent elsewhere than to /token; then a rule that matches is ERROR_DENIED. ERROR_DENIED also if two rules of one
  * priority match, or the rule demands another client.
  */

@@ -5,21 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "authz/rights_part_priv.h"
 #include "authz/snapshot_load.h"
+#include "authz/trust_rules_priv.h"
 #include "base/json.h"
 #include "base/memory.h"
-
-struct trust_rules {
-    atomic_uint owners;
-    struct trust_rules *self; /* lets a holder of a const pointer add an owner */
-    struct document_pin pin;
-    bool is_sound;
-    atomic_uint_least64_t read_until; /* rises while the rules stay the same */
-    struct trust_entry *entries;      /* by issuer, then the highest priority first */
-    size_t count, capacity;
-    struct index_table by_key;
-};
 
 static struct result no_memory(struct error *err)
 {
@@ -36,6 +25,7 @@ void trust_rules_free(struct trust_rules *rules)
 {
     if (rules == NULL || atomic_fetch_sub(&rules->owners, 1) != 1) return;
     entries_free(rules->entries, rules->count);
+    group_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -121,7 +111,7 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     if (rules == NULL) return no_memory(err);
     atomic_init(&rules->owners, 1);
     rules->self = rules;
-    rules->is_sound = true;
+    rules->is_sound = rules->groups_are_sound = true;
     *rules_out = rules;
     return SUCCESS;
 }
@@ -132,23 +122,44 @@ struct result trust_rules_of(const struct pinned_document *pinned, size_t count,
     OWNED(trust_rules) *rules = NULL;
 
     TRY(begin(&rules, err));
-    for (size_t i = 0; i < count; i++) TRY(add(rules, &pinned[i], err));
+    for (size_t i = 0; i < count; i++)
+        TRY((pinned[i].document->kind == DOCUMENT_GROUP_ROLES ? group_entries_add : add)(rules, &pinned[i], err));
     TRY(finish(rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;
 }
 
-static bool is_same(const struct trust_rules *before, const struct document_pin *pin, bool is_sound)
+/* What the view has of one kind. */
+struct seen {
+    struct document_reading reading;
+    bool is_sound;
+};
+
+static bool is_same(const struct trust_rules *before, const struct seen *rules, const struct seen *groups)
 {
-    return before != NULL && before->is_sound == is_sound && before->pin.epoch == pin->epoch &&
-           memcmp(before->pin.digest, pin->digest, sizeof pin->digest) == 0;
+    return before != NULL && before->is_sound == rules->is_sound && before->groups_are_sound == groups->is_sound &&
+           before->pin.epoch == rules->reading.pin.epoch && before->groups_pin.epoch == groups->reading.pin.epoch &&
+           memcmp(before->pin.digest, rules->reading.pin.digest, sizeof before->pin.digest) == 0 &&
+           memcmp(before->groups_pin.digest, groups->reading.pin.digest, sizeof before->pin.digest) == 0;
+}
+
+static struct result see(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                         struct seen *seen, struct error *err)
+{
+    struct error found = {0};
+
+    /* Pin and read_until are of one moment: rules with a newer read_until would seem to be compared with a rule that they lack. */
+    seen->is_sound = document_view_update(view, kind, source, &seen->reading, &found).ok;
+    if (!seen->is_sound && found.kind != ERROR_CORRUPT) return failure(err, found.kind, "%s", found.message);
+    return SUCCESS;
 }
 
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
-    struct document_visit visit = {add, rules};
+    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules};
 
-    TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
+    if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
+    if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
     return finish(rules, err);
 }
 
@@ -156,23 +167,22 @@ struct result trust_rules_load(struct document_view *view, const struct document
                                struct trust_rules **rules_out, struct error *err)
 {
     OWNED(trust_rules) *rules = NULL;
-    struct document_reading reading = {.read_until = 0};
-    struct error found = {0};
+    struct seen seen = {.is_sound = false}, groups = {.is_sound = false};
 
-    /* Pin and read_until are of one moment: rules with a newer read_until would seem to be compared with a rule that they lack. */
-    const bool is_sound = document_view_update(view, DOCUMENT_TRUST_RULE, source, &reading, &found).ok;
-    if (!is_sound && found.kind != ERROR_CORRUPT) return failure(err, found.kind, "%s", found.message);
-    if (is_same(before, &reading.pin, is_sound)) {
-        atomic_store(&before->self->read_until, reading.read_until);
+    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen, err));
+    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &groups, err));
+    if (is_same(before, &seen, &groups)) {
+        atomic_store(&before->self->read_until, seen.reading.read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }
     TRY(begin(&rules, err));
-    rules->pin = reading.pin;
-    rules->is_sound = is_sound;
-    atomic_init(&rules->read_until, reading.read_until);
-    if (is_sound) TRY(read_view(view, rules, err));
-    else TRY(finish(rules, err));
+    rules->pin = seen.reading.pin;
+    rules->groups_pin = groups.reading.pin;
+    rules->is_sound = seen.is_sound;
+    rules->groups_are_sound = groups.is_sound;
+    atomic_init(&rules->read_until, seen.reading.read_until);
+    TRY(read_view(view, rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;
 }

@@ -1,5 +1,5 @@
 /*
- * authz/verifier.h -- checks a signature with one key. This is the only use of liboauth2.
+ * authz/verifier.h -- checks a signature with one key. This is the only use of liboauth2, which has no EdDSA.
  *
  * Accepts only tokens from jws_parse(). A verifier has one key and is never chained to another: a chain would accept
  * issuer A's token for issuer B. The caches and the log of liboauth2 are off.
@@ -13,6 +13,9 @@ struct verifier;
 
 /** `jwk` is one public key as JSON that we composed (authz/jwk.h). ERROR_INVALID if the library can't use it; ERROR_NO_MEMORY. */
 RESULT verifier_new(const char *jwk, struct verifier **verifier_out, struct error *err);
+
+/** A verifier of EdDSA (RFC 8037) with this public key: our own code, without liboauth2. ERROR_NO_MEMORY. */
+RESULT verifier_new_ed25519(const uint8_t public_key[32], struct verifier **verifier_out, struct error *err);
 
 /**
  * ERROR_DENIED unless the signature is right, and exp and iat exist and fit the wall clock; the message says which of them is

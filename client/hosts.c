@@ -1,9 +1,11 @@
 #include "client/hosts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -32,6 +34,27 @@ static struct result hosts_path(bool make, struct buffer *path, struct error *er
 {
     TRY(user_folder("XDG_CONFIG_HOME", ".config", make, path, err));
     return buffer_add_text(path, "/hosts.json", err);
+}
+
+/* The kernel frees the lock when the descriptor is closed, also of a killed program. */
+static struct result lock(const char *name, int *lock_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
+    OWNED_FD fd = -1;
+
+    TRY(user_folder("XDG_CONFIG_HOME", ".config", true, &path, err));
+    TRY(buffer_format(&path, err, "/%s.lock", name));
+    TRY(local(file_open(buffer_text(&path), O_RDWR | O_CREAT, 0600, &fd, err), buffer_text(&path), err));
+    while (flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR) return failure(err, ERROR_INVALID, "can't lock %.150s: %s", buffer_text(&path), strerror(errno));
+    *lock_out = fd;
+    fd = -1;
+    return SUCCESS;
+}
+
+struct result host_lock_renewal(int *lock_out, struct error *err)
+{
+    return lock("renewal", lock_out, err);
 }
 
 static struct result hosts_read(const char *path, json_t **hosts_out, struct error *err)
@@ -81,6 +104,29 @@ bool user_name_is_valid(const char *name)
     return strchr(name, ':') == NULL;
 }
 
+static void take_issuer(const json_t *entry, struct host_issuer *issuer)
+{
+    const json_t *stored = json_object_get(entry, "issuer");
+
+    if (!take_text(json_text_of(stored, "url"), issuer->url, sizeof issuer->url)) return;
+    (void)take_text(json_text_of(stored, "client_id"), issuer->client_id, sizeof issuer->client_id);
+    (void)take_text(json_text_of(stored, "scope"), issuer->scope, sizeof issuer->scope);
+    (void)take_text(json_text_of(stored, "resource"), issuer->resource, sizeof issuer->resource);
+    (void)take_text(json_text_of(stored, "ca_file"), issuer->ca_file, sizeof issuer->ca_file);
+    (void)take_text(json_text_of(stored, "refresh"), issuer->refresh, sizeof issuer->refresh);
+    (void)json_integer_of(stored, "expires", &issuer->expires_ms);
+}
+
+/* What the environment names is another login than the stored one. */
+static void take_environment(struct host_login *login)
+{
+    const bool has_name = take_text(getenv("SIJIL_USERNAME"), login->username, sizeof login->username);
+    const bool has_password = take_text(getenv("SIJIL_PASSWORD"), login->password, sizeof login->password);
+
+    if (has_name || has_password) login->issuer = (struct host_issuer){0};
+    (void)take_text(getenv("SIJIL_CA_FILE"), login->ca_file, sizeof login->ca_file);
+}
+
 static bool is_proxy(const char *text)
 {
     static const char start[] = "http://";
@@ -114,7 +160,7 @@ bool host_proxy_is_expected(void)
     return false;
 }
 
-struct result host_login_find(const char *host, struct host_login *login_out, struct error *err)
+struct result host_login_stored(const char *host, struct host_login *login_out, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
     OWNED_JSON hosts = NULL;
@@ -127,44 +173,55 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
     (void)take_text(json_text_of(entry, "username"), login.username, sizeof login.username);
     (void)take_text(json_text_of(entry, "password"), login.password, sizeof login.password);
     (void)take_text(json_text_of(entry, "ca_file"), login.ca_file, sizeof login.ca_file);
-    (void)take_text(getenv("SIJIL_USERNAME"), login.username, sizeof login.username);
-    (void)take_text(getenv("SIJIL_PASSWORD"), login.password, sizeof login.password);
-    (void)take_text(getenv("SIJIL_CA_FILE"), login.ca_file, sizeof login.ca_file);
-    if (!user_name_is_valid(login.username)) {
-        explicit_bzero(&login, sizeof login);
-        return failure(err, ERROR_INVALID,
-                       "the user name that SIJIL_USERNAME or `sijil login` gave has a ':': a secret in it? It is sent to nobody");
-    }
-    if (login.password[0] == '\0')
-        return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s --username NAME`", host, host);
+    take_issuer(entry, &login.issuer);
     *login_out = login;
     explicit_bzero(&login, sizeof login);
     return SUCCESS;
 }
 
-struct result host_login_before(const char *host, struct host_login *login_out, struct error *err)
+static struct result check_login(const char *host, const struct host_login *login, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
-    OWNED_JSON hosts = NULL;
-
-    TRY(hosts_path(false, &path, err));
-    TRY(hosts_read(buffer_text(&path), &hosts, err));
-    const json_t *entry = json_object_get(hosts, host);
-    (void)take_text(json_text_of(entry, "username"), login_out->username, sizeof login_out->username);
-    (void)take_text(json_text_of(entry, "ca_file"), login_out->ca_file, sizeof login_out->ca_file);
+    if (!user_name_is_valid(login->username))
+        return failure(err, ERROR_INVALID,
+                       "the user name that SIJIL_USERNAME or `sijil login` gave has a ':': a secret in it? It is sent to nobody");
+    if (login->password[0] == '\0')
+        return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s --username NAME`, or with --issuer URL", host,
+                       host);
     return SUCCESS;
+}
+
+struct result host_login_find(const char *host, struct host_login *login_out, struct error *err)
+{
+    struct host_login login = {0};
+
+    TRY(host_login_stored(host, &login, err));
+    take_environment(&login);
+    const struct result checked = check_login(host, &login, err);
+    if (checked.ok) *login_out = login;
+    explicit_bzero(&login, sizeof login);
+    return checked;
+}
+
+static json_t *write_issuer(const struct host_issuer *issuer)
+{
+    if (issuer->url[0] == '\0') return NULL;
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "url", issuer->url, "client_id", issuer->client_id, "scope", issuer->scope,
+                     "resource", issuer->resource, "ca_file", issuer->ca_file, "refresh", issuer->refresh, "expires",
+                     (json_int_t)issuer->expires_ms);
 }
 
 struct result host_login_save(const char *host, const struct host_login *login, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
     OWNED_JSON hosts = NULL;
+    OWNED_FD held = -1;
 
     TRY(hosts_path(true, &path, err));
+    TRY(lock("hosts", &held, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     const unsigned before = json_lacks();
-    json_t *entry =
-        json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file", login->ca_file);
+    json_t *entry = json_pack("{s:s,s:s,s:s,s:o*}", "username", login->username, "password", login->password, "ca_file",
+                              login->ca_file, "issuer", write_issuer(&login->issuer));
     if (json_lacks() != before) {
         json_decref(entry);
         return failure(err, ERROR_NO_MEMORY, "no memory for logins");
@@ -178,8 +235,10 @@ struct result host_login_forget(const char *host, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
     OWNED_JSON hosts = NULL;
+    OWNED_FD held = -1;
 
-    TRY(hosts_path(false, &path, err));
+    TRY(hosts_path(true, &path, err));
+    TRY(lock("hosts", &held, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     if (json_object_del(hosts, host) != 0) return failure(err, ERROR_NOT_FOUND, "not logged in at %s", host);
     return hosts_write(buffer_text(&path), hosts, err);

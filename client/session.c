@@ -13,6 +13,7 @@
 #include "client/address.h"
 #include "client/hosts.h"
 #include "client/local.h"
+#include "client/renew.h"
 #include "client/terminal.h"
 
 #define TOKENS_MAX      8     /* scopes of one session; a push needs one, a mount two */
@@ -263,18 +264,31 @@ static struct result call(struct session *session, const struct http_request *re
     return called;
 }
 
+static struct result ask_for_token(struct session *session, const char *path, struct http_response *response, struct error *err)
+{
+    struct buffer OWNED_BUFFER basic = BUFFER(TOKEN_SIZE);
+
+    buffer_clear(&response->body);
+    TRY(basic_header(&session->login, &basic, err));
+    const struct http_request request = {.method = "GET", .path = path, .authorization = buffer_text(&basic)};
+    const struct result called = call(session, &request, response, err);
+    explicit_bzero(basic.data, basic.length);
+    return called;
+}
+
+/* The login of a person is renewed before it ends, and once more if the registry refuses it. */
 static struct result fetch_token(struct session *session, const char *scope, struct token **token_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(2048), basic = BUFFER(TOKEN_SIZE);
+    struct buffer OWNED_BUFFER path = BUFFER(2048);
     OWNED_RESPONSE response = RESPONSE;
 
     TRY(buffer_add_text(&path, "/token?scope=", err));
     TRY(http_escape(&path, scope, err));
-    TRY(basic_header(&session->login, &basic, err));
-    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .authorization = buffer_text(&basic)};
-    const struct result called = call(session, &request, &response, err);
-    explicit_bzero(basic.data, basic.length);
-    if (!called.ok) return called;
+    for (int attempt = 0; attempt == 0 || (attempt == 1 && response.status == 401 && session->login.issuer.url[0] != '\0');
+         attempt++) {
+        TRY(host_login_renew(http_host(session->http), &session->login, attempt == 1, session->report->verbose, err));
+        TRY(ask_for_token(session, buffer_text(&path), &response, err));
+    }
     if (response.status != 200) return login_refused(session, &response, err);
     const struct result taken = take_token(session, scope, &response, token_out, err);
     explicit_bzero(response.body.data, response.body.length);

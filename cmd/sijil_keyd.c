@@ -26,7 +26,7 @@ struct settings {
     uint64_t group;
     uint64_t destroyed;        /* the version, 0 for none */
     unsigned witness_patience; /* seconds, 0: the default */
-    bool has_group, init, add_version, force, log_restored;
+    bool has_group, init, add_version, add_log_key, force, log_restored;
     bool *has_keys; /* set when the key ring and its token are open */
     struct server_options server;
     struct hsm_options token; /* module NULL: none */
@@ -88,6 +88,7 @@ static void take_option(struct settings *settings, int code)
     case KEYD_ORIGIN: settings->origin = optarg; break;
     case KEYD_INIT: settings->init = true; break;
     case KEYD_ADD_VERSION: settings->add_version = true; break;
+    case KEYD_ADD_LOG_KEY: settings->add_log_key = true; break;
     case KEYD_DESTROY_VERSION:
         settings->destroyed = number(optarg, "--destroy-version needs a number");
         if (settings->destroyed == 0) misused("--destroy-version needs a number from 1");
@@ -123,8 +124,9 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
     if (settings->directory == NULL) misused("--directory is missing");
     if ((settings->passphrase.file != NULL) == settings->passphrase.has_fd)
         misused("give either --passphrase-file or --passphrase-fd");
-    const int acts = settings->init + settings->add_version + (settings->destroyed != 0) + settings->log_restored;
-    if (acts > 1) misused("--init, --add-version, --destroy-version and --log-restored exclude each other");
+    const int acts =
+        settings->init + settings->add_version + settings->add_log_key + (settings->destroyed != 0) + settings->log_restored;
+    if (acts > 1) misused("--init, --add-version, --add-log-key, --destroy-version and --log-restored exclude each other");
     const bool has_module = settings->token.module != NULL;
     if (has_module != (settings->token.token != NULL) || has_module != (settings->token.pin_file != NULL))
         misused("--token-module, --token-label and --token-pin-file go together");
@@ -137,6 +139,7 @@ static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SI
 {
     TRY(ledger_create(directory, key, err));
     TRY(key_register_create(directory, key, err));
+    TRY(log_rotation_create(directory, key, err));
     return run_ledger_create(directory, key, 0, err);
 }
 
@@ -155,6 +158,30 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
 
     TRY(keyring_add_version(directory, passphrase, hsm, &added, err));
     (void)printf("version %u is used from the next start on\n", added);
+    return SUCCESS;
+}
+
+/* With the file of the keys open no sijil-keyd serves: it would not know the new key. A key ring with several keys and without the file is
+ * refused at the start, so the file is made first. */
+static struct result add_log_key(const struct settings *settings, int directory, struct bytes passphrase, struct error *err)
+{
+    OWNED(keyring) *keyring = NULL, *changed = NULL;
+    OWNED(log_rotation) *rotation = NULL;
+    OWNED(ledger) *ledger = NULL;
+    struct buffer OWNED_BUFFER vkey = BUFFER(512); /* an origin of at most 127 bytes, and a key */
+    struct log_rotation_state state;
+
+    TRY(keyring_open(directory, passphrase, &keyring, err));
+    *settings->has_keys = true;
+    TRY(log_rotation_open(directory, keyring, &rotation, err));
+    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    log_rotation_use(rotation, ledger);
+    log_rotation_state(rotation, &state);
+    if (!state.has_next) TRY(keyring_add_log_key(directory, passphrase, err));
+    TRY(keyring_open(directory, passphrase, &changed, err));
+    const struct signed_log log = {changed, ledger_number(ledger)};
+    TRY(keyring_newest_log_key(&log, &vkey, err));
+    (void)printf("%s\n", buffer_text(&vkey));
     return SUCCESS;
 }
 
@@ -226,7 +253,8 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
-        if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys))
+        if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys) ||
+            log_rotation_is_broken(keyd->rotation))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -306,6 +334,7 @@ static struct result load_and_serve(const struct settings *settings, int directo
     OWNED(run_ledger) *runs = NULL;
     OWNED(key_register) *keys = NULL;
     OWNED(quorum) *quorum = NULL;
+    OWNED(log_rotation) *rotation = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
@@ -313,11 +342,19 @@ static struct result load_and_serve(const struct settings *settings, int directo
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
+    TRY(log_rotation_open(directory, keyring, &rotation, err));
+    log_rotation_use(rotation, ledger);
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
     TRY(quorum_new(settings->witness_patience == 0 ? QUORUM_PATIENCE_S : settings->witness_patience, &quorum, err));
-    const struct keyd keyd = {
-        .keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys, .quorum = quorum};
+    const struct keyd keyd = {.keyring = keyring,
+                              .ledger = ledger,
+                              .rate = rate,
+                              .mints = mints,
+                              .runs = runs,
+                              .keys = keys,
+                              .quorum = quorum,
+                              .rotation = rotation};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }
@@ -329,6 +366,7 @@ static struct result act(const struct settings *settings, int directory, struct 
 
     if (settings->init) return make_key_ring(settings, directory, phrase, hsm, err);
     if (settings->add_version) return add_version(directory, phrase, hsm, err);
+    if (settings->add_log_key) return add_log_key(settings, directory, phrase, err);
     if (settings->log_restored) return accept_log(settings, directory, phrase, err);
     if (settings->destroyed != 0) return destroy_version(settings, directory, phrase, hsm, err);
     return load_and_serve(settings, directory, passphrase, hsm, err);

@@ -11,6 +11,8 @@ static const struct option_row main_rows[] = {
     {KEYD_INIT, "init", NULL, "make a key ring in DIR and end"},
     {KEYD_ORIGIN, "origin", "ORIGIN", "name of the audit log, such as registry.example/audit; it can't be changed later"},
     {KEYD_ADD_VERSION, "add-version", NULL, "add a version of the key-encryption keys, used from the next start on, and end"},
+    {KEYD_ADD_LOG_KEY, "add-log-key", NULL,
+     "make the next key of the audit log, print its public half, and end; it signs once the root of approvers orders so (docs/keys.md)"},
     {KEYD_DESTROY_VERSION, "destroy-version", "N",
      "destroy version N of the key-encryption keys for good, and end; refused unless a re-wrap has ended and no gateway "
      "has asked for N since"},

@@ -7,7 +7,7 @@
 
 #include "audit/format/deletion.h"
 #include "audit/format/erased.h"
-#include "audit/format/note.h"
+#include "audit/format/log_keys.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
 #include "base/file.h"
@@ -20,13 +20,14 @@
 #include "cmd/sijil_verify_fsck.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
+#include "cmd/sijil_verify_succession.h"
 #include "training/format/bundle.h"
 
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
     const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce, *memory, *threads, *dump, *output, *evidence,
-        *second, *witness_policy;
+        *second, *witness_policy, *heads, *heads_key, *heads_proofs[2];
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -107,9 +108,9 @@ static struct result check(const struct settings *settings, struct buffer *answe
     struct buffer OWNED_BUFFER proof = BUFFER(TLOG_PROOF_MAX);
     OWNED(witness_policy) *policy = NULL;
     struct proof_report report;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(log_keys_read(bytes_of_text(settings->key), &keys, err));
     TRY(read_policy(settings, &policy, err));
     const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(read_file(settings->entry, &entry, err));
@@ -134,9 +135,9 @@ static struct result check_certificate(const struct settings *settings, struct b
     OWNED(ecdsa_key) *signer = NULL;
     OWNED(witness_policy) *policy = NULL;
     struct deletion_report report;
-    struct note_key key;
+    struct log_keys keys;
 
-    TRY(note_key_read(bytes_of_text(settings->key), &key, err));
+    TRY(log_keys_read(bytes_of_text(settings->key), &keys, err));
     TRY(read_policy(settings, &policy, err));
     const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
     TRY(ecdsa_key_load(settings->signer, &signer, err));
@@ -176,15 +177,18 @@ static int run_replay(const struct settings *settings)
 
 static struct result check_run(const struct settings *settings, struct buffer *answer, struct error *err)
 {
-    const struct run_request request = {.key = settings->key,
-                                        .signer = settings->signer,
-                                        .root = settings->root,
-                                        .json = settings->json,
-                                        .manifest = settings->manifest,
-                                        .file = settings->content,
-                                        .admitted = settings->admitted};
+    OWNED(witness_policy) *policy = NULL;
+    struct run_request request = {.key = settings->key,
+                                  .signer = settings->signer,
+                                  .root = settings->root,
+                                  .json = settings->json,
+                                  .manifest = settings->manifest,
+                                  .file = settings->content,
+                                  .admitted = settings->admitted};
     struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
 
+    TRY(read_policy(settings, &policy, err));
+    request.policy = policy;
     TRY(read_file(settings->file, &bundle, err));
     return run_verify_answer(&request, buffer_bytes(&bundle), answer, err);
 }
@@ -222,6 +226,13 @@ static int run_export(const struct settings *settings)
     OWNED(witness_policy) *policy = NULL;
     struct error err = {0};
 
+    if ((settings->heads == NULL) != (settings->heads_key == NULL) ||
+        (settings->heads == NULL && settings->heads_proofs[0] != NULL))
+        return misused("--heads and --heads-key go together; --heads-proof belongs to them");
+    request.heads = settings->heads;
+    request.heads_proofs[0] = settings->heads_proofs[0];
+    request.heads_proofs[1] = settings->heads_proofs[1];
+    request.auditor = settings->heads_key;
     if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
         return misused("--key and the file of an export are needed, and no --entry or --signer");
     if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
@@ -278,12 +289,33 @@ static int run_compare(const struct settings *settings)
     return shown != EXIT_VERIFIED || is_one_log ? shown : EXIT_NOT_VERIFIED;
 }
 
+static int run_succession(const struct settings *settings)
+{
+    struct succession_request request = {.key = settings->key,
+                                         .file = settings->file,
+                                         .officers = {settings->root, settings->signer},
+                                         .entry = settings->entry,
+                                         .proof = settings->second,
+                                         .json = settings->json};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    OWNED(witness_policy) *policy = NULL;
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->root == NULL || settings->signer == NULL || settings->file == NULL ||
+        (settings->entry == NULL) != (settings->second == NULL))
+        return misused(
+            "--key of the log that ended, --root and --signer for the keys of two officers, and the signed plan are needed; --entry needs the file of its proof");
+    if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
+    request.policy = policy;
+    return succession_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
 } subjects[] = {{"proof", run_proof},      {"certificate", run_certificate}, {"replay", run_replay},
                 {"run", run_training},     {"export", run_export},           {"fsck", run_fsck},
-                {"replay-keys", run_keys}, {"compare", run_compare}};
+                {"replay-keys", run_keys}, {"compare", run_compare},         {"succession", run_succession}};
 
 static int unknown_command(const char *given)
 {
@@ -306,32 +338,38 @@ static bool is_of_dump(const char *command)
 
 static bool takes_witness_policy(const char *command)
 {
-    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0;
+    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0 ||
+           strcmp(command, "run") == 0 || strcmp(command, "succession") == 0;
 }
 
 static int run(struct settings *settings, char *const *operands, int count)
 {
     const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
+    const bool is_succession = count > 0 && strcmp(operands[0], "succession") == 0;
 
-    if (count > (is_comparison ? 3 : 2)) return misused("more files than the command takes");
+    if (count > (is_comparison || is_succession ? 3 : 2)) return misused("more files than the command takes");
     if (count >= 2) settings->file = operands[1];
     if (count == 3) settings->second = operands[2];
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
         return misused("--dump, --output and --evidence are for comparisons");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
-    const bool is_of_run =
-        settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
+    const bool is_of_run = (settings->root != NULL && !is_succession) || settings->admitted || settings->manifest != NULL ||
+                           settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
-        return misused("--root is for runs, as are --admitted, --manifest and --file");
-    if (settings->nonce != NULL && (count == 0 || strcmp(operands[0], "export") != 0)) return misused("--nonce is for exports");
+        return misused("--root is for runs and successions, and for runs alone --admitted, --manifest and --file");
+    if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
+        return misused("--nonce and --heads are for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
     if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
-        return misused("--witness-policy is for proofs, exports and certificates: no other file has cosignatures of witnesses");
+        return misused(
+            "--witness-policy is for proofs, exports, certificates and runs: no other file has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return count == 0 ? misused("a command is missing: proof, export, certificate, replay, run, fsck, replay-keys or compare")
-                      : unknown_command(operands[0]);
+    return count == 0
+               ? misused(
+                     "a command is missing: proof, export, certificate, replay, run, fsck, replay-keys, compare or succession")
+               : unknown_command(operands[0]);
 }
 
 int main(int argc, char **argv)
@@ -360,6 +398,9 @@ int main(int argc, char **argv)
         case VERIFY_OUTPUT: settings.output = optarg; break;
         case VERIFY_EVIDENCE: settings.evidence = optarg; break;
         case VERIFY_WITNESS_POLICY: settings.witness_policy = optarg; break;
+        case VERIFY_HEADS: settings.heads = optarg; break;
+        case VERIFY_HEADS_KEY: settings.heads_key = optarg; break;
+        case VERIFY_HEADS_PROOF: settings.heads_proofs[settings.heads_proofs[0] != NULL] = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");

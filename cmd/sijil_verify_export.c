@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/format/add_checkpoint.h"
 #include "audit/format/export_check.h"
 #include "base/file.h"
 #include "cmd/sijil_verify_export.h"
@@ -39,6 +40,20 @@ static struct result check_file(const char *name, struct export_check *check, st
     return check_all(fd, name, check, err);
 }
 
+static struct result check_heads(const struct export_request *request, struct export_report *report, struct error *err)
+{
+    struct buffer OWNED_BUFFER note = BUFFER(HEADS_NOTE_MAX), first = BUFFER(ADD_CHECKPOINT_MAX),
+                               second = BUFFER(ADD_CHECKPOINT_MAX);
+
+    if (request->heads == NULL) return SUCCESS;
+    TRY(file_read(request->heads, &note, err));
+    if (request->heads_proofs[0] != NULL) TRY(file_read(request->heads_proofs[0], &first, err));
+    if (request->heads_proofs[1] != NULL) TRY(file_read(request->heads_proofs[1], &second, err));
+    const struct heads_evidence evidence = {
+        bytes_of_text(request->auditor), buffer_bytes(&note), {buffer_bytes(&first), buffer_bytes(&second)}};
+    return as_verdict(heads_check(&evidence, &report->checkpoint, report->closing, &report->heads, err), err);
+}
+
 struct result export_verify_file(const struct export_request *request, struct buffer *answer, struct error *err)
 {
     OWNED(export_check) *check = NULL;
@@ -53,6 +68,7 @@ struct result export_verify_file(const struct export_request *request, struct bu
         return failure(err, ERROR_DENIED,
                        "the export has the nonce %s, and not yours: it is the answer to another question, perhaps an older one",
                        report.terms.nonce);
+    TRY(check_heads(request, &report, err));
     report.has_own_nonce = request->nonce != NULL;
     return request->json ? export_report_json(&report, answer, err) : export_report_text(&report, answer, err);
 }

@@ -3,12 +3,14 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct option_row rows[] = {
-    {VERIFY_KEY, "key", "VKEY", "public key of the log, as 'sijil audit key' printed it when you first trusted it"},
+    {VERIFY_KEY, "key", "VKEY",
+     "public key of the log, as 'sijil audit key' printed it when you first trusted it; with the successions to newer keys behind it, if there are any"},
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
-     "replay: public key of the approver that signed the policy sets"},
-    {VERIFY_ROOT, "root", "FILE", "runs: public key (PEM) of the root of approvers, as you pinned it"},
+     "replay: public key of the approver that signed the policy sets; successions: of the second officer"},
+    {VERIFY_ROOT, "root", "FILE",
+     "runs: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
     {VERIFY_SET, "set", "FILE", "replay: a policy set that was in force, as it was loaded; repeat it for each set"},
     {VERIFY_ADMITTED, "admitted", NULL, "runs: a run that was not admitted is not verified"},
     {VERIFY_MANIFEST, "manifest", "FILE", "runs: whether this is the manifest of an admitted output ('sijil inspect --raw')"},
@@ -21,8 +23,14 @@ static const struct option_row rows[] = {
     {VERIFY_OUTPUT, "output", "FILE", "comparisons: write the evidence of a fork there"},
     {VERIFY_EVIDENCE, "evidence", "FILE", "comparisons: check such evidence, in place of two checkpoints"},
     {VERIFY_WITNESS_POLICY, "witness-policy", "FILE",
-     "proofs, exports and certificates: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
+     "proofs, exports, certificates and runs: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
      "checkpoint it is not verified. Never take the policy from the registry"},
+    {VERIFY_HEADS, "heads", "FILE",
+     "exports: the statement of an auditor that has replayed the whole log (sijil-witness --cosign-heads)"},
+    {VERIFY_HEADS_KEY, "heads-key", "VKEY", "exports: the key of that auditor, which you trust"},
+    {VERIFY_HEADS_PROOF, "heads-proof", "FILE",
+     "exports: the proof between the checkpoint of the export and the statement (sijil audit consistency); or twice: from each of them to one later "
+     "checkpoint"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
@@ -30,14 +38,15 @@ static const struct option_row rows[] = {
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
 static const char *const synopses[] = {
     "proof --key=VKEY --entry=FILE [--witness-policy=FILE] PROOF-FILE [--json]",
-    "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] FILE [--json]",
+    "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] [--heads=FILE --heads-key=VKEY [--heads-proof=FILE]...] FILE [--json]",
     "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-    "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    "run --key=VKEY --signer=FILE --root=FILE [--witness-policy=FILE] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
     "fsck --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE [--json]",
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",
     "compare --key=VKEY --evidence=FILE",
+    "succession --key=VKEY --root=FILE --signer=FILE [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
     NULL};
 static const char *const see_also[] = {"sijil(1)", "sijil-audit-dump(8)", NULL};
 
@@ -51,14 +60,16 @@ const struct program verify_program = {
         "without asking the registry.",
     .groups = groups,
     .group_count = COUNT(groups),
-    .closing = "PROOF-FILE is entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof.\n"
-               "The FILE of an export is that of 'sijil audit export', in any of its formats.\n"
-               "EXPORT-FILE has the answers of 'sijil audit show --json', one a line. Events of version 1 are not replayable.\n"
-               "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
-               "DUMP-FILE is a dump of 'sijil-audit-dump'. 'replay-keys' prints the statement about the heads of all keys.\n"
-               "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
-               "Without --signer the signatures of policy sets are not checked.\n"
-               "A FILE other than a policy set may be '-' for standard input.",
+    .closing =
+        "PROOF-FILE is entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof.\n"
+        "The FILE of an export is that of 'sijil audit export', in any of its formats.\n"
+        "EXPORT-FILE has the answers of 'sijil audit show --json', one a line. Events of version 1 are not replayable.\n"
+        "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
+        "DUMP-FILE is a dump of 'sijil-audit-dump'. 'replay-keys' prints the statement about the heads of all keys.\n"
+        "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
+        "A PLAN-FILE says that a log goes on under a new origin, signed by two officers (docs/recovery.md); 'succession' tells the new key.\n"
+        "Without --signer the signatures of policy sets are not checked.\n"
+        "A FILE other than a policy set may be '-' for standard input.",
     .exit_status =
         "0 verified, 1 not verified (also: a decision differs, its policy set was not given, an export is empty, a file is not what it should be, a dump has a finding, two checkpoints are of two logs), "
         "2 the command line is wrong or a file can't be read.",

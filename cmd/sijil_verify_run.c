@@ -153,7 +153,7 @@ struct result run_verify_answer(const struct run_request *request, struct bytes 
 
     TRY(ecdsa_key_load(request->signer, &signer, err));
     TRY(ecdsa_key_load(request->root, &root, err));
-    const struct run_verify_keys keys = {request->key, signer, root};
+    const struct run_verify_keys keys = {request->key, signer, root, request->policy};
     TRY(run_verify(text, &keys, &bundle, &repeated, err));
     TRY(find(request, bundle, &found, err));
     if (!request->json) {

@@ -3,15 +3,16 @@
  */
 #pragma once
 
-#include "base/bytes.h"
+#include "audit/format/witness_policy.h"
 
 struct run_request {
-    const char *key;      /* verifier key of the log */
-    const char *signer;   /* PEM file: sijil-keyd's public key of documents */
-    const char *root;     /* PEM file: the public key of the root of approvers */
-    const char *manifest; /* file: is it the manifest of an admitted output? NULL: not asked */
-    const char *file;     /* with a manifest: is it in that output? NULL: not asked */
-    bool admitted;        /* a run that was not admitted is not verified */
+    const char *key;                     /* verifier key of the log */
+    const char *signer;                  /* PEM file: sijil-keyd's public key of documents */
+    const char *root;                    /* PEM file: the public key of the root of approvers */
+    const char *manifest;                /* file: is it the manifest of an admitted output? NULL: not asked */
+    const char *file;                    /* with a manifest: is it in that output? NULL: not asked */
+    const struct witness_policy *policy; /* whose quorum must have cosigned the checkpoints; NULL: none was given */
+    bool admitted;                       /* a run that was not admitted is not verified */
     bool json;
 };
 /** Checks a bundle and appends what it proves. ERROR_DENIED: the bundle does not hold; the message names the rule. */

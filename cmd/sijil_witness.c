@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/format/heads.h"
+#include "base/clock.h"
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -12,13 +14,14 @@
 #include "base/text.h"
 #include "cmd/options.h"
 #include "cmd/passphrase.h"
+#include "witness/heads.h"
 #include "witness/serve.h"
 
 enum { EXIT_USAGE = 2 };
 #define DEFAULT_PORT 8445
 
 struct settings {
-    const char *directory, *logs, *name, *accepted;
+    const char *directory, *logs, *name, *accepted, *heads;
     struct passphrase_source passphrase;
     struct witness_options serve;
     bool init, show;
@@ -60,6 +63,7 @@ static void take_option(struct settings *settings, int code)
     case WITNESS_NAME: settings->name = optarg; break;
     case WITNESS_ACCEPT: settings->accepted = optarg; break;
     case WITNESS_SHOW: settings->show = true; break;
+    case WITNESS_COSIGN_HEADS: settings->heads = optarg; break;
     case WITNESS_PASSPHRASE_FILE: settings->passphrase.file = optarg; break;
     case WITNESS_PASSPHRASE_FD:
         settings->passphrase.fd = number(optarg, INT32_MAX, "--passphrase-fd needs a number");
@@ -73,13 +77,13 @@ static void take_option(struct settings *settings, int code)
 
 static void check_settings(const struct settings *settings)
 {
-    const bool serves = !settings->init && !settings->show && settings->accepted == NULL;
+    const bool serves = !settings->init && !settings->show && settings->accepted == NULL && settings->heads == NULL;
 
     if (settings->directory == NULL) misused("--directory is missing");
-    if (settings->init + settings->show + (settings->accepted != NULL) > 1)
-        misused("--init, --accept and --show exclude each other");
+    if (settings->init + settings->show + (settings->accepted != NULL) + (settings->heads != NULL) > 1)
+        misused("--init, --accept, --cosign-heads and --show exclude each other");
     if (settings->init != (settings->name != NULL)) misused("--init and --name go together");
-    if (!settings->init && settings->logs == NULL) misused("--logs is missing");
+    if (!settings->init && settings->heads == NULL && settings->logs == NULL) misused("--logs is missing");
     if (settings->accepted == NULL && (settings->passphrase.file != NULL) == settings->passphrase.has_fd)
         misused("give either --passphrase-file or --passphrase-fd");
     if (serves && (settings->serve.certificate == NULL || settings->serve.key == NULL))
@@ -132,6 +136,27 @@ static struct result make_identity(const struct settings *settings, int director
     TRY(witness_identity_create(directory, settings->name, secret_bytes(passphrase), PASSWORD_COST_DEFAULT, err));
     TRY(witness_identity_open(directory, secret_bytes(passphrase), &identity, err));
     return print_keys(identity, err);
+}
+
+static struct result read_statement(const char *path, struct buffer *statement, struct error *err)
+{
+    uint8_t block[HEADS_NOTE_MAX];
+
+    if (strcmp(path, "-") != 0) return file_read(path, statement, err);
+    const size_t count = fread(block, 1, sizeof block, stdin);
+    return buffer_add(statement, block, count, err);
+}
+
+static struct result cosign_heads(const struct settings *settings, int directory, struct error *err)
+{
+    struct buffer OWNED_BUFFER statement = BUFFER(HEADS_NOTE_MAX), note = BUFFER(HEADS_NOTE_MAX);
+    OWNED(witness_identity) *identity = NULL;
+
+    TRY(open_identity(settings, directory, &identity, err));
+    TRY(read_statement(settings->heads, &statement, err));
+    TRY(witness_cosign_heads(identity, buffer_bytes(&statement), (uint64_t)(clock_wall_ms() / 1000), &note, err));
+    (void)fputs(buffer_text(&note), stdout);
+    return SUCCESS;
 }
 
 static struct result accept_log(const struct settings *settings, int directory, struct error *err)
@@ -224,6 +249,7 @@ static struct result run(const struct settings *settings, struct error *err)
     TRY(passphrase_open_directory(settings->directory, &directory, err));
     if (settings->init) return make_identity(settings, directory, err);
     if (settings->accepted != NULL) return accept_log(settings, directory, err);
+    if (settings->heads != NULL) return cosign_heads(settings, directory, err);
     TRY(open_identity(settings, directory, &identity, err));
     TRY(read_logs(settings->logs, &list, err));
     TRY(witness_state_open(directory, list, &identity->key, &state, err));

@@ -14,6 +14,8 @@ static const struct option_row main_rows[] = {
     {WITNESS_NAME, "name", "NAME", "name of the witness, such as witness.example/w1; it can't be changed later"},
     {WITNESS_ACCEPT, "accept", "ORIGIN",
      "accept a log of the list of which DIR has no state, from zero, and end; after a loss of the state ask the other witnesses first how large it was"},
+    {WITNESS_COSIGN_HEADS, "cosign-heads", "FILE",
+     "sign the statement of sijil-verify replay-keys, which you made of your own dump, print it and end (- is standard input); needs no --logs"},
     {WITNESS_SHOW, "show", NULL, "print the public keys, and size and state of each log, and end"},
     {WITNESS_HELP, "help", NULL, "show this text and end"},
     {WITNESS_VERSION, "version", NULL, "show the version and end"},

@@ -17,12 +17,12 @@
 
 enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536, SECONDS_MAX = 31536000 };
 
-enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_REPLACE_ADMIN, JOB_EMBEDDED };
+enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_REPLACE_ADMIN, JOB_RECOVER_PLAN, JOB_RECOVER, JOB_EMBEDDED };
 
 struct command {
     enum job job;
     bool has_settings; /* for serving: the settings were read, and are valid */
-    unsigned given;    /* given options, as a set: 1 << their distance from the first */
+    uint64_t given;    /* given options, as a set: 1 << their distance from the first */
     struct sijild_job options;
     struct embedded_options embedded;
     int64_t erasure_retention; /* which `embedded` points at */
@@ -70,6 +70,13 @@ static int job_option(int code, struct command *command)
         command->job = code == SIJILD_FOUND ? JOB_FOUND : JOB_REPLACE_ADMIN;
         command->options.admin_file = optarg;
         return -1;
+    case SIJILD_RECOVER_PLAN:
+    case SIJILD_RECOVER:
+        command->job = code == SIJILD_RECOVER ? JOB_RECOVER : JOB_RECOVER_PLAN;
+        command->options.plan = optarg;
+        return -1;
+    case SIJILD_RECOVER_REASON: command->options.reason = optarg; return -1;
+    case SIJILD_RECOVER_CHECKPOINT: command->options.checkpoint = optarg; return -1;
     case SIJILD_APPROVER: command->options.approver = optarg; return -1;
     case SIJILD_POLICY_SET: command->options.policy_set = optarg; return -1;
     case SIJILD_SAMPLE: return print_sample();
@@ -126,6 +133,9 @@ static int take_option(int code, struct command *command)
     case SIJILD_COLLECT_INTERVAL:
         return set_number(optarg, SECONDS_MAX, &embedded->collect_interval) ? -1 : usage_error("--collect-interval: seconds");
     case SIJILD_WITNESS_POLICY: embedded->witness_policy = optarg; return -1;
+    case SIJILD_ISSUER_NETWORKS: embedded->issuer_networks = optarg; return -1;
+    case SIJILD_ISSUER_CA_FILE: embedded->issuer_ca_file = optarg; return -1;
+    case SIJILD_INTROSPECTION_FILE: embedded->introspection_file = optarg; return -1;
     case SIJILD_WITNESS_CA_FILE: embedded->witness_ca_file = optarg; return -1;
     case SIJILD_WITNESS_INTERVAL:
     case SIJILD_WITNESS_LAG:
@@ -137,28 +147,32 @@ static int take_option(int code, struct command *command)
 }
 
 #define JOB(name)    (1U << (JOB_##name))
-#define OPTION(name) (1U << ((name)-SIJILD_CONFIG))
+#define OPTION(name) (UINT64_C(1) << ((name)-SIJILD_CONFIG))
 
 /* An option that is ignored would mislead the operator. */
 static const struct belonging {
-    unsigned options, jobs;
+    uint64_t options;
+    unsigned jobs;
     const char *belongs_to;
 } belongings[] = {
     {OPTION(SIJILD_CONFIG), ~(JOB(EMBEDDED) | JOB(MIGRATE)), "a gateway with a configuration, not to --embedded or --migrate"},
     {OPTION(SIJILD_ONLINE), JOB(CHECK), "--check-config"},
-    {OPTION(SIJILD_DATABASE_OWNER), JOB(CHECK) | JOB(MIGRATE), "--migrate or --check-config"},
+    {OPTION(SIJILD_DATABASE_OWNER), JOB(CHECK) | JOB(MIGRATE) | JOB(RECOVER), "--migrate, --recover or --check-config"},
     {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},
+    {OPTION(SIJILD_RECOVER_REASON) | OPTION(SIJILD_RECOVER_CHECKPOINT), JOB(RECOVER_PLAN), "--recover-plan"},
     {OPTION(SIJILD_ADDRESS) | OPTION(SIJILD_PORT) | OPTION(SIJILD_URL) | OPTION(SIJILD_GEO) | OPTION(SIJILD_OPERATOR) |
          OPTION(SIJILD_NETWORK) | OPTION(SIJILD_PASSPHRASE_FILE) | OPTION(SIJILD_PASSPHRASE_FD) | OPTION(SIJILD_SECRETS) |
          OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_ERASURE_RETENTION) | OPTION(SIJILD_COLLECT_INTERVAL) |
          OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER) | OPTION(SIJILD_WITNESS_POLICY) | OPTION(SIJILD_WITNESS_CA_FILE) |
-         OPTION(SIJILD_WITNESS_INTERVAL) | OPTION(SIJILD_WITNESS_LAG) | OPTION(SIJILD_WITNESS_PATIENCE),
+         OPTION(SIJILD_WITNESS_INTERVAL) | OPTION(SIJILD_WITNESS_LAG) | OPTION(SIJILD_WITNESS_PATIENCE) |
+         OPTION(SIJILD_ISSUER_NETWORKS) | OPTION(SIJILD_ISSUER_CA_FILE) | OPTION(SIJILD_INTROSPECTION_FILE),
      JOB(EMBEDDED), "--embedded"},
 };
-static const unsigned jobs_options =
-    OPTION(SIJILD_CHECK) | OPTION(SIJILD_MIGRATE) | OPTION(SIJILD_FOUND) | OPTION(SIJILD_REPLACE_ADMIN) | OPTION(SIJILD_EMBEDDED);
+static const uint64_t jobs_options = OPTION(SIJILD_RECOVER_PLAN) | OPTION(SIJILD_RECOVER) | OPTION(SIJILD_CHECK) |
+                                     OPTION(SIJILD_MIGRATE) | OPTION(SIJILD_FOUND) | OPTION(SIJILD_REPLACE_ADMIN) |
+                                     OPTION(SIJILD_EMBEDDED);
 
-static int misplaced(unsigned options, const char *belongs_to)
+static int misplaced(uint64_t options, const char *belongs_to)
 {
     struct option rows[PROGRAM_OPTIONS_MAX + 1];
     char why[200];
@@ -172,12 +186,13 @@ static int misplaced(unsigned options, const char *belongs_to)
 
 static int check_together(const struct command *command)
 {
-    const unsigned jobs = command->given & jobs_options;
+    const uint64_t jobs = command->given & jobs_options;
 
     if ((jobs & (jobs - 1)) != 0)
-        return usage_error("one of --check-config, --migrate, --found, --replace-admin and --embedded at a time");
+        return usage_error(
+            "one of --check-config, --migrate, --found, --replace-admin, --recover-plan, --recover and --embedded at a time");
     for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++) {
-        const unsigned options = command->given & belongings[i].options;
+        const uint64_t options = command->given & belongings[i].options;
         if (options != 0 && (belongings[i].jobs & (1U << command->job)) == 0) return misplaced(options, belongings[i].belongs_to);
     }
     return -1;
@@ -238,6 +253,8 @@ static struct result run(struct command *command, struct error *err)
     case JOB_MIGRATE: return sijild_migrate(&command->options, err);
     case JOB_FOUND: return sijild_bootstrap(&command->options, err);
     case JOB_REPLACE_ADMIN: return sijild_replace_admin(&command->options, err);
+    case JOB_RECOVER_PLAN: return sijild_recover_plan(&command->options, err);
+    case JOB_RECOVER: return sijild_recover(&command->options, err);
     case JOB_RUN: break;
     }
     return serve(command, err);

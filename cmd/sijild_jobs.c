@@ -5,11 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/format/succession.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/problems.h"
 #include "crypto/secret.h"
 #include "embedded/bootstrap.h"
+#include "embedded/recovery.h"
 #include "gateway/check.h"
 #include "storage/migrate.h"
 
@@ -141,4 +143,50 @@ struct result sijild_replace_admin(const struct sijild_job *job, struct error *e
     if (!made.ok && err->kind != ERROR_UNCERTAIN) (void)unlink(job->admin_file);
     if (made.ok) log_line(LOG_INFO, "replaced the administrator", "file", job->admin_file, NULL);
     return made;
+}
+
+/* ---- recovery ---- */
+
+struct result sijild_recover_plan(const struct sijild_job *job, struct error *err)
+{
+    static struct settings settings;
+    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), checkpoint = BUFFER(KEYD_COSIGNED_MAX);
+
+    if (job->reason == NULL || job->reason[0] == '\0' || strlen(job->reason) > SUCCESSION_REASON_MAX)
+        return failure(err, ERROR_INVALID, "--recover-reason: why entries are lost, 1 to %d characters", SUCCESSION_REASON_MAX);
+    TRY(settings_read(job->config, &settings, err));
+    if (job->checkpoint != NULL) TRY(file_read(job->checkpoint, &checkpoint, err));
+    const struct recovery_options options = {
+        .settings = &settings, .reason = job->reason, .checkpoint = buffer_bytes(&checkpoint)};
+    TRY(recovery_plan(&options, &statement, err));
+    return file_replace(job->plan, buffer_bytes(&statement), 0644, err);
+}
+
+struct recovery_job {
+    const struct settings *settings;
+    struct bytes plans;
+};
+static struct recovery_job recovery;
+
+static struct result recover(const char *conninfo, struct error *err)
+{
+    const struct recovery_options options = {
+        .settings = recovery.settings, .database_owner = conninfo, .signed_plans = recovery.plans};
+
+    return recovery_run(&options, err);
+}
+
+struct result sijild_recover(const struct sijild_job *job, struct error *err)
+{
+    static struct settings settings;
+    struct buffer OWNED_BUFFER plans = BUFFER(2 * SUCCESSION_ENVELOPE_MAX);
+
+    TRY(settings_read(job->config, &settings, err));
+    TRY(file_read(job->plan, &plans, err));
+    recovery = (struct recovery_job){&settings, buffer_bytes(&plans)};
+    TRY(with_owner(job->database_owner, recover, err));
+    log_line(LOG_INFO,
+             "the log goes on under a new origin: start the gateways, and give the new key of the log to auditors and witnesses",
+             NULL);
+    return SUCCESS;
 }

@@ -9,6 +9,7 @@ struct sijild_job {
     const char *config;
     const char *database_owner; /* file with the owner's connection string; NULL: not given */
     const char *approver, *policy_set, *admin_file;
+    const char *plan, *reason, *checkpoint; /* of a recovery */
     bool online;
 };
 
@@ -17,4 +18,8 @@ RESULT sijild_check(const struct sijild_job *job, struct error *err);
 /** Reads the owner's file alone, never the gateway's configuration. */
 RESULT sijild_migrate(const struct sijild_job *job, struct error *err);
 RESULT sijild_bootstrap(const struct sijild_job *job, struct error *err);
+/** Writes the plan of a recovery to a new file, and says on the log what is left. */
+RESULT sijild_recover_plan(const struct sijild_job *job, struct error *err);
+/** Takes the plan that two officers have signed. May be repeated. */
+RESULT sijild_recover(const struct sijild_job *job, struct error *err);
 RESULT sijild_replace_admin(const struct sijild_job *job, struct error *err);

@@ -17,6 +17,13 @@ static const struct option_row main_rows[] = {
     {SIJILD_APPROVER, "approver", "PEM", "with --found: public key that verifies policy sets; later, it must be the same one"},
     {SIJILD_POLICY_SET, "policy-set", "FILE",
      "with --found: the first signed policy set; later, it must be one that was in force"},
+    {SIJILD_RECOVER_PLAN, "recover-plan", "FILE",
+     "entries of the log are lost: check what is left, write the plan that two officers sign to FILE, and end"},
+    {SIJILD_RECOVER_REASON, "recover-reason", "TEXT", "with --recover-plan: why, at most 200 characters, for ever in the log"},
+    {SIJILD_RECOVER_CHECKPOINT, "recover-checkpoint", "FILE",
+     "with --recover-plan: newest cosigned checkpoint of a witness or an auditor; default: the newest one that is left"},
+    {SIJILD_RECOVER, "recover", "FILE",
+     "take the plan, signed by two officers, one line for each; the log goes on under a new origin; and end"},
     {SIJILD_HELP, "help", NULL, "show this text and end"},
     {SIJILD_VERSION, "version", NULL, "show the version and end"},
 };
@@ -43,6 +50,12 @@ static const struct option_row embedded_rows[] = {
     {SIJILD_WITNESS_INTERVAL, "witness-interval", "SECONDS", "as witness_interval of the configuration; default: 10"},
     {SIJILD_WITNESS_LAG, "witness-lag", "SECONDS", "as witness_lag of the configuration; default: 60"},
     {SIJILD_WITNESS_PATIENCE, "witness-patience", "SECONDS", "as --witness-patience of sijil-keyd; default, and most: 3600"},
+    {SIJILD_ISSUER_NETWORKS, "issuer-networks", "NETWORKS",
+     "as issuer_networks of the configuration: where issuers may be whose keys are fetched; default: the public internet"},
+    {SIJILD_ISSUER_CA_FILE, "issuer-ca-file", "FILE",
+     "as issuer_ca_file of the configuration; default: the system's authorities"},
+    {SIJILD_INTROSPECTION_FILE, "introspection-file", "FILE",
+     "as introspection_file of the configuration: issuers that are asked about their opaque tokens; default: none"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };
@@ -50,9 +63,9 @@ static const struct option_group groups[] = {
     {"", main_rows, COUNT(main_rows)},
     {"On one machine, with a PostgreSQL and keys of its own in DIR:", embedded_rows, COUNT(embedded_rows)},
 };
-static const char *const synopses[] = {"[--config=FILE] [--check-config [--online] | --found=FILE | --replace-admin=FILE]",
-                                       "--migrate [--database-owner=FILE]", "--embedded=DIR [OPTION]...", "--sample-config",
-                                       NULL};
+static const char *const synopses[] = {
+    "[--config=FILE] [--check-config [--online] | --found=FILE | --replace-admin=FILE | --recover-plan=FILE | --recover=FILE]",
+    "--migrate [--database-owner=FILE]", "--embedded=DIR [OPTION]...", "--sample-config", NULL};
 static const char *const see_also[] = {"sijild.conf(5)", "sijil(1)", "sijil-keyd(8)", "sijil-verify(1)", NULL};
 
 const struct program sijild_program = {

@@ -154,6 +154,24 @@ struct result keyd_sign_checkpoint(struct keyd_client *client, const struct chec
     return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
 }
 
+struct result keyd_recover(struct keyd_client *client, const struct keyd_recovery *recovery, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_RECOVER};
+    OWNED_CALL call = {0};
+
+    request.as.recovery = *recovery;
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_last_checkpoint(struct keyd_client *client, struct buffer *note, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LAST_CHECKPOINT};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
+}
+
 struct result keyd_pin_witnesses(struct keyd_client *client, const struct keyd_witness_policy *policy, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_PIN_WITNESSES};
@@ -179,6 +197,38 @@ struct result keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *
 
     TRY(keyd_call(client, &request, &call, err));
     *witnesses_out = call.reply.as.witnesses;
+    return SUCCESS;
+}
+
+struct result keyd_log_rotate(struct keyd_client *client, struct bytes envelope, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LOG_ROTATE, .as.log_order = envelope};
+    OWNED_CALL call = {0};
+
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_log_keys(struct keyd_client *client, struct buffer *keys, struct keyd_log_keys *state_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LOG_KEYS};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    const struct bytes next = call.reply.as.log_keys.next, known = call.reply.as.log_keys.keys;
+    if (next.length >= sizeof state_out->next) return failure(err, ERROR_UNAVAILABLE, "sijil-keyd names a key that is too long");
+    TRY(buffer_add(keys, known.data, known.length, err));
+    *state_out = (struct keyd_log_keys){.retires_s = call.reply.as.log_keys.retires_s};
+    memcpy(state_out->next, next.data, next.length);
+    return SUCCESS;
+}
+
+struct result keyd_token_keys(struct keyd_client *client, struct keyd_token_keys *keys_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_TOKEN_KEYS};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *keys_out = call.reply.as.token_keys;
     return SUCCESS;
 }
 

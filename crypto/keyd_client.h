@@ -29,6 +29,8 @@ struct keyd_client;
 #define KEYD_LEAF_MAX             4096 /* bytes of an entry of the log */
 #define KEYD_WITNESS_POLICY_MAX   16384
 #define KEYD_WITNESS_ENVELOPE_MAX 32768
+#define KEYD_LOG_ROTATION_MAX     8192  /* bytes of the order to change the log's key */
+#define KEYD_LOG_KEYS_MAX         24576 /* bytes of the keys of the log, with their successions */
 #define KEYD_COSIGNED_MAX         12288 /* bytes of a checkpoint with its cosignatures */
 #define KEYD_FINDING_MAX          128   /* bytes of the description of a log that was changed */
 
@@ -55,7 +57,7 @@ struct minter {
 /** The public keys, and the state that keyd keeps. */
 struct keyd_identity {
     char origin[128];         /* of the audit log, fixed when the key directory was made */
-    char log_vkey[256];       /* C2SP note verifier key, Ed25519 */
+    char log_vkey[256];       /* C2SP note verifier key, Ed25519: the newest that signs */
     char token_kid[44];       /* RFC 7638 thumbprint of the token key */
     uint8_t token_public[65]; /* ECDSA P-256, uncompressed point */
     uint64_t log_size;        /* the last size that keyd signed, and its root */
@@ -206,6 +208,35 @@ struct keyd_witnesses {
 RESULT keyd_witnesses(struct keyd_client *client, struct keyd_witnesses *witnesses_out, struct error *err);
 
 /**
+ * Lets the log go on under a new origin (keyd/recovery.h). ERROR_DENIED: too few officers have signed, the quorum of the pinned witnesses has not cosigned the
+ * statement's checkpoint, or it is about another registry. ERROR_CONFLICT: it is about another state of the log than keyd has signed last.
+ */
+#define KEYD_STATEMENT_MAX           16384
+#define KEYD_STATEMENT_SIGNATURES    8
+#define KEYD_STATEMENT_SIGNATURE_MAX 72 /* ECDSA_DER_MAX */
+struct keyd_recovery {
+    struct bytes statement; /* audit/format/succession.h */
+    struct bytes policy;    /* the pinned policy of witnesses; empty: none */
+    size_t signature_count; /* of DSSE envelopes with the statement */
+    struct bytes signatures[KEYD_STATEMENT_SIGNATURES];
+};
+RESULT keyd_recover(struct keyd_client *client, const struct keyd_recovery *recovery, struct error *err);
+/** Appends the newest checkpoint that keyd has signed, whatever the database has. */
+RESULT keyd_last_checkpoint(struct keyd_client *client, struct buffer *note, struct error *err);
+
+/**
+ * Has the next key of the log follow the present one, by an order that the root of approvers has signed (keyd/log_rotation.h). ERROR_DENIED: not the
+ * root has signed, or it names other keys. ERROR_CONFLICT: the last change is not over. The same order again is no error.
+ */
+RESULT keyd_log_rotate(struct keyd_client *client, struct bytes envelope, struct error *err);
+struct keyd_log_keys {
+    char next[256];    /* the key of the log that an order may name as the new one; "": none */
+    int64_t retires_s; /* when the key before the newest one stops, or stopped, to sign; 0: there was none */
+};
+/** Appends the first key of the log and its successions (audit/format/log_keys.h). */
+RESULT keyd_log_keys(struct keyd_client *client, struct buffer *keys, struct keyd_log_keys *state_out, struct error *err);
+
+/**
  * Reports that the log differs from the signed one. `finding` names the difference; it is truncated to KEYD_FINDING_MAX bytes.
  * keyd keeps the first finding in its ledger and signs no further checkpoint (ERROR_FORKED), until an operator says that
  * the log is restored (sijil-keyd --log-restored).
@@ -353,6 +384,14 @@ struct keyd_run_request {
  */
 RESULT keyd_run_request(struct keyd_client *client, const struct keyd_run_request *wanted, struct buffer *envelope,
                         struct error *err);
+#define KEYD_TOKEN_KEYS_MAX 3
+/** The public keys whose tokens are valid now, or will be: uncompressed points. The first one signs now. */
+struct keyd_token_keys {
+    size_t count; /* at least 1 */
+    uint8_t each[KEYD_TOKEN_KEYS_MAX][65];
+};
+RESULT keyd_token_keys(struct keyd_client *client, struct keyd_token_keys *keys_out, struct error *err);
+
 /** The run of the request with this digest has ended: what keyd reserves for it becomes free. Unknown ones change nothing. */
 RESULT keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err);
 

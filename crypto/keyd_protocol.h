@@ -49,7 +49,12 @@
     X(25, KEYD_COSIGNED, cosigned)                 \
     X(26, KEYD_WITNESSES, witnesses)               \
     X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
-    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)
+    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)   \
+    X(31, KEYD_LOG_ROTATE, log_rotate)             \
+    X(32, KEYD_LOG_KEYS, log_keys)                 \
+    X(34, KEYD_RECOVER, recover)                   \
+    X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)   \
+    X(37, KEYD_TOKEN_KEYS, token_keys)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -133,6 +138,8 @@ struct keyd_request {
         struct document_chain_request chain;
         struct keyd_witness_policy witness_policy; /* of pin_witnesses */
         struct keyd_cosigned cosigned;
+        struct keyd_recovery recovery;
+        struct bytes log_order; /* of log_rotate: a DSSE envelope */
     } as;
 };
 
@@ -156,6 +163,11 @@ struct keyd_reply {
         struct document_pin pin;
         struct keyd_documents documents;
         struct keyd_witnesses witnesses;
+        struct keyd_token_keys token_keys;
+        struct {
+            struct bytes keys, next;
+            int64_t retires_s;
+        } log_keys;
         struct {
             enum error_kind kind;
             struct bytes message;

@@ -23,9 +23,16 @@ struct result keyd_write_pin_witnesses(struct buffer *frame, const struct keyd_r
 void keyd_read_pin_witnesses(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_cosigned(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_cosigned(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_recover(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_recover(struct reader *fields, struct keyd_request *request);
 /** The fields of a request for a certificate of erasure. */
 struct result keyd_write_erasure(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_erasure(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_log_rotate(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_log_rotate(struct reader *fields, struct keyd_request *request);
+/** The fields of a reply about the keys of the log. */
+struct result keyd_write_known_log_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_known_log_keys(struct reader *fields, struct keyd_reply *reply);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);

@@ -247,6 +247,16 @@ static void read_versions_unused(struct reader *fields, struct keyd_reply *reply
     read_pin_approver(fields, reply);
 }
 
+static struct result write_log_rotate(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_log_rotate(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
+}
+
 static struct result write_pin_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return write_pin_approver(frame, reply, err);
@@ -295,6 +305,27 @@ static void read_witnesses(struct reader *fields, struct keyd_reply *reply)
     keyd_read_fixed(fields, witnesses->log_root, sizeof witnesses->log_root);
     witnesses->since_s = reader_u64(fields);
     witnesses->patience_s = reader_u32(fields);
+}
+
+static struct result write_token_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_token_keys *keys = &reply->as.token_keys;
+
+    TRY(buffer_add_u8(frame, (uint8_t)keys->count, err));
+    for (size_t i = 0; i < keys->count; i++) TRY(buffer_add(frame, keys->each[i], sizeof keys->each[i], err));
+    return SUCCESS;
+}
+
+static void read_token_keys(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_token_keys *keys = &reply->as.token_keys;
+
+    keys->count = reader_u8(fields);
+    if (keys->count < 1 || keys->count > KEYD_TOKEN_KEYS_MAX) {
+        fields->failed = true;
+        keys->count = 0;
+    }
+    for (size_t i = 0; i < keys->count; i++) keyd_read_fixed(fields, keys->each[i], sizeof keys->each[i]);
 }
 
 static struct result write_log_forked(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
@@ -366,14 +397,20 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
 }
-#define write_run_request   write_run
-#define read_run_request    read_run
-#define write_run_order     write_run
-#define read_run_order      read_run
-#define write_run_lease     write_run
-#define read_run_lease      read_run
-#define write_run_admission write_run
-#define read_run_admission  read_run
+#define write_recover         write_pin_approver
+#define read_recover          read_pin_approver
+#define write_last_checkpoint write_checkpoint
+#define read_last_checkpoint  read_checkpoint
+#define write_log_keys        keyd_write_known_log_keys
+#define read_log_keys         keyd_read_known_log_keys
+#define write_run_request     write_run
+#define read_run_request      read_run
+#define write_run_order       write_run
+#define read_run_order        read_run
+#define write_run_lease       write_run
+#define read_run_lease        read_run
+#define write_run_admission   write_run
+#define read_run_admission    read_run
 
 /* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */
 static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)

@@ -315,16 +315,6 @@ static void read_run_end(struct reader *fields, struct keyd_request *request)
     keyd_read_fixed(fields, request->as.ended, sizeof request->as.ended);
 }
 
-static struct result write_witnesses(struct buffer *frame, const struct keyd_request *request, struct error *err)
-{
-    return write_identify(frame, request, err);
-}
-
-static void read_witnesses(struct reader *fields, struct keyd_request *request)
-{
-    read_identify(fields, request);
-}
-
 static struct result write_log_forked(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     if (request->as.finding[0] == '\0') return failure(err, ERROR_INVALID, "a finding says what does not fit");
@@ -395,14 +385,26 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
     if (chain->later.length % DOCUMENT_LINK_SIZE != 0) fields->failed = true;
 }
 
+#define write_token_keys      write_identify
+#define read_token_keys       read_identify
 #define write_subject_rewrap  write_subject_key_open
 #define read_subject_rewrap   read_subject_key_open
 #define write_certify_erasure keyd_write_erasure
 #define read_certify_erasure  keyd_read_erasure
+#define write_log_keys        write_identify
+#define read_log_keys         read_identify
+#define write_log_rotate      keyd_write_log_rotate
+#define read_log_rotate       keyd_read_log_rotate
 #define write_pin_witnesses   keyd_write_pin_witnesses
 #define read_pin_witnesses    keyd_read_pin_witnesses
 #define write_cosigned        keyd_write_cosigned
 #define read_cosigned         keyd_read_cosigned
+#define write_recover         keyd_write_recover
+#define read_recover          keyd_read_recover
+#define write_witnesses       write_identify
+#define read_witnesses        read_identify
+#define write_last_checkpoint write_identify
+#define read_last_checkpoint  read_identify
 #define write_run_request     keyd_write_run_request
 #define read_run_request      keyd_read_run_request
 #define write_run_order       keyd_write_run

@@ -136,7 +136,7 @@ static struct result deliver(struct filling *filling, struct audit_page *page, s
 {
     struct delivery_batch *batch = filling->batch;
     struct buffer OWNED_BUFFER payload = BUFFER(EXPORT_PAYLOAD_MAX);
-    struct delivery_event event = {filling->source->sink, filling->source->origin, leaf, audit_page_leaf(page, index), {0}};
+    struct delivery_event event = {filling->source->sink, filling->source->log_name, leaf, audit_page_leaf(page, index), {0}};
 
     TRY(open_payload(filling->source, page, index, &payload, err));
     event.payload = buffer_bytes(&payload);

@@ -17,7 +17,8 @@ struct delivery_source {
     struct pg *pg; /* with the tables of audit/follow.h */
     struct decider *decider;
     struct keyd_client *keyd;
-    const char *origin;
+    const char *origin;   /* of the registry: opens sealed parts */
+    const char *log_name; /* of the log */
     const struct audit_sink *sink;
 };
 

@@ -44,7 +44,7 @@ static struct result open_peer(struct deliverer *deliverer, struct error *err)
 
     deliverer->peer_options = (struct peer_options){.sink = &deliverer->sink,
                                                     .name = deliverer->document->name,
-                                                    .origin = options->origin,
+                                                    .origin = options->log_name,
                                                     .folder = options->folder,
                                                     .certificate = options->certificate,
                                                     .key = options->key,
@@ -152,7 +152,8 @@ static struct result record_opening(struct deliverer *deliverer, struct error *e
 static struct result fill(struct deliverer *deliverer, const struct signed_checkpoint *checkpoint, struct error *err)
 {
     const struct deliverer_options *options = &deliverer->options;
-    const struct delivery_source source = {deliverer->pg, options->decider, options->keyd, options->origin, &deliverer->sink};
+    const struct delivery_source source = {deliverer->pg,   options->decider,  options->keyd,
+                                           options->origin, options->log_name, &deliverer->sink};
 
     const bool is_again = deliverer->until != 0 && deliverer->until < checkpoint->size;
     const struct audit_span span = {deliverer->at, is_again ? deliverer->until : checkpoint->size};

@@ -15,9 +15,9 @@
 struct deliverer;
 
 struct deliverer_options {
-    const char *conninfo, *origin;
-    const char *folder;            /* of sinks that are files; "": this gateway writes none */
-    const char *certificate, *key; /* PEM files of this gateway, for peers that ask for them; "": none */
+    const char *conninfo, *origin, *log_name; /* of the registry, which opens sealed parts; of the log */
+    const char *folder;                       /* of sinks that are files; "": this gateway writes none */
+    const char *certificate, *key;            /* PEM files of this gateway, for peers that ask for them; "": none */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     struct decider *decider;

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/network.h"
 #include "embedded/embedded_priv.h"
 #include "gateway/http/hosts.h"
 #include "gateway/http/server.h"
@@ -59,6 +60,13 @@ static void write_witnesses(const struct embedded_options *options, struct setti
     if (options->witness_lag != 0) settings->witness_lag = options->witness_lag;
 }
 
+static void write_issuers(const struct embedded_options *options, struct settings *settings)
+{
+    if (options->issuer_networks != NULL) set(settings->issuer_networks, options->issuer_networks);
+    if (options->issuer_ca_file != NULL) set(settings->issuer_ca_file, options->issuer_ca_file);
+    if (options->introspection_file != NULL) set(settings->introspection_file, options->introspection_file);
+}
+
 /* A person may put a certificate there. */
 static struct result write_delivery(const struct paths *paths, struct settings *settings, struct error *err)
 {
@@ -89,6 +97,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     if (options->erasure_retention != NULL) settings->erasure_retention = *options->erasure_retention;
     if (options->collect_interval >= 0) settings->collect_interval = options->collect_interval;
     write_witnesses(options, settings);
+    write_issuers(options, settings);
     write_url(options, settings);
     write_hosts(settings);
     (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", paths->id);
@@ -188,6 +197,7 @@ static struct result check_file_path(const char *option, const char *path, struc
 
 static struct result check_places(const struct embedded_options *options, struct error *err)
 {
+    struct networks networks;
     const char *passphrase = options->passphrase_file, *secrets = options->secrets_folder;
     struct stat about;
 
@@ -199,6 +209,9 @@ static struct result check_places(const struct embedded_options *options, struct
         return failure(err, ERROR_INVALID, "--secrets-dir needs a full path");
     TRY(check_file_path("--witness-policy", options->witness_policy, err));
     TRY(check_file_path("--witness-ca-file", options->witness_ca_file, err));
+    TRY(check_file_path("--introspection-file", options->introspection_file, err));
+    TRY(check_file_path("--issuer-ca-file", options->issuer_ca_file, err));
+    if (options->issuer_networks != NULL) TRY(networks_parse("--issuer-networks", options->issuer_networks, &networks, err));
     TRY(check_folder("--secrets-dir", secrets, err));
     return check_folder("--embedded", options->directory, err);
 }

@@ -37,6 +37,9 @@ struct embedded_options {
     int64_t blob_lease;               /* seconds; 0: 86400 */
     const int64_t *erasure_retention; /* seconds; NULL: the default */
     int64_t collect_interval;         /* seconds; -1: 86400 */
+    const char *issuer_networks;      /* NULL: the public internet */
+    const char *introspection_file;   /* NULL: no issuer is asked about opaque tokens */
+    const char *issuer_ca_file;       /* NULL: the system's authorities vouch for issuers */
     const char *witness_policy;       /* file; NULL: no witnesses cosign the log */
     const char *witness_ca_file;      /* NULL: the system's authorities vouch for them */
     int64_t witness_interval;         /* seconds; 0: 10 */

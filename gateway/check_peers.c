@@ -143,6 +143,7 @@ void check_peers(const struct settings *settings, struct problems *problems)
 
     if (has_database && !pg_open(settings->database, gateway_tables, &pg, &why).ok)
         problems_say(problems, why.kind, "database: %.240s", why.message);
+    if (pg != NULL && !pg_standby_check(pg, &why).ok) problems_say(problems, why.kind, "database: %.240s", why.message);
     check_keyd(settings, has_database, problems);
     check_regions(settings, pg, problems);
 }

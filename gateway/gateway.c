@@ -21,11 +21,14 @@
 #include "gateway/background/audit_index.h"
 #include "gateway/background/delivery.h"
 #include "gateway/background/detection.h"
+#include "gateway/background/introspect.h"
+#include "gateway/background/issuer_watch.h"
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
 #include "gateway/background/run_admission.h"
 #include "gateway/background/run_dispatch.h"
+#include "gateway/background/token_keys.h"
 #include "gateway/background/witness_feed.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
@@ -156,8 +159,10 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
 static struct result check_regions(struct gateway *gateway, struct error *err)
 {
     OWNED(pg) *pg = NULL;
+    struct error weak;
 
     TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
+    if (!pg_standby_check(pg, &weak).ok) log_line(LOG_WARNING, "a standby may lack events", "why", weak.message, NULL);
     TRY(registry_check_served(gateway->registry, pg, err));
     return registry_check_regions(gateway->registry, pg, err);
 }
@@ -165,10 +170,13 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
 static struct result open_keyd(struct gateway *gateway, struct keyd_identity *identity_out, struct error *err)
 {
     const struct settings *settings = gateway->settings;
+    struct note_key key;
 
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &gateway->keyd, err));
     TRY(keyd_identify(gateway->keyd, identity_out, err));
     memcpy(gateway->origin, identity_out->origin, sizeof gateway->origin);
+    TRY(note_key_read(bytes_of_text(identity_out->log_vkey), &key, err));
+    (void)snprintf(gateway->log_name, sizeof gateway->log_name, "%.127s", key.name);
     memcpy(gateway->runner_authority, identity_out->runner_authority, sizeof gateway->runner_authority);
     return SUCCESS;
 }
@@ -201,7 +209,8 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(lease_proofs_new(&gateway->lease_proofs, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
-    return open_authenticator(gateway, &identity, err);
+    TRY(open_authenticator(gateway, &identity, err));
+    return token_keys_start(gateway, &gateway->token_keys, err);
 }
 
 static struct result open_senders(struct gateway *gateway, struct error *err)
@@ -233,6 +242,8 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(audit_index_start(gateway, &gateway->audit_index, err));
     TRY(delivery_start(gateway, &gateway->delivery, err));
     TRY(detection_start(gateway, &gateway->detection, err));
+    TRY(issuer_watch_start(gateway, &gateway->issuer_watch, err));
+    TRY(introspect_start(gateway, &gateway->introspect, err));
     TRY(maintenance_start(gateway, &gateway->maintenance, err));
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
     if (gateway->witness_feed != NULL)
@@ -247,6 +258,8 @@ static void gateway_close(struct gateway *gateway)
     witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);
+    introspect_free(gateway->introspect);
+    issuer_watch_free(gateway->issuer_watch);
     detection_free(gateway->detection);
     delivery_free(gateway->delivery);
     audit_index_free(gateway->audit_index);
@@ -256,6 +269,7 @@ static void gateway_close(struct gateway *gateway)
     log_verifier_free(gateway->log_verifier); /* it may read from a region */
     archive_use(NULL);
     registry_free(gateway->registry);
+    token_keys_watch_free(gateway->token_keys);
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
     document_view_free(gateway->documents);

@@ -3,6 +3,7 @@
 #include "audit/archive.h"
 #include "audit/cosigned.h"
 #include "audit/erasure.h"
+#include "audit/log_key_jobs.h"
 #include "audit/published.h"
 #include "audit/query.h"
 #include "audit/saved_search.h"
@@ -11,6 +12,8 @@
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
 #include "authz/erased_subject.h"
+#include "authz/group_login.h"
+#include "authz/issuer_jobs.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
@@ -38,7 +41,9 @@
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
     &trusted_issuer_table,
+    &issuer_renew_table,
     &trust_rule_table,
+    &group_login_table,
     &robot_table,
     &rights_table,
     &robot_rotate_table,
@@ -70,6 +75,7 @@ const struct pg_table *const gateway_tables[] = {
     &audit_tree_table,
     &published_table,
     &cosigned_table,
+    &log_key_table,
     &audit_search_table,
     &audit_subject_table,
     &sink_table,

@@ -1,4 +1,4 @@
-#include "keyd/answer.h"
+#include "keyd/answer_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +13,8 @@
 #include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
+#include "keyd/token_keys.h"
 #include "keyd/wrap.h"
-
-/* Data that a reply points at until it is encoded. */
-struct scratch {
-    uint8_t key[32];
-    struct buffer text;
-};
 
 static void release(struct scratch *scratch)
 {
@@ -50,15 +45,17 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
 {
     struct keyd_identity *identity = &reply->as.identity;
     struct ledger_state state;
+    struct log_keys keys;
 
     (void)request;
+    log_rotation_keys(keyd->rotation, &keys);
     /* The state is read before the flush, so every count in the reply is durable. Later counts are not in the reply. */
     ledger_read(keyd->ledger, &state);
     TRY(ledger_flush(keyd->ledger, err));
-    TRY(note_key_write(keyring_log_key(keyd->keyring), &scratch->text, err));
+    TRY(note_key_write(log_keys_newest(&keys), &scratch->text, err));
     (void)snprintf(identity->origin, sizeof identity->origin, "%s", keyring_origin(keyd->keyring));
     (void)snprintf(identity->log_vkey, sizeof identity->log_vkey, "%s", buffer_text(&scratch->text));
-    ecdsa_key_public(keyring_token_key(keyd->keyring), identity->token_public);
+    ecdsa_key_public(token_keys_at(keyring_token_keys(keyd->keyring), clock_wall_ms() / 1000), identity->token_public);
     ecdsa_thumbprint(identity->token_public, identity->token_kid);
     identity->log_size = state.log_size;
     memcpy(identity->log_root, state.log_root, sizeof identity->log_root);
@@ -156,7 +153,9 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
 static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {
-    TRY(checkpoint_sign(keyd->keyring, keyd->ledger, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
+    const struct checkpoint_signer signer = {keyd->keyring, keyd->ledger, keyd->rotation};
+
+    TRY(checkpoint_sign(&signer, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
     reply->as.note = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -265,10 +264,20 @@ static struct result answer_log_forked(const struct keyd *keyd, const struct key
     return state.finding[0] != '\0' ? SUCCESS : ledger_change(keyd->ledger, set_finding, request->as.finding, err);
 }
 
+static struct signed_log log_of(const struct keyd *keyd)
+{
+    struct ledger_state state;
+
+    ledger_read(keyd->ledger, &state);
+    return (struct signed_log){keyd->keyring, state.log_number};
+}
+
 static struct result answer_certify_deletion(const struct keyd *keyd, const struct keyd_request *request,
                                              struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    TRY(certificate_sign(keyd->keyring, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    const struct signed_log log = log_of(keyd);
+
+    TRY(certificate_sign(&log, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -276,7 +285,9 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
 static struct result answer_certify_erasure(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                             struct scratch *scratch, struct error *err)
 {
-    TRY(erasure_certificate_sign(keyd->keyring, &request->as.erasure, clock_wall_ms(), &scratch->text, err));
+    const struct signed_log log = log_of(keyd);
+
+    TRY(erasure_certificate_sign(&log, &request->as.erasure, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -295,7 +306,7 @@ typedef struct result run_signing(const struct run_signer *signer, const struct 
 static struct result answer_run(const struct keyd *keyd, run_signing *sign, const struct keyd_run *wanted,
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    struct buffer OWNED_BUFFER log_key = BUFFER(512); /* an origin of at most 127 bytes, and a key */
+    struct buffer OWNED_BUFFER log_key = BUFFER(LOG_KEYS_TEXT_MAX);
     struct run_signer signer = {
         .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
     struct ledger_state state;
@@ -303,7 +314,7 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
     ledger_read(keyd->ledger, &state);
     memcpy(signer.root, state.approver, sizeof signer.root);
     signer.policy = state.pins[0];
-    TRY(note_key_write(keyring_log_key(keyd->keyring), &log_key, err));
+    TRY(log_rotation_text(keyd->rotation, &log_key, err));
     signer.log_key = buffer_bytes(&log_key);
     TRY(sign(&signer, wanted, &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
@@ -314,12 +325,12 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
 static struct result answer_run_request(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                         struct scratch *scratch, struct error *err)
 {
-    const struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
-                                      .tokens = keyring_token_key(keyd->keyring),
-                                      .origin = keyring_origin(keyd->keyring),
-                                      .runs = keyd->runs,
-                                      .now_ms = clock_wall_ms()};
+    struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
+                                .origin = keyring_origin(keyd->keyring),
+                                .runs = keyd->runs,
+                                .now_ms = clock_wall_ms()};
 
+    signer.token_count = token_keys_published(keyring_token_keys(keyd->keyring), signer.now_ms / 1000, signer.tokens);
     TRY(run_sign_request(&signer, &request->as.run_request, &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
@@ -352,7 +363,7 @@ static struct result answer_run_end(const struct keyd *keyd, const struct keyd_r
 
 static struct quorum_place place_of(const struct keyd *keyd)
 {
-    return (struct quorum_place){keyd->quorum, keyd->keyring, keyd->ledger};
+    return (struct quorum_place){keyd->quorum, keyd->rotation, keyd->ledger};
 }
 
 static struct result answer_pin_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
@@ -371,6 +382,17 @@ static struct result answer_cosigned(const struct keyd *keyd, const struct keyd_
 
     (void)reply, (void)scratch;
     return quorum_take(&place, &request->as.cosigned, err);
+}
+
+static struct result answer_token_keys(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                       struct scratch *scratch, struct error *err)
+{
+    const struct ecdsa_key *published[KEYD_TOKEN_KEYS_MAX];
+
+    (void)request, (void)scratch, (void)err;
+    reply->as.token_keys.count = token_keys_published(keyring_token_keys(keyd->keyring), clock_wall_ms() / 1000, published);
+    for (size_t i = 0; i < reply->as.token_keys.count; i++) ecdsa_key_public(published[i], reply->as.token_keys.each[i]);
+    return SUCCESS;
 }
 
 static struct result answer_witnesses(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,

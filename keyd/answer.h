@@ -7,6 +7,7 @@
 #include "keyd/key_register.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
+#include "keyd/log_rotation.h"
 #include "keyd/mint_limits.h"
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
@@ -21,6 +22,7 @@ struct keyd {
     struct run_ledger *runs;
     struct key_register *keys;
     struct quorum *quorum;
+    struct log_rotation *rotation;
 };
 
 /**

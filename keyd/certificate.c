@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "audit/format/deletion.h"
+#include "audit/format/succession.h"
 #include "crypto/dsse.h"
 
 /* Sets the stage, and the time at which it was reached. */
@@ -31,10 +32,10 @@ static struct result copy(struct bytes text, char *into, size_t size, struct err
     return SUCCESS;
 }
 
-static struct result fill(const struct keyring *keyring, const struct keyd_deletion *request, struct deletion *deletion,
+static struct result fill(const struct signed_log *log, const struct keyd_deletion *request, struct deletion *deletion,
                           struct error *err)
 {
-    (void)snprintf(deletion->origin, sizeof deletion->origin, "%s", keyring_origin(keyring));
+    TRY(succession_origin(keyring_origin(log->keyring), log->number, deletion->origin, err));
     deletion->sequence = request->sequence;
     memcpy(deletion->leaf_hash, request->leaf_hash, sizeof deletion->leaf_hash);
     deletion->organisation = request->scope.organisation;
@@ -50,20 +51,20 @@ static struct result fill(const struct keyring *keyring, const struct keyd_delet
     return SUCCESS;
 }
 
-struct result certificate_sign(const struct keyring *keyring, const struct keyd_deletion *request, int64_t now_ms,
+struct result certificate_sign(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
                                struct buffer *envelope, struct error *err)
 {
-    const struct ecdsa_key *signer = keyring_document_key(keyring);
+    const struct ecdsa_key *signer = keyring_document_key(log->keyring);
     struct deletion deletion = {.issued_ms = now_ms};
     struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
 
-    if (request->key_version == 0 || request->key_version > keyring_version(keyring))
+    if (request->key_version == 0 || request->key_version > keyring_version(log->keyring))
         return failure(err, ERROR_INVALID, "version %u of the key-encryption key is not there yet", request->key_version);
     if (request->size_bytes > INT64_MAX || request->sequence > INT64_MAX || request->forgotten_ms < 0 ||
         request->forgotten_ms > now_ms + 60000)
         return failure(err, ERROR_INVALID, "a certificate of deletion with an impossible number");
-    TRY(fill(keyring, request, &deletion, err));
-    set_stage(keyring_versions(keyring), &deletion);
+    TRY(fill(log, request, &deletion, err));
+    set_stage(keyring_versions(log->keyring), &deletion);
     TRY(deletion_write(&deletion, &payload, err));
     return dsse_write(DELETION_TYPE, buffer_bytes(&payload), &signer, 1, envelope, err);
 }

@@ -10,5 +10,5 @@
  * Appends the envelope. Stage 2 if this key ring holds neither the version nor an older one: backups may hold copies that
  * were wrapped under older versions before a re-wrap. Else stage 1. ERROR_INVALID for a version that does not exist yet.
  */
-RESULT certificate_sign(const struct keyring *keyring, const struct keyd_deletion *request, int64_t now_ms,
+RESULT certificate_sign(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
                         struct buffer *envelope, struct error *err);

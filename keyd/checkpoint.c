@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "audit/format/checkpoint.h"
+#include "audit/format/succession.h"
 
 static struct result check_first(const struct checkpoint_request *request, struct error *err)
 {
@@ -30,7 +31,7 @@ static struct result check_growth(const struct checkpoint_request *request, cons
     if (request->size < last->log_size)
         return failure(err, ERROR_FORKED,
                        "%llu events of the log were signed, now it has %llu: it was truncated, or restored from an older "
-                       "backup. It is signed again when it has them all; else two approvers must sign a new origin",
+                       "backup. It is signed again when it has them all; else two officers sign a new origin (docs/recovery.md)",
                        (unsigned long long)last->log_size, (unsigned long long)request->size);
     _Static_assert(KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every proof can be sent");
     for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
@@ -42,10 +43,18 @@ static struct result check_growth(const struct checkpoint_request *request, cons
     return SUCCESS;
 }
 
+struct signing {
+    const struct checkpoint_request *request;
+    uint32_t number; /* of the log that the note names */
+};
+
 static struct result advance(const void *context, struct ledger_state *state, struct error *err)
 {
-    const struct checkpoint_request *request = context;
+    const struct signing *signing = context;
+    const struct checkpoint_request *request = signing->request;
 
+    if (state->log_number != signing->number)
+        return failure(err, ERROR_CONFLICT, "the log has another origin now: ask for it again");
     if (state->finding[0] != '\0')
         return failure(err, ERROR_FORKED,
                        "a gateway found the log changed (%.128s); nothing of it is signed until an operator says that it is "
@@ -57,19 +66,16 @@ static struct result advance(const void *context, struct ledger_state *state, st
     return SUCCESS;
 }
 
-static struct result compose(const struct keyring *keyring, const struct checkpoint_request *request, struct buffer *note,
-                             struct error *err)
+struct result checkpoint_compose(const struct checkpoint_signer *signer, uint32_t number,
+                                 const struct checkpoint_request *request, int64_t now_ms, struct buffer *note, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
     struct checkpoint checkpoint = {.size = request->size};
-    uint8_t signature[64];
 
-    (void)snprintf(checkpoint.origin, sizeof checkpoint.origin, "%s", keyring_origin(keyring));
-    memcpy(checkpoint.root.bytes, request->root, sizeof checkpoint.root.bytes);
+    TRY(succession_origin(keyring_origin(signer->keyring), number, checkpoint.origin, err));
+    memcpy(checkpoint.root.bytes, request->root, sizeof request->root);
     TRY(checkpoint_write(&checkpoint, &text, err));
-    TRY(keyring_sign_log(keyring, buffer_bytes(&text), signature, err));
-    TRY(note_write_text(note, buffer_bytes(&text), err));
-    return note_write_signature(note, keyring_log_key(keyring), (struct bytes){signature, sizeof signature}, err);
+    return log_rotation_sign(signer->rotation, buffer_bytes(&text), request->size, now_ms, note, err);
 }
 
 /* Computed without overflow, because the request's clock may be any number. */
@@ -78,8 +84,8 @@ static bool clock_is_close(int64_t theirs_s, int64_t ours_s)
     return theirs_s >= ours_s - CHECKPOINT_CLOCK_MAX_S && theirs_s <= ours_s + CHECKPOINT_CLOCK_MAX_S;
 }
 
-struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
-                              int64_t now_ms, struct buffer *note, struct error *err)
+struct result checkpoint_sign(const struct checkpoint_signer *signer, const struct checkpoint_request *request, int64_t now_ms,
+                              struct buffer *note, struct error *err)
 {
     if (!clock_is_close(request->now_s, now_ms / 1000))
         return failure(err, ERROR_INVALID, "the database's clock is more than %d s off the one of sijil-keyd",
@@ -87,8 +93,13 @@ struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledg
     if (request->size > MERKLE_SIZE_MAX) return failure(err, ERROR_INVALID, "a log of more entries than a checkpoint can state");
 
     const size_t length = note->length;
-    struct result result = compose(keyring, request, note, err);
-    if (result.ok) result = ledger_change(ledger, advance, request, err);
+    struct ledger_state state;
+    log_rotation_hold(signer->rotation); /* a new key follows before or after this checkpoint */
+    ledger_read(signer->ledger, &state);
+    const struct signing signing = {request, state.log_number};
+    struct result result = checkpoint_compose(signer, signing.number, request, now_ms, note, err);
+    if (result.ok) result = ledger_change(signer->ledger, advance, &signing, err);
+    log_rotation_release(signer->rotation);
     if (!result.ok) buffer_truncate(note, length); /* the signature was not released, so it is dropped */
     return result;
 }

@@ -11,9 +11,19 @@
 
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
+#include "keyd/log_rotation.h"
 
 #define CHECKPOINT_CLOCK_MAX_S 60
 
+struct checkpoint_signer {
+    const struct keyring *keyring;
+    struct ledger *ledger;
+    struct log_rotation *rotation;
+};
+/** Appends the signed checkpoint of the registry's log `number`, over the request's size and root. The caller has checked them, or drops the note; and it holds the rotation. */
+RESULT checkpoint_compose(const struct checkpoint_signer *signer, uint32_t number, const struct checkpoint_request *request,
+                          int64_t now_ms, struct buffer *note, struct error *err);
+
 /** `now_ms` is keyd's own wall clock. Appends the note. */
-RESULT checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
-                       int64_t now_ms, struct buffer *note, struct error *err);
+RESULT checkpoint_sign(const struct checkpoint_signer *signer, const struct checkpoint_request *request, int64_t now_ms,
+                       struct buffer *note, struct error *err);

@@ -7,5 +7,5 @@
 #include "keyd/keyring.h"
 
 /** Appends the envelope. Stage 2 if this key ring holds neither the epoch nor an older one. ERROR_INVALID for an epoch that does not exist yet. */
-RESULT erasure_certificate_sign(const struct keyring *keyring, const struct keyd_erasure *request, int64_t now_ms,
+RESULT erasure_certificate_sign(const struct signed_log *log, const struct keyd_erasure *request, int64_t now_ms,
                                 struct buffer *envelope, struct error *err);

@@ -11,7 +11,7 @@
 #include "crypto/digest.h"
 #include "documents/format/runner_key.h"
 #include "documents/format/signing_key.h"
-#include "keyd/key_register_format.h"
+#include "keyd/key_register_room.h"
 
 struct key_register {
     struct journal *journal;
@@ -41,8 +41,11 @@ static const struct document_pin *pin_in(const struct ledger_state *state, size_
     return &state->pins[document_kind(key_register_kinds[i])->number - 1];
 }
 
-/* A file of version 1 knows no rules. Those that were pinned before have no entries, so each asks for runs only after its next version. */
-static void begin_rules(struct key_register_state *keys, const struct ledger_state *ledger)
+/*
+ * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules and holds. Those that were pinned before have no entries. So a rule
+ * asks for runs only after its next version, and no version of the others is too low until then.
+ */
+static void begin_kinds(struct key_register_state *keys, const struct ledger_state *ledger)
 {
     for (size_t i = KEY_REGISTER_FIRST_KINDS; i < KEY_REGISTER_KINDS; i++)
         if (keys->now[i].epoch == 0) keys->before[i] = keys->now[i] = *pin_in(ledger, i);
@@ -91,7 +94,7 @@ struct result key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZ
     (void)pthread_mutex_init(&keys->lock, NULL);
     ledger_read(ledger, &pinned);
     TRY(open_or_make(keys, directory, key, &pinned, err));
-    begin_rules(&keys->state, &pinned);
+    begin_kinds(&keys->state, &pinned);
     TRY(check_ledger(&keys->state, &pinned, err));
     *keys_out = GIVE(keys);
     return SUCCESS;
@@ -101,7 +104,7 @@ struct result key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZ
 
 /*
  * With the lock held: the newest entry of the name. A key that was enrolled several times has several entries, which agree in the owner and in
- * is_withdrawn. Each version of a rule has an entry, and only the newest one says whether the rule is withdrawn.
+ * is_withdrawn. Each version of a rule has an entry, and only the newest one says whether the rule is withdrawn, and which version is the highest.
  */
 static struct key_register_entry *find(struct key_register *keys, const char *name)
 {
@@ -115,25 +118,32 @@ static bool is_rule(const struct document *document)
     return document->kind == DOCUMENT_TRUST_RULE;
 }
 
-static void write_rule(const struct document *rule, uint8_t owner_out[DOCUMENT_DIGEST_SIZE])
+/* Each version replaces the one before, in its scope. A key is enrolled and withdrawn, in all scopes. */
+static bool has_versions(const struct document *document)
 {
-    char text[sizeof "rule::" + DOCUMENT_SCOPE_SIZE + DOCUMENT_NAME_SIZE];
+    return document->kind != DOCUMENT_SIGNING_KEY && document->kind != DOCUMENT_RUNNER;
+}
 
-    (void)snprintf(text, sizeof text, "rule:%s:%s", rule->scope, rule->name);
+static void write_owner(const struct document *document, uint8_t owner_out[DOCUMENT_DIGEST_SIZE])
+{
+    char text[sizeof "detection-rule::" + DOCUMENT_SCOPE_SIZE + DOCUMENT_NAME_SIZE];
+    const char *kind = is_rule(document) ? "rule" : document_kind(document->kind)->name;
+
+    (void)snprintf(text, sizeof text, "%s:%s:%s", kind, document->scope, document->name);
     sha256_of(bytes_of_text(text), owner_out);
 }
 
-/* The name of a document's entry: a thumbprint, or as many letters for a rule. A rule is one of its scope, a key is one in all. */
+/* The name of a document's entry: a thumbprint, or as many letters for what has versions. */
 static struct result name_of(const struct document *document, char name_out[ECDSA_THUMBPRINT_SIZE], struct error *err)
 {
     struct buffer OWNED_BUFFER name = BUFFER(ECDSA_THUMBPRINT_SIZE);
     uint8_t owner[DOCUMENT_DIGEST_SIZE];
 
-    if (is_rule(document)) {
-        write_rule(document, owner);
+    if (has_versions(document)) {
+        write_owner(document, owner);
         TRY(text_base64(&name, BASE64_URL, (struct bytes){owner, sizeof owner}, err));
     }
-    (void)snprintf(name_out, ECDSA_THUMBPRINT_SIZE, "%.43s", is_rule(document) ? buffer_text(&name) : document->name);
+    (void)snprintf(name_out, ECDSA_THUMBPRINT_SIZE, "%.43s", has_versions(document) ? buffer_text(&name) : document->name);
     return SUCCESS;
 }
 
@@ -143,8 +153,8 @@ static struct result read_owner(const struct document *document, uint8_t owner_o
     struct signing_key person;
     struct runner_key runner;
 
-    if (is_rule(document)) {
-        write_rule(document, owner_out);
+    if (has_versions(document)) {
+        write_owner(document, owner_out);
         return SUCCESS;
     }
     if (document->kind == DOCUMENT_SIGNING_KEY) {
@@ -178,12 +188,24 @@ static uint32_t end_of(const struct document *document)
 
 static struct result make_entry(const struct key_register_note *note, struct key_register_entry *entry_out, struct error *err)
 {
-    *entry_out = (struct key_register_entry){.sequence = note->sequence,
+    *entry_out = (struct key_register_entry){.version = has_versions(note->document) ? note->document->version : 0,
+                                             .sequence = note->sequence,
                                              .organisation = organisation_of(note->document),
                                              .end_hours = end_of(note->document),
                                              .is_withdrawn = note->document->is_withdrawn};
     TRY(read_owner(note->document, entry_out->owner, err)); /* checks that the name of a key is a thumbprint */
     return name_of(note->document, entry_out->name, err);
+}
+
+/* What was replaced or withdrawn does not come back, although it is signed: whoever may ask for a pin has the older envelopes, too. */
+static struct result check_version(const struct key_register_note *note, uint64_t known, struct error *err)
+{
+    const struct document *document = note->document;
+
+    if (document->version > known) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED, "version %llu of the %s %.63s was pinned already, and this is version %llu: sign a higher one",
+        (unsigned long long)known, document_kind(document->kind)->name, document->name, (unsigned long long)document->version);
 }
 
 static struct result check_entry(const struct key_register_entry *known, const struct key_register_entry *wanted,
@@ -205,55 +227,14 @@ static struct result check_owner(struct key_register *keys, const struct key_reg
 {
     const struct key_register_entry *known = find(keys, wanted->name);
 
-    return known == NULL || is_rule(note->document) ? SUCCESS : check_entry(known, wanted, err);
+    return known == NULL || has_versions(note->document) ? SUCCESS : check_entry(known, wanted, err);
 }
 
 /* ---- room ---- */
 
-/* An organisation may have as many places as it leaves free for all others: one alone gets half of them, and each further one that takes all it may gets half of the rest. */
-static bool has_room(const struct key_register_state *state, const struct key_register_entry *wanted)
-{
-    const uint32_t left = KEY_REGISTER_MAX - state->count;
-    uint32_t taken = 0;
-
-    for (uint32_t i = 0; i < state->count; i++) taken += state->entries[i].organisation == wanted->organisation;
-    return wanted->organisation == 0 ? left > 0 : taken + 1 <= left;
-}
-
-static bool has_ended(const struct key_register_entry *entry, int64_t now_ms)
-{
-    const int64_t kept_ms = (entry->end_hours + KEY_REGISTER_KEPT_DAYS * INT64_C(24)) * KEY_REGISTER_HOUR_MS;
-
-    return !entry->is_withdrawn && entry->end_hours != 0 && kept_ms < now_ms;
-}
-
-static bool has_older(const struct key_register_state *state, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(state->entries[i].name, name) == 0) return true;
-    return false;
-}
-
-/*
- * With the lock held. Removes entries whose document has ended, and which nothing can be signed for any more. A key that was withdrawn stays, because it is
- * withdrawn for ever. Of one name the oldest entries go first: else an earlier version of a rule would become the newest one.
- */
-static void forget_ended(struct key_register_state *state, int64_t now_ms)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < state->count; i++) {
-        if (has_ended(&state->entries[i], now_ms) && !has_older(state, kept, state->entries[i].name)) continue;
-        if (kept != i) state->entries[kept] = state->entries[i];
-        kept++;
-    }
-    memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
-    state->count = kept;
-}
-
 /*
  * With the lock held. *is_new_out: `wanted` takes a place. A withdrawal of a key or a rule that has entries marks these. A rule may come back with
- * a higher version; document_pin_next() and the approvers decide that.
+ * a higher version. What is neither key nor rule has one entry, because nobody asks for its earlier versions.
  */
 static struct result check_room(struct key_register *keys, const struct key_register_note *note,
                                 const struct key_register_entry *wanted, bool *is_new_out, struct error *err)
@@ -261,31 +242,48 @@ static struct result check_room(struct key_register *keys, const struct key_regi
     const struct key_register_entry *known = find(keys, wanted->name);
 
     TRY(check_owner(keys, note, wanted, err));
+    if (known != NULL && has_versions(note->document)) TRY(check_version(note, known->version, err));
     if (known == NULL && wanted->is_withdrawn && !note->is_approved)
         return failure(err, ERROR_DENIED,
                        "nobody has enrolled the key %s: only the root or an approver withdraws it before its enrolment",
                        wanted->name);
-    *is_new_out = known == NULL || !wanted->is_withdrawn;
+    *is_new_out = known == NULL || (!wanted->is_withdrawn && (is_rule(note->document) || !has_versions(note->document)));
     if (!*is_new_out) return SUCCESS;
-    if (!has_room(&keys->state, wanted)) forget_ended(&keys->state, note->now_ms);
-    if (has_room(&keys->state, wanted)) return SUCCESS;
+    if (key_register_has_room(&keys->state, wanted->organisation)) return SUCCESS;
+    TRY(key_register_forget_ended(&keys->state, note->now_ms, err));
+    if (key_register_has_room(&keys->state, wanted->organisation)) return SUCCESS;
     return failure(
         err, ERROR_LIMIT,
         "sijil-keyd keeps %d enrolments of keys and versions of rules, and the share of %s is taken: those whose documents have ended go "
-        "%d days later, unless they were withdrawn",
+        "%d days later, unless they are of withdrawn keys",
         KEY_REGISTER_MAX, wanted->organisation == 0 ? "the registry" : "this organisation", KEY_REGISTER_KEPT_DAYS);
 }
 
-static void mark(struct key_register_state *state, const char *thumbprint, bool is_withdrawn)
+static void mark(struct key_register_state *state, const char *name)
 {
     for (uint32_t i = 0; i < state->count; i++)
-        if (strcmp(state->entries[i].name, thumbprint) == 0) state->entries[i].is_withdrawn = is_withdrawn;
+        if (strcmp(state->entries[i].name, name) == 0) state->entries[i].is_withdrawn = true;
 }
 
-static void put(struct key_register_state *state, const struct key_register_entry *wanted, bool is_new)
+/* The entry stays until all that it stood for has ended. */
+static void replace(struct key_register_entry *entry, const struct key_register_entry *wanted)
 {
-    if (is_new) state->entries[state->count++] = *wanted;
-    else mark(state, wanted->name, true);
+    const uint32_t end_hours = entry->end_hours > wanted->end_hours ? entry->end_hours : wanted->end_hours;
+
+    *entry = *wanted;
+    entry->end_hours = end_hours;
+}
+
+static void put(struct key_register *keys, const struct key_register_entry *wanted, bool is_new)
+{
+    if (is_new) {
+        keys->state.entries[keys->state.count++] = *wanted;
+    } else if (wanted->is_withdrawn) {
+        mark(&keys->state, wanted->name);
+        find(keys, wanted->name)->version = wanted->version;
+    } else {
+        replace(find(keys, wanted->name), wanted);
+    }
 }
 
 static size_t index_of(enum document_kind kind)
@@ -307,7 +305,7 @@ static struct result note_locked(struct key_register *keys, const struct key_reg
     if (is_pin(&state->now[kind], &note->pin))
         return check_owner(keys, note, wanted, err); /* it was noted, perhaps before a crash */
     TRY(check_room(keys, note, wanted, &is_new, err));
-    put(state, wanted, is_new);
+    put(keys, wanted, is_new);
     state->before[kind] = note->before;
     state->now[kind] = note->pin;
     return journal_write(keys->journal, state, err);
@@ -391,6 +389,43 @@ struct result key_register_check(struct key_register *keys, const char *thumbpri
     if (!is_withdrawn) return SUCCESS;
     return failure(err, ERROR_DENIED, "the key %s was withdrawn, which counts in all scopes and for ever: make a new key",
                    thumbprint);
+}
+
+/* With the lock held. */
+static void forget_lost(struct key_register_state *state, uint64_t size)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < state->count; i++)
+        if (state->entries[i].sequence < size || state->entries[i].is_withdrawn) state->entries[kept++] = state->entries[i];
+    memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
+    state->count = kept;
+}
+
+static struct result set_back_locked(struct key_register *keys, const struct key_register_past *past, struct error *err)
+{
+    struct key_register_state *state = &keys->state;
+
+    if (journal_is_broken(keys->journal))
+        return failure(err, ERROR_UNAVAILABLE, "the register of keys could not be written: sijil-keyd starts again");
+    keys->undo = *state;
+    for (size_t i = 0; i < KEY_REGISTER_KINDS; i++) {
+        const size_t kind = document_kind(key_register_kinds[i])->number - 1;
+        state->before[i] = past->before[kind];
+        state->now[i] = past->pins[kind];
+    }
+    forget_lost(state, past->size);
+    const struct result written = journal_write(keys->journal, state, err);
+    if (!written.ok) keys->state = keys->undo;
+    return written;
+}
+
+struct result key_register_set_back(struct key_register *keys, const struct key_register_past *past, struct error *err)
+{
+    (void)pthread_mutex_lock(&keys->lock);
+    const struct result set = set_back_locked(keys, past, err);
+    (void)pthread_mutex_unlock(&keys->lock);
+    return set;
 }
 
 bool key_register_is_broken(const struct key_register *keys)

@@ -1,10 +1,13 @@
 /*
  * keyd/key_register.h -- each enrolment of a key of a person or a runner, and each version of a trust rule, that keyd has pinned: its owner
- * and its event, and whether the key or the rule was withdrawn.
+ * and its event, and whether the key or the rule was withdrawn. And of each trust rule, sink, detection rule and legal hold the highest version.
  *
  * These hold for keys, in all scopes: a thumbprint belongs to the owner whose document was pinned first, as long as one of its documents has not ended, and
  * KEY_REGISTER_KEPT_DAYS longer; and a withdrawn key stays withdrawn for ever. When a share is full, entries that have ended go. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
  * refused is never taken for one that it has pinned, even if both are of one key.
+ *
+ * Of what has versions, keyd pins none that is not higher than all before, in its scope: with an older one a gateway would bring back, without a signature, what
+ * was withdrawn or replaced. It does not know the version of what an earlier keyd has pinned; then any version is higher.
  *
  * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
  * is pinned in the ledger. So the register also keeps the last pin of each kind and the pin before, and key_register_open()
@@ -20,7 +23,7 @@
 #include "keyd/ledger.h"
 
 #define KEY_REGISTER_FILE "keys"
-#define KEY_REGISTER_MAX  16384 /* enrolments and versions of rules: 1.6 MiB in memory, twice, and twice 1.3 MiB on disk */
+#define KEY_REGISTER_MAX  16384 /* enrolments and versions of rules: 1.8 MiB in memory, twice, and twice 1.3 MiB on disk */
 #define KEY_REGISTER_KEPT_DAYS \
     32 /* after the end of its document: what it asked for may live for 30 days, and be admitted a day later */
 
@@ -46,7 +49,7 @@ struct key_register_note {
     struct document_pin before, pin; /* of its kind */
 };
 /**
- * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn;
+ * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn; the version is not higher than one that was pinned;
  * or the document withdraws a key that has no entry, and is_approved is false. Otherwise anybody could fill the register with
  * keys that nobody enrolled. ERROR_LIMIT: the share of its organisation is taken, or the register is full. ERROR_UNAVAILABLE: the file can't be written.
  */
@@ -58,6 +61,17 @@ RESULT key_register_check_enrolment(struct key_register *keys, const struct docu
 RESULT key_register_check_newest(struct key_register *keys, const struct document *rule, uint64_t sequence, struct error *err);
 /** ERROR_DENIED: the key with this thumbprint was withdrawn in a scope, or was never pinned. */
 RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
+
+/**
+ * For a log that goes on under a new origin (keyd/recovery.h). What is withdrawn stays so. Other enrolments by events that are lost go: their documents are not in
+ * the log any more, and other events have these numbers. Durable on return.
+ */
+struct key_register_past {
+    const struct document_pin *before,
+        *pins;     /* DOCUMENT_KINDS_MAX of each: of the log that ends, and what is in force from now on */
+    uint64_t size; /* events from this number on are lost */
+};
+RESULT key_register_set_back(struct key_register *keys, const struct key_register_past *past, struct error *err);
 
 /** Whether a write has failed: then every new entry is refused. */
 bool key_register_is_broken(const struct key_register *keys);

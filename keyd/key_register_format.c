@@ -15,19 +15,32 @@ enum {
     SECOND_ENTRY_SIZE = LETTERS_SIZE + DOCUMENT_DIGEST_SIZE + 9,
     HEAD_SIZE = KEY_REGISTER_KINDS * 2 * PIN_SIZE + 4,
     BODY_SIZE = HEAD_SIZE + KEY_REGISTER_MAX * ENTRY_SIZE,
-    SECOND_BODY_SIZE = HEAD_SIZE + KEY_REGISTER_MAX * SECOND_ENTRY_SIZE,
+    THIRD_HEAD_SIZE = KEY_REGISTER_THIRD_KINDS * 2 * PIN_SIZE + 4,
+    THIRD_BODY_SIZE = THIRD_HEAD_SIZE + KEY_REGISTER_MAX * ENTRY_SIZE,
+    SECOND_BODY_SIZE = THIRD_HEAD_SIZE + KEY_REGISTER_MAX * SECOND_ENTRY_SIZE,
     FIRST_BODY_SIZE = KEY_REGISTER_FIRST_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * SECOND_ENTRY_SIZE,
+    VERSION_AT = DOCUMENT_DIGEST_SIZE - 8, /* in the place of an owner */
+    IS_WITHDRAWN = 1,
+    HAS_VERSION = 2,
     COPY_SIZE = 337 * 4096 /* as in all versions, so that the second copy stays where it is */
 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 _Static_assert(JOURNAL_HEADER_SIZE + SECOND_BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy of an earlier version has room");
 
-const enum document_kind key_register_kinds[KEY_REGISTER_KINDS] = {DOCUMENT_SIGNING_KEY, DOCUMENT_RUNNER, DOCUMENT_TRUST_RULE};
+const enum document_kind key_register_kinds[KEY_REGISTER_KINDS] = {DOCUMENT_SIGNING_KEY,    DOCUMENT_RUNNER,
+                                                                   DOCUMENT_TRUST_RULE,     DOCUMENT_AUDIT_SINK,
+                                                                   DOCUMENT_DETECTION_RULE, DOCUMENT_LEGAL_HOLD};
+static const struct {
+    size_t body, kinds;
+} versions[] = {{0, 0},
+                {FIRST_BODY_SIZE, KEY_REGISTER_FIRST_KINDS},
+                {SECOND_BODY_SIZE, KEY_REGISTER_THIRD_KINDS},
+                {THIRD_BODY_SIZE, KEY_REGISTER_THIRD_KINDS},
+                {BODY_SIZE, KEY_REGISTER_KINDS}};
 
 static size_t body_size(uint8_t version)
 {
-    if (version == 1) return FIRST_BODY_SIZE;
-    return version == 2 ? SECOND_BODY_SIZE : version == 3 ? BODY_SIZE : 0;
+    return version < sizeof versions / sizeof versions[0] ? versions[version].body : 0;
 }
 
 static uint8_t *put_pin(uint8_t *at, const struct document_pin *pin)
@@ -35,6 +48,17 @@ static uint8_t *put_pin(uint8_t *at, const struct document_pin *pin)
     store_u64(at, pin->epoch);
     memcpy(at + 8, pin->digest, sizeof pin->digest);
     return at + PIN_SIZE;
+}
+
+/* What has versions has its owner as its name, so the version has the owner's place: an entry is not longer than in version 3. */
+static void put_owner(uint8_t at[DOCUMENT_DIGEST_SIZE], const uint8_t name[NAME_SIZE], const struct key_register_entry *entry)
+{
+    if (entry->version == 0) {
+        memcpy(at, entry->owner, sizeof entry->owner);
+        return;
+    }
+    assert(memcmp(name, entry->owner, NAME_SIZE) == 0);
+    store_u64(at + VERSION_AT, entry->version);
 }
 
 /* Names are thumbprints, or were made of a digest, so they are base64 of 32 bytes. */
@@ -46,10 +70,10 @@ static uint8_t *put_entry(uint8_t *at, const struct key_register_entry *entry)
     if (entry->name[0] == '\0') return at + ENTRY_SIZE; /* a free place */
     const bool is_name = text_from_base64_exactly(BASE64_URL, bytes_of_text(entry->name), at, NAME_SIZE);
     assert(is_name);
-    memcpy(at + NAME_SIZE, entry->owner, sizeof entry->owner);
+    put_owner(at + NAME_SIZE, at, entry);
     at += NAME_SIZE + sizeof entry->owner;
     store_u64(at, entry->sequence);
-    at[8] = entry->is_withdrawn ? 1 : 0;
+    at[8] = (uint8_t)((entry->is_withdrawn ? IS_WITHDRAWN : 0) | (entry->version != 0 ? HAS_VERSION : 0));
     store_u64(organisation, entry->organisation);
     memcpy(at + 9, organisation + sizeof organisation - ORGANISATION_SIZE, ORGANISATION_SIZE);
     store_u32(at + 9 + ORGANISATION_SIZE, entry->end_hours);
@@ -84,17 +108,28 @@ static void get_name(struct reader *reader, struct key_register_entry *entry)
     (void)snprintf(entry->name, sizeof entry->name, "%s", buffer_text(&text));
 }
 
+static void get_owner(struct bytes place, uint8_t flags, struct key_register_entry *entry)
+{
+    memcpy(entry->owner, place.data, sizeof entry->owner);
+    if ((flags & HAS_VERSION) == 0) return;
+    entry->version = load_u64(place.data + VERSION_AT);
+    const bool is_name = text_from_base64_exactly(BASE64_URL, bytes_of_text(entry->name), entry->owner, sizeof entry->owner);
+    assert(is_name);
+}
+
 static void get_entry(struct reader *reader, uint8_t version, struct key_register_entry *entry)
 {
-    if (version == 3) {
+    if (version >= 3) {
         get_name(reader, entry);
     } else {
         memcpy(entry->name, reader_take(reader, LETTERS_SIZE).data, LETTERS_SIZE);
         entry->name[LETTERS_SIZE] = '\0';
     }
-    memcpy(entry->owner, reader_take(reader, sizeof entry->owner).data, sizeof entry->owner);
+    const struct bytes owner = reader_take(reader, sizeof entry->owner);
     entry->sequence = reader_u64(reader);
-    entry->is_withdrawn = reader_u8(reader) != 0;
+    const uint8_t flags = reader_u8(reader);
+    get_owner(owner, version >= 4 ? flags : 0, entry);
+    entry->is_withdrawn = (flags & IS_WITHDRAWN) != 0;
     if (version < 3) return;
     for (size_t i = 0; i < ORGANISATION_SIZE; i++) entry->organisation = entry->organisation << 8 | reader_u8(reader);
     entry->end_hours = reader_u32(reader);
@@ -107,7 +142,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
     assert(body.length == body_size(version));
     memset(state, 0, sizeof *state);
-    for (size_t i = 0; i < (size_t)(version == 1 ? KEY_REGISTER_FIRST_KINDS : KEY_REGISTER_KINDS); i++) {
+    for (size_t i = 0; i < versions[version].kinds; i++) {
         get_pin(&reader, &state->before[i]);
         get_pin(&reader, &state->now[i]);
     }
@@ -118,7 +153,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
 const struct journal_format key_register_format = {.name = KEY_REGISTER_FILE,
                                                    .magic = "SJKR",
-                                                   .version = 3,
+                                                   .version = 4,
                                                    .copy_size = COPY_SIZE,
                                                    .body_size = body_size,
                                                    .write = write_body,

@@ -1,7 +1,10 @@
 #include "keyd/keyring.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include "audit/format/succession.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/ed25519.h"
@@ -9,11 +12,13 @@
 #include "crypto/random.h"
 #include "crypto/secret.h"
 #include "keyd/keyring_priv.h"
+#include "keyd/token_keys.h"
 
 struct keyring {
     struct secret *body; /* a struct keyring_body */
-    struct ecdsa_key *token_key, *document_key, *runner_key;
-    struct note_key log_key;
+    struct token_keys *token_keys;
+    struct ecdsa_key *document_key, *runner_key;
+    struct note_key log_keys[1 + KEYRING_FURTHER_MAX];
     struct hsm *hsm; /* borrowed; NULL if no version is in a token */
 };
 
@@ -43,21 +48,33 @@ static struct result derive_key(const struct keyring *keyring, const char *label
     return failure(err, ERROR_CORRUPT, "no key with the label \"%s\" can be derived from this key ring", label);
 }
 
+static const uint8_t *seed_of(const struct keyring_body *body, size_t index)
+{
+    assert(index <= body->further_count);
+    return index == 0 ? body->log_seed : body->further_seeds[index - 1];
+}
+
+static struct result prepare_log_key(struct keyring *keyring, size_t index, struct error *err)
+{
+    const struct keyring_body *body = body_of(keyring);
+    OWNED(secret) *seed = NULL;
+    uint8_t public[ED25519_PUBLIC_SIZE];
+
+    TRY(secret_copy((struct bytes){seed_of(body, index), sizeof body->log_seed}, &seed, err));
+    TRY(ed25519_public(seed, public, err));
+    return note_key_make(body->origin, NOTE_ED25519, public, &keyring->log_keys[index], err);
+}
+
 /* Computes the parts that are derived from the secrets, once. */
 static struct result prepare(struct keyring *keyring, struct error *err)
 {
-    OWNED(secret) *scalar = NULL;
-    OWNED(secret) *seed = NULL;
-    uint8_t log_public[ED25519_PUBLIC_SIZE];
     const struct keyring_body *body = body_of(keyring);
 
-    TRY(secret_copy((struct bytes){body->token_scalar, sizeof body->token_scalar}, &scalar, err));
-    TRY(ecdsa_key_from_scalar(scalar, &keyring->token_key, err));
-    TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
-    TRY(ed25519_public(seed, log_public, err));
+    TRY(token_keys_new(body->token_scalar, clock_wall_ms() / 1000, &keyring->token_keys, err));
     TRY(derive_key(keyring, "sijil document key v1", &keyring->document_key, err));
     TRY(derive_key(keyring, "sijil runner authority v1", &keyring->runner_key, err));
-    return note_key_make(body->origin, NOTE_ED25519, log_public, &keyring->log_key, err);
+    for (size_t i = 0; i <= body->further_count; i++) TRY(prepare_log_key(keyring, i, err));
+    return SUCCESS;
 }
 
 struct result keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out, struct error *err)
@@ -76,9 +93,9 @@ const char *keyring_origin(const struct keyring *keyring)
     return body_of(keyring)->origin;
 }
 
-const struct ecdsa_key *keyring_token_key(const struct keyring *keyring)
+const struct token_keys *keyring_token_keys(const struct keyring *keyring)
 {
-    return keyring->token_key;
+    return keyring->token_keys;
 }
 
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring)
@@ -91,17 +108,35 @@ const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring)
     return keyring->runner_key;
 }
 
-const struct note_key *keyring_log_key(const struct keyring *keyring)
+size_t keyring_log_key_count(const struct keyring *keyring)
 {
-    return &keyring->log_key;
+    return 1 + body_of(keyring)->further_count;
 }
 
-struct result keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64], struct error *err)
+const struct note_key *keyring_log_key(const struct keyring *keyring, size_t index)
+{
+    assert(index < keyring_log_key_count(keyring));
+    return &keyring->log_keys[index];
+}
+
+struct result keyring_newest_log_key(const struct signed_log *log, struct buffer *vkey, struct error *err)
+{
+    const struct note_key *newest = keyring_log_key(log->keyring, keyring_log_key_count(log->keyring) - 1);
+    char origin[CHECKPOINT_ORIGIN_MAX + 1];
+    struct note_key key;
+
+    TRY(succession_origin(keyring_origin(log->keyring), log->number, origin, err));
+    TRY(note_key_make(origin, NOTE_ED25519, newest->public_key, &key, err));
+    return note_key_write(&key, vkey, err);
+}
+
+struct result keyring_sign_log(const struct keyring *keyring, size_t index, struct bytes text, uint8_t signature_out[64],
+                               struct error *err)
 {
     OWNED(secret) *seed = NULL;
     const struct keyring_body *body = body_of(keyring);
 
-    TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
+    TRY(secret_copy((struct bytes){seed_of(body, index), sizeof body->log_seed}, &seed, err));
     return ed25519_sign(seed, text, signature_out, err);
 }
 
@@ -213,7 +248,7 @@ void keyring_free(struct keyring *keyring)
 {
     if (keyring == NULL) return;
     secret_free(keyring->body);
-    ecdsa_key_free(keyring->token_key);
+    token_keys_free(keyring->token_keys);
     ecdsa_key_free(keyring->document_key);
     ecdsa_key_free(keyring->runner_key);
     free(keyring);

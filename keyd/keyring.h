@@ -16,6 +16,7 @@
 #define KEYRING_FILE "keyring"
 
 struct keyring;
+struct token_keys;
 
 struct keyring_options {
     const char *origin;        /* of the audit log; it can't be changed later */
@@ -35,6 +36,9 @@ RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **key
 /** Adds a version of the key-encryption keys, in the token if `hsm` is not NULL, and an epoch of subjects' keys with the same number. Both are used from
  *  the next start on; older ones still unwrap. */
 RESULT keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out, struct error *err);
+
+/** Adds a key of the log, which signs once the root of approvers says so (keyd/log_rotation.h). ERROR_LIMIT beyond KEYRING_FURTHER_MAX. */
+RESULT keyring_add_log_key(int directory, struct bytes passphrase, struct error *err);
 
 /**
  * Destroys a version, and records the time. Epochs of subjects' keys up to this number go with it, if `unused_below` says that nothing is wrapped under them; the
@@ -62,16 +66,26 @@ RESULT keyring_find_version(const struct keyring *keyring, uint32_t version, con
 struct hsm *keyring_token(const struct keyring *keyring);
 
 const char *keyring_origin(const struct keyring *keyring);
-/** The token key, loaded once. */
-const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
-/** The key that signs documents. It is derived from the seed of the log key, so it exists as long as the log. */
+/** The keys of tokens. They are derived when the key ring is opened. */
+const struct token_keys *keyring_token_keys(const struct keyring *keyring);
+/** The key that signs documents. It is derived from the seed of the first log key, so it exists as long as the log. */
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
 /** The key that signs certificates of runners. It is derived from the same seed. */
 const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring);
-/** The public half of the log key, in the form of notes. */
-const struct note_key *keyring_log_key(const struct keyring *keyring);
-/** Signs a checkpoint's text with the log key. */
-RESULT keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64], struct error *err);
+/** One of the logs of a registry: each recovery begins the next one. */
+struct signed_log {
+    const struct keyring *keyring;
+    uint32_t number; /* from 1 */
+};
+/** How many keys of the log there are, the first included. keyd/log_rotation.h knows which of them sign. */
+size_t keyring_log_key_count(const struct keyring *keyring);
+/** The public half of a log key, in the form of notes. */
+const struct note_key *keyring_log_key(const struct keyring *keyring, size_t index);
+/** Appends the newest log key, under the origin of this log. */
+RESULT keyring_newest_log_key(const struct signed_log *log, struct buffer *vkey, struct error *err);
+/** Signs a text with a log key. */
+RESULT keyring_sign_log(const struct keyring *keyring, size_t index, struct bytes text, uint8_t signature_out[64],
+                        struct error *err);
 const uint8_t *keyring_index_key(const struct keyring *keyring);
 const uint8_t *keyring_ledger_key(const struct keyring *keyring);
 

@@ -17,7 +17,7 @@ static struct result seal(const struct keyring_body *body, struct bytes passphra
 {
     OWNED(secret) *plain = NULL;
     OWNED(secret) *key = NULL;
-    struct keyring_header header = {.cost = cost};
+    struct keyring_header header = {.format = keyring_body_format(body), .cost = cost};
     uint8_t raw[KEYRING_HEADER_SIZE], *destination = NULL;
 
     random_bytes(header.salt, sizeof header.salt);
@@ -202,6 +202,20 @@ struct result keyring_add_version(int directory, struct bytes passphrase, struct
     TRY(replace(directory, body_in(body), passphrase, header.cost, err));
     *number_out = added->number;
     return SUCCESS;
+}
+
+struct result keyring_add_log_key(int directory, struct bytes passphrase, struct error *err)
+{
+    OWNED(secret) *body = NULL;
+    struct keyring_header header;
+
+    TRY(open_to_change(directory, passphrase, &header, &body, err));
+    struct keyring_body *content = body_in(body);
+    if (content->further_count == KEYRING_FURTHER_MAX)
+        return failure(err, ERROR_LIMIT, "the key ring holds %d keys of the log already", KEYRING_FURTHER_MAX + 1);
+    random_bytes(content->further_seeds[content->further_count], sizeof content->further_seeds[0]);
+    content->further_count++;
+    return replace(directory, content, passphrase, header.cost, err);
 }
 
 static struct result find_to_destroy(struct keyring_roots *versions, uint32_t number, struct keyring_root **root_out,

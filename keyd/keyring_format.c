@@ -8,6 +8,7 @@ enum { FORMAT_AT = 4 };
 void keyring_header_write(const struct keyring_header *header, uint8_t out[KEYRING_HEADER_SIZE])
 {
     memcpy(out, magic, sizeof magic);
+    out[FORMAT_AT] = header->format;
     store_u32(out + 8, header->cost.passes);
     store_u32(out + 12, header->cost.memory_kib);
     memcpy(out + 16, header->salt, sizeof header->salt);
@@ -18,7 +19,8 @@ struct result keyring_header_read(struct bytes file, struct keyring_header *head
     uint8_t wanted[sizeof magic];
 
     memcpy(wanted, magic, sizeof magic);
-    if (file.length > FORMAT_AT && file.data[FORMAT_AT] == 1) wanted[FORMAT_AT] = 1;
+    if (file.length > FORMAT_AT && (file.data[FORMAT_AT] == 1 || file.data[FORMAT_AT] == KEYRING_FORMAT_FURTHER))
+        wanted[FORMAT_AT] = file.data[FORMAT_AT];
     if (file.length < KEYRING_HEADER_SIZE + BOX_OVERHEAD || file.length > KEYRING_FILE_MAX ||
         memcmp(file.data, wanted, sizeof wanted) != 0)
         return failure(err, ERROR_CORRUPT, "the key ring is damaged, or of a format that is not known here");
@@ -47,7 +49,15 @@ struct result keyring_body_write(const struct keyring_body *body, struct buffer 
     TRY(buffer_add(out, body->index_key, sizeof body->index_key, err));
     TRY(buffer_add(out, body->ledger_key, sizeof body->ledger_key, err));
     TRY(write_roots(&body->versions, true, out, err));
-    return write_roots(&body->epochs, false, out, err);
+    TRY(write_roots(&body->epochs, false, out, err));
+    if (body->further_count == 0) return SUCCESS;
+    TRY(buffer_add_u32(out, body->further_count, err));
+    return buffer_add(out, body->further_seeds, body->further_count * sizeof body->further_seeds[0], err);
+}
+
+uint8_t keyring_body_format(const struct keyring_body *body)
+{
+    return body->further_count == 0 ? KEYRING_FORMAT : KEYRING_FORMAT_FURTHER;
 }
 
 static void read_key(struct reader *reader, uint8_t out[32])
@@ -82,6 +92,14 @@ static void read_roots(struct reader *reader, bool with_kinds, struct keyring_ro
     if (reader->failed) roots->count = 0;
 }
 
+static void read_further(struct reader *reader, struct keyring_body *body)
+{
+    body->further_count = reader_u32(reader);
+    if (body->further_count == 0 || body->further_count > KEYRING_FURTHER_MAX) reader->failed = true;
+    if (reader->failed) body->further_count = 0;
+    for (uint32_t i = 0; i < body->further_count; i++) read_key(reader, body->further_seeds[i]);
+}
+
 int64_t keyring_root_destroyed_s(const struct keyring_root *root)
 {
     return (int64_t)load_u64(root->bytes);
@@ -98,6 +116,8 @@ struct result keyring_body_read(struct bytes raw, uint8_t format, struct keyring
     read_key(&reader, body->ledger_key);
     read_roots(&reader, format > 1, &body->versions);
     read_roots(&reader, false, &body->epochs);
+    body->further_count = 0;
+    if (format == KEYRING_FORMAT_FURTHER) read_further(&reader, body);
     if (!reader_is_done(&reader) || origin.length == 0 || memchr(origin.data, '\0', origin.length) != NULL)
         return failure(err, ERROR_CORRUPT, "the content of the key ring is malformed");
     memcpy(body->origin, origin.data, origin.length);

@@ -20,11 +20,19 @@ struct ledger {
 
 struct result ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
 {
-    struct ledger_state state = {0};
+    struct ledger_state state = {.log_number = 1};
     const struct merkle_hash empty = merkle_empty_root();
 
     memcpy(state.log_root, empty.bytes, sizeof state.log_root);
     return journal_create(directory, &ledger_format, key, &state, err);
+}
+
+uint32_t ledger_number(struct ledger *ledger)
+{
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    return state.log_number;
 }
 
 static uint64_t count_mints(const struct ledger_state *state)

@@ -20,7 +20,7 @@
 #define LEDGER_KEY_SIZE  JOURNAL_KEY_SIZE
 
 struct ledger_state {
-    uint64_t log_size;
+    uint64_t log_size; /* of this log */
     uint8_t log_root[32];
     uint8_t approver[ECDSA_PUBLIC_SIZE]; /* all zero before it is pinned */
     uint64_t unwrap_count;
@@ -35,6 +35,9 @@ struct ledger_state {
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX];
     uint64_t witness_epoch;                       /* of the pinned policy of witnesses; 0: it is of the first configuration */
     uint8_t witness_digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of its text; all zero: none is pinned */
+    uint8_t
+        log_first_key; /* the place in the key ring of the first key of this log: the one that signed when the recovery began it */
+    uint32_t log_number;   /* which of the registry's logs it is, from 1: each recovery begins the next one (keyd/recovery.h) */
     uint32_t unused_below; /* lower versions of key-encryption keys are reported unused, and not asked for since; 0: none */
 };
 
@@ -48,6 +51,8 @@ RESULT ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct e
  */
 RESULT ledger_open(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct ledger **ledger_out, struct error *err);
 void ledger_read(struct ledger *ledger, struct ledger_state *state_out);
+/** Which of the registry's logs it is. */
+uint32_t ledger_number(struct ledger *ledger);
 
 /**
  * `change` checks and alters a copy of the state. If it succeeds, the copy becomes durable, then current. One change at a

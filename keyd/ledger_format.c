@@ -9,7 +9,8 @@
 enum {
     BODY_SIZE_1 = 198,
     BODY_SIZE_2 = 202,
-    BODY_SIZE_6 = LEDGER_BODY_SIZE - LEDGER_WITNESSES_SIZE,
+    BODY_SIZE_7 = LEDGER_BODY_SIZE - LEDGER_NUMBER_SIZE,
+    BODY_SIZE_6 = BODY_SIZE_7 - LEDGER_WITNESSES_SIZE,
     BODY_SIZE_5 = BODY_SIZE_6 - LEDGER_ASKED_SIZE,
     BODY_SIZE_4 = BODY_SIZE_5 - LEDGER_DOCUMENTS_SIZE,
     BODY_SIZE_3 = BODY_SIZE_4 - KEYD_FINDING_MAX
@@ -75,6 +76,9 @@ static void write_body(const void *context, uint8_t *body_out)
     at = put(at, state->finding, KEYD_FINDING_MAX);
     at = put_documents(at, state);
     at = put(put_u64(at, state->witness_epoch), state->witness_digest, sizeof state->witness_digest);
+    store_u32(at, state->log_number);
+    at[4] = state->log_first_key;
+    at += 5;
     assert(at == body_out + LEDGER_BODY_SIZE - JOURNAL_HEADER_SIZE);
 }
 
@@ -114,8 +118,8 @@ static void get_documents(struct reader *reader, struct ledger_state *state)
 
 static size_t body_size(uint8_t version)
 {
-    static const size_t sizes[] = {0,           BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3,
-                                   BODY_SIZE_4, BODY_SIZE_5, BODY_SIZE_6, LEDGER_BODY_SIZE};
+    static const size_t sizes[] = {0,           BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3,     BODY_SIZE_4,
+                                   BODY_SIZE_5, BODY_SIZE_6, BODY_SIZE_7, LEDGER_BODY_SIZE};
 
     return version == 0 || version >= sizeof sizes / sizeof sizes[0] ? 0 : sizes[version] - JOURNAL_HEADER_SIZE;
 }
@@ -138,13 +142,15 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     for (size_t i = 0; version >= 6 && i < DOCUMENT_KINDS_MAX; i++) state.asked[i] = reader_u64(&reader);
     if (version >= 7) state.witness_epoch = reader_u64(&reader);
     if (version >= 7) get(&reader, state.witness_digest, sizeof state.witness_digest);
+    state.log_number = version >= 8 ? reader_u32(&reader) : 1;
+    if (version >= 8) state.log_first_key = reader_u8(&reader);
     assert(reader_is_done(&reader));
     memcpy(state_out, &state, sizeof state);
 }
 
 const struct journal_format ledger_format = {.name = LEDGER_FILE,
                                              .magic = "SJKL",
-                                             .version = 7,
+                                             .version = 8,
                                              .copy_size = LEDGER_COPY_SIZE,
                                              .body_size = body_size,
                                              .write = write_body,

@@ -52,9 +52,11 @@ static struct result read_policy(const struct quorum_place *place, struct bytes 
                                  struct error *err)
 {
     OWNED(witness_policy) *policy = NULL;
+    struct log_keys keys;
 
     TRY(witness_policy_read(text, &policy, err));
-    if (!witness_policy_is_about(policy, keyring_log_key(place->keyring)))
+    log_rotation_keys(place->rotation, &keys);
+    if (!witness_policy_is_about(policy, &keys))
         return failure(err, ERROR_INVALID, "the policy of witnesses does not list the key of this log");
     *policy_out = GIVE(policy);
     return SUCCESS;
@@ -71,7 +73,7 @@ static struct result read_title(const struct quorum_place *place, struct bytes *
         *epoch_out == 0)
         return failure(err, ERROR_INVALID, "the signed policy of witnesses does not begin with %s, an origin and an epoch",
                        WITNESS_POLICY_TITLE);
-    if (!bytes_equal(origin, bytes_of_text(keyring_origin(place->keyring))))
+    if (!bytes_equal(origin, bytes_of_text(log_rotation_registry(place->rotation))))
         return failure(err, ERROR_DENIED, "the signed policy of witnesses is for another log");
     *payload = (struct bytes){end + 1, payload->length - (size_t)(end + 1 - payload->data)};
     return SUCCESS;
@@ -151,13 +153,14 @@ static struct result judge(const struct quorum_place *place, const struct keyd_c
 {
     OWNED(witness_policy) *policy = NULL;
     struct note *note = NULL;
+    struct log_keys keys;
 
+    log_rotation_keys(place->rotation, &keys);
     TRY(read_policy(place, request->policy, &policy, err));
     note = memory_zeroed(1, sizeof *note); /* too large for the stack */
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     struct result result = note_read(request->note, note, err);
-    if (result.ok) result = note_verify(note, keyring_log_key(place->keyring), NULL, err);
-    if (result.ok) result = checkpoint_read(note->text, checkpoint_out, err);
+    if (result.ok) result = log_keys_verify(&keys, note, checkpoint_out, NULL, err);
     if (result.ok) result = witness_policy_judge(policy, note, verdict_out, err);
     free(note);
     TRY(result);
@@ -299,6 +302,14 @@ struct result quorum_check(const struct quorum_place *place, const struct keyd_r
     return failure(err, ERROR_UNAVAILABLE,
                    "no quorum of witnesses has cosigned the log for %u s: policies, keys and orders are refused until it has",
                    place->quorum->patience_s);
+}
+
+void quorum_close(struct quorum *quorum)
+{
+    (void)pthread_mutex_lock(&quorum->mutex);
+    quorum->is_open = false;
+    quorum->started_s = clock_wall_ms() / 1000;
+    (void)pthread_mutex_unlock(&quorum->mutex);
 }
 
 void quorum_read(const struct quorum_place *place, struct keyd_witnesses *witnesses_out)

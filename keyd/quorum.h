@@ -13,8 +13,7 @@
 
 #include "audit/format/witness_policy.h"
 #include "crypto/keyd_protocol.h"
-#include "keyd/keyring.h"
-#include "keyd/ledger.h"
+#include "keyd/log_rotation.h"
 
 #define QUORUM_PATIENCE_S  3600
 #define QUORUM_AHEAD_MAX_S 300 /* cosignatures from the future would count as fresh after the next start */
@@ -27,7 +26,7 @@ DEFINE_OWNED(quorum);
 
 struct quorum_place {
     struct quorum *quorum;
-    const struct keyring *keyring;
+    struct log_rotation *rotation;
     struct ledger *ledger;
 };
 /** ERROR_DENIED: another policy is pinned, and no envelope of the root replaces it. ERROR_INVALID: it is no policy, or is about another log.
@@ -38,4 +37,6 @@ RESULT quorum_pin(const struct quorum_place *place, const struct keyd_witness_po
 RESULT quorum_take(const struct quorum_place *place, const struct keyd_cosigned *request, struct error *err);
 /** ERROR_UNAVAILABLE: a message of this type has to wait for the quorum. */
 RESULT quorum_check(const struct quorum_place *place, const struct keyd_request *request, struct error *err);
+/** Begins as a start does: what is signed waits until the quorum has cosigned the last checkpoint. */
+void quorum_close(struct quorum *quorum);
 void quorum_read(const struct quorum_place *place, struct keyd_witnesses *witnesses_out);

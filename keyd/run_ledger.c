@@ -10,11 +10,12 @@
 #include "crypto/digest.h"
 
 /*
- * "SJRL" | u8 3 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
- * in ms, u32 reserves, u64 organisation, u64 project | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are written. Version 2 had no
- * organisation and no project. Version 1 had always 4,096 slots, and no reserves either.
+ * "SJRL" | u8 4 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
+ * in ms, u32 reserves, u64 organisation, u64 project, u64 principal | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are written.
+ * Version 3 had no principal. Version 2 had no organisation and no project either. Version 1 had always 4,096 slots, and no reserves either.
  */
-enum { HEAD_SIZE = 12, PROMISE_SIZE = 124, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1551 * 4096 };
+enum { HEAD_SIZE = 12, PROMISE_SIZE = 132, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1651 * 4096 };
+enum { THIRD_SIZE = 124, THIRD_BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * THIRD_SIZE, THIRD_COPY_SIZE = 1551 * 4096 };
 enum { SECOND_SIZE = 108, SECOND_BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * SECOND_SIZE, SECOND_COPY_SIZE = 1351 * 4096 };
 enum { FIRST_PROMISES = 4096, FIRST_SIZE = 104, FIRST_BODY_SIZE = 8 + FIRST_PROMISES * FIRST_SIZE, FIRST_COPY_SIZE = 105 * 4096 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
@@ -41,12 +42,22 @@ uint64_t run_ledger_share(struct bytes name)
 
 static size_t body_size(uint8_t version)
 {
-    return version == 3 ? BODY_SIZE : 0;
+    return version == 4 ? BODY_SIZE : 0;
 }
 
 static size_t body_length(const uint8_t *body)
 {
     return HEAD_SIZE + (size_t)load_u32(body + 8) * PROMISE_SIZE;
+}
+
+static size_t third_body_size(uint8_t version)
+{
+    return version == 3 ? THIRD_BODY_SIZE : 0;
+}
+
+static size_t third_body_length(const uint8_t *body)
+{
+    return HEAD_SIZE + (size_t)load_u32(body + 8) * THIRD_SIZE;
 }
 
 static size_t second_body_size(uint8_t version)
@@ -82,6 +93,7 @@ static void write_body(const void *context, uint8_t *body_out)
         store_u32(body_out + 104, promise->reserves);
         store_u64(body_out + 108, promise->organisation);
         store_u64(body_out + 116, promise->project);
+        store_u64(body_out + 124, promise->principal);
     }
 }
 
@@ -95,34 +107,24 @@ static void read_promise(const uint8_t *at, struct run_promise *promise_out)
     promise_out->keep_ms = (int64_t)load_u64(at + 96);
 }
 
+/* Of version 2 and later. */
 static void read_body(uint8_t version, struct bytes body, void *state_out)
 {
+    static const size_t sizes[] = {0, 0, SECOND_SIZE, THIRD_SIZE, PROMISE_SIZE};
     struct state *state = state_out;
     const uint8_t *at = body.data + HEAD_SIZE;
 
-    assert(version == 3 && body.length == body_length(body.data));
+    assert(version >= 2 && version <= 4);
     state->since_ms = (int64_t)load_u64(body.data);
     state->slots = load_u32(body.data + 8);
-    for (size_t i = 0; i < state->slots; i++, at += PROMISE_SIZE) {
+    assert(body.length == HEAD_SIZE + state->slots * sizes[version]);
+    for (size_t i = 0; i < state->slots; i++, at += sizes[version]) {
         struct run_promise *promise = &state->promises[i];
         read_promise(at, promise);
         promise->reserves = load_u32(at + 104);
-        promise->organisation = load_u64(at + 108);
-        promise->project = load_u64(at + 116);
-    }
-}
-
-static void read_second_body(uint8_t version, struct bytes body, void *state_out)
-{
-    struct state *state = state_out;
-    const uint8_t *at = body.data + HEAD_SIZE;
-
-    assert(version == 2 && body.length == second_body_length(body.data));
-    state->since_ms = (int64_t)load_u64(body.data);
-    state->slots = load_u32(body.data + 8);
-    for (size_t i = 0; i < state->slots; i++, at += SECOND_SIZE) {
-        read_promise(at, &state->promises[i]);
-        state->promises[i].reserves = load_u32(at + 104);
+        promise->organisation = version < 3 ? 0 : load_u64(at + 108);
+        promise->project = version < 3 ? 0 : load_u64(at + 116);
+        promise->principal = version < 4 ? 0 : load_u64(at + 124);
     }
 }
 
@@ -138,7 +140,7 @@ static void read_first_body(uint8_t version, struct bytes body, void *state_out)
 
 static const struct journal_format format = {.name = RUN_LEDGER_FILE,
                                              .magic = "SJRL",
-                                             .version = 3,
+                                             .version = 4,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
                                              .body_length = body_length,
@@ -147,11 +149,18 @@ static const struct journal_format format = {.name = RUN_LEDGER_FILE,
 /* Each is read once, and never written. */
 static const struct journal_format earlier_formats[] = {{.name = RUN_LEDGER_FILE,
                                                          .magic = "SJRL",
+                                                         .version = 3,
+                                                         .copy_size = THIRD_COPY_SIZE,
+                                                         .body_size = third_body_size,
+                                                         .body_length = third_body_length,
+                                                         .read = read_body},
+                                                        {.name = RUN_LEDGER_FILE,
+                                                         .magic = "SJRL",
                                                          .version = 2,
                                                          .copy_size = SECOND_COPY_SIZE,
                                                          .body_size = second_body_size,
                                                          .body_length = second_body_length,
-                                                         .read = read_second_body},
+                                                         .read = read_body},
                                                         {.name = RUN_LEDGER_FILE,
                                                          .magic = "SJRL",
                                                          .version = 1,
@@ -239,7 +248,7 @@ bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64
 
 /* How many slots are left, or taken, with what is reserved. */
 struct room {
-    int64_t left, of_organisation, of_project;
+    int64_t left, of_organisation, of_project, of_principal;
 };
 
 /* The first free slot, and the room of `promise`. */
@@ -257,6 +266,7 @@ static struct run_promise *free_slot(struct run_ledger *ledger, const struct run
         room.left += 1 - taken;
         if (promise->organisation == wanted->organisation) room.of_organisation += taken;
         if (promise->project == wanted->project) room.of_project += taken;
+        if (promise->principal == wanted->principal && promise->organisation == wanted->organisation) room.of_principal += taken;
     }
     *room_out = room;
     return slot;
@@ -265,21 +275,25 @@ static struct run_promise *free_slot(struct run_ledger *ledger, const struct run
 /*
  * Of requests and orders; what follows from an order takes the order's share. An organisation gets as much as it leaves to all others, and a project half of what its organisation could still get. So whoever takes all that it can
  * leaves room for the others, and one that has little comes before one that has much. A request takes a place before anybody has approved it, for as
- * long as it may live. So requests stop at half of these shares: no flood of requests keeps the orders of its project and its organisation out.
+ * long as it may live. So requests stop at half of these shares: no flood of requests keeps the orders of its project and its organisation out. And
+ * those of one principal stop at half of that, in all projects of the organisation together: so it leaves room for the requests of others.
  */
 static struct result check_share(const struct run_promise *wanted, const struct room *room, struct error *err)
 {
     const int64_t needs = 1 + (int64_t)wanted->reserves, weight = wanted->reserves == 0 ? 2 : 1;
     const char *whose = NULL;
+    int64_t taken = 0;
 
-    if (2 * weight * (room->of_project + needs) > room->left - room->of_organisation) whose = "project";
-    if (weight * (room->of_organisation + needs) > room->left) whose = "organisation";
+    if (wanted->principal != 0 && 8 * (room->of_principal + needs) > room->left - room->of_organisation)
+        whose = "principal", taken = room->of_principal;
+    if (2 * weight * (room->of_project + needs) > room->left - room->of_organisation) whose = "project", taken = room->of_project;
+    if (weight * (room->of_organisation + needs) > room->left) whose = "organisation", taken = room->of_organisation;
     if (whose == NULL) return SUCCESS;
     return failure(
         err, ERROR_LIMIT,
         "the %s has %lld places for requests, orders, leases and admissions, this needs %lld, and %lld are left for all: its runs must "
         "end or expire first",
-        whose, (long long)(*whose == 'p' ? room->of_project : room->of_organisation), (long long)needs, (long long)room->left);
+        whose, (long long)taken, (long long)needs, (long long)room->left);
 }
 
 /* `order`: that the promise follows from; NULL: it is a request or an order. */

@@ -56,6 +56,7 @@ static struct result read_peers(struct signing *signing, struct error *err)
     for (size_t i = 0; i < json_array_size(peers); i++) {
         const json_t *peer = json_array_get(peers, i);
         TRY(read_text(signing, json_text_of(peer, "lease"), RUN_LEASE, &signing->peers[i].lease, err));
+        TRY(read_text(signing, json_text_of(peer, "certificate"), RUN_CERTIFICATE, &signing->peers[i].certificate, err));
         TRY(read_text(signing, json_text_of(peer, "result"), RUN_RESULT, &signing->peers[i].result, err));
     }
     signing->below.peers = signing->peers;
@@ -77,6 +78,7 @@ static struct result read_below(struct signing *signing, struct error *err)
     }
     TRY(read_member(signing, RUN_ORDER, &below->order, err));
     TRY(read_member(signing, RUN_LEASE, &below->lease, err));
+    TRY(read_member(signing, RUN_CERTIFICATE, &below->certificate, err));
     TRY(read_member(signing, RUN_RESULT, &below->result, err));
     return read_peers(signing, err);
 }

@@ -13,8 +13,9 @@
 #include "keyd/run_ledger.h"
 
 struct run_signer {
-    const struct ecdsa_key *key;     /* of documents */
-    const struct ecdsa_key *tokens;  /* that signs the registry's tokens; of a request alone */
+    const struct ecdsa_key *key;                         /* of documents */
+    const struct ecdsa_key *tokens[KEYD_TOKEN_KEYS_MAX]; /* that sign the registry's tokens; of a request alone */
+    size_t token_count;
     const char *origin;              /* of the log: the audience of a request; of a request alone */
     struct bytes log_key;            /* a C2SP note verifier key */
     uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */

@@ -15,7 +15,7 @@ struct signing {
     enum run_type type;
     json_t *json; /* the bundle */
     size_t count;
-    struct run_envelope *owned[RUN_TYPES + RUN_APPROVALS_MAX + 2 * RUN_PEERS_MAX];
+    struct run_envelope *owned[RUN_TYPES + RUN_APPROVALS_MAX + 3 * RUN_PEERS_MAX];
     struct run_peer peers[RUN_PEERS_MAX]; /* of an admission */
     struct run_chain below;
     struct proof_report *event;

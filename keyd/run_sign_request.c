@@ -58,7 +58,7 @@ static struct result check_made(const struct signing *signing, struct error *err
     return run_chain_check(&chain, err);
 }
 
-static void set_life(struct signing *signing, const struct keyd_run_request *wanted)
+static void set_life(struct signing *signing, const struct keyd_run_request *wanted, const struct token_holder *holder)
 {
     const int64_t now_ms = signing->signer->now_ms, life_ms = (int64_t)wanted->lifetime_s * 1000;
 
@@ -66,6 +66,7 @@ static void set_life(struct signing *signing, const struct keyd_run_request *wan
     signing->promise.until_ms = now_ms + (life_ms < RUN_LIFE_MAX_MS ? life_ms : RUN_LIFE_MAX_MS);
     signing->promise.keep_ms = signing->promise.until_ms + ADMISSION_WAIT_MS; /* so long there is no other request of the run */
     signing_set_share(signing, wanted->project);
+    signing->promise.principal = run_ledger_share(bytes_of_text(holder->requester));
 }
 
 struct result run_sign_request(const struct run_signer *signer, const struct keyd_run_request *wanted, struct buffer *envelope,
@@ -78,11 +79,11 @@ struct result run_sign_request(const struct run_signer *signer, const struct key
     struct token_holder holder;
 
     if (signing.json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request of a run");
-    TRY(token_check(signer->tokens, wanted->token, &use, &holder, err));
+    TRY(token_check(signer->tokens, signer->token_count, wanted->token, &use, &holder, err));
     if (wanted->lifetime_s == 0) return failure(err, ERROR_INVALID, "a request of a run lives at least one second");
     uuid_format(&wanted->run, run);
     signing_subject(&signing, run, 0, 0);
-    if (!signing.is_again) set_life(&signing, wanted);
+    if (!signing.is_again) set_life(&signing, wanted, &holder);
     TRY(write_request(&signing, wanted, &holder, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
     TRY(check_made(&signing, err));

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/random.h"
+#include "keyd/token_keys.h"
 
 enum { JTI_SIZE = 16, PAYLOAD_MAX = KEYD_TOKEN_MAX * 3 / 4 };
 
@@ -116,13 +117,14 @@ struct result token_sign(const struct keyring *keyring, const struct keyd_token 
                          struct error *err)
 {
     struct buffer OWNED_BUFFER jwt = BUFFER(KEYD_TOKEN_MAX);
+    const struct ecdsa_key *key = token_keys_at(keyring_token_keys(keyring), now_s);
     uint8_t signature[ECDSA_JOSE_SIZE];
 
     if (request->lifetime_s == 0) return failure(err, ERROR_INVALID, "a token must live at least one second");
-    TRY(token_write_header(keyring_token_key(keyring), &jwt, err));
+    TRY(token_write_header(key, &jwt, err));
     TRY(buffer_add_u8(&jwt, '.', err));
     TRY(write_payload(request, now_s, &jwt, err));
-    TRY(ecdsa_sign_jose(keyring_token_key(keyring), buffer_bytes(&jwt), signature, err));
+    TRY(ecdsa_sign_jose(key, buffer_bytes(&jwt), signature, err));
     TRY(buffer_add_u8(&jwt, '.', err));
     TRY(text_base64(&jwt, BASE64_URL, (struct bytes){signature, sizeof signature}, err));
     return buffer_add(token, jwt.data, jwt.length, err);

@@ -37,16 +37,25 @@ static bool split(struct bytes token, struct parts *parts)
 }
 
 /* keyd composes the header, so there is one spelling, and no algorithm to choose. */
-static struct result check_signature(const struct ecdsa_key *key, const struct parts *parts, struct error *err)
+static struct result is_signed_by(const struct ecdsa_key *key, const struct parts *parts, bool *is_out, struct error *err)
 {
     struct buffer OWNED_BUFFER header = BUFFER(HEADER_MAX);
     uint8_t signature[ECDSA_JOSE_SIZE];
 
     TRY(token_write_header(key, &header, err));
-    if (header.length == parts->header.length && memcmp(header.data, parts->header.data, header.length) == 0 &&
-        text_from_base64_exactly(BASE64_URL, parts->signature, signature, sizeof signature) &&
-        ecdsa_verify_jose(key, parts->is_signed, (struct bytes){signature, sizeof signature}))
-        return SUCCESS;
+    *is_out = header.length == parts->header.length && memcmp(header.data, parts->header.data, header.length) == 0 &&
+              text_from_base64_exactly(BASE64_URL, parts->signature, signature, sizeof signature) &&
+              ecdsa_verify_jose(key, parts->is_signed, (struct bytes){signature, sizeof signature});
+    return SUCCESS;
+}
+
+static struct result check_signature(const struct ecdsa_key *const *keys, size_t key_count, const struct parts *parts,
+                                     struct error *err)
+{
+    bool is_signed = false;
+
+    for (size_t i = 0; i < key_count && !is_signed; i++) TRY(is_signed_by(keys[i], parts, &is_signed, err));
+    if (is_signed) return SUCCESS;
     return failure(err, ERROR_DENIED, "the token is not one that this sijil-keyd has signed: get one at /token");
 }
 
@@ -114,7 +123,10 @@ static struct result check_external(const char *rest, const struct token_use *us
     memcpy(holder->issuer, use->subject_issuer.data, use->subject_issuer.length);
     holder->issuer[use->subject_issuer.length] = '\0';
     (void)snprintf(holder->subject, sizeof holder->subject, "%s", rest + ISSUER_LETTERS + 1);
-    return name_requester(holder, err);
+    TRY(name_requester(holder, err));
+    if (strcmp(holder->issuer, RUN_RULE_ISSUER) != 0) /* a person's name is in no envelope, because envelopes are kept for ever */
+        (void)snprintf(holder->subject, sizeof holder->subject, "%s", holder->requester);
+    return SUCCESS;
 }
 
 struct result token_check_claims(const json_t *payload, const struct token_use *use, struct token_holder *holder_out,
@@ -148,7 +160,7 @@ static void write_digest(struct bytes token, char digest_out[TOKEN_DIGEST_SIZE])
     text_hex(digest, sizeof digest, digest_out + strlen(digest_out));
 }
 
-struct result token_check(const struct ecdsa_key *key, struct bytes token, const struct token_use *use,
+struct result token_check(const struct ecdsa_key *const *keys, size_t key_count, struct bytes token, const struct token_use *use,
                           struct token_holder *holder_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(KEYD_TOKEN_MAX);
@@ -158,7 +170,7 @@ struct result token_check(const struct ecdsa_key *key, struct bytes token, const
     struct parts parts;
 
     if (!split(token, &parts)) return failure(err, ERROR_DENIED, "this is not a token of the registry");
-    TRY(check_signature(key, &parts, err));
+    TRY(check_signature(keys, key_count, &parts, err));
     if (!text_from_base64(&text, BASE64_URL, parts.payload, &why).ok ||
         !json_read(buffer_bytes(&text), KEYD_TOKEN_MAX, &payload, &why).ok)
         return failure(err, why.kind == ERROR_NO_MEMORY ? why.kind : ERROR_DENIED, "the token is malformed: %.200s", why.message);

@@ -27,10 +27,10 @@ struct token_holder {
 };
 
 /**
- * ERROR_DENIED: another key has signed the token, it is for another registry, has expired or is not valid yet, lacks the right to administer,
+ * ERROR_DENIED: none of these keys has signed the token, it is for another registry, has expired or is not valid yet, lacks the right to administer,
  * is that of a run, or its subject is not one of this issuer. ERROR_NO_MEMORY.
  */
-RESULT token_check(const struct ecdsa_key *key, struct bytes token, const struct token_use *use, struct token_holder *holder_out,
-                   struct error *err);
+RESULT token_check(const struct ecdsa_key *const *keys, size_t key_count, struct bytes token, const struct token_use *use,
+                   struct token_holder *holder_out, struct error *err);
 /** The same for a payload alone; `digest` is not written. token_check() calls it when the signature is good. */
 RESULT token_check_claims(const json_t *payload, const struct token_use *use, struct token_holder *holder_out, struct error *err);

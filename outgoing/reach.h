@@ -11,6 +11,7 @@
 
 enum outgoing_reach {
     OUTGOING_USUAL,  /* any address except those that are never called */
+    OUTGOING_PUBLIC, /* of these, only addresses of the public internet: for addresses that others choose */
     OUTGOING_LISTED, /* only addresses in the listed networks; none if the list is empty */
     OUTGOING_ANY,    /* for a user's own program, which calls the hosts that the user names */
 };

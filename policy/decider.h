@@ -121,6 +121,9 @@ struct held_role {
     const char *role;                  /* static */
     char scope[RESOURCE_NAME_MAX + 1]; /* "" for the registry, "acme", "acme/models", or a pattern */
     int64_t expires_ms;                /* 0: without end */
+    struct uuid binding;
+    char granted_by
+        [PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's, "rule" for those of a trust rule; GROUP_GIVER and a name for those of a group */
 };
 struct held_roles {
     size_t count;

@@ -24,6 +24,8 @@ static void add(const struct tenancy *tenancy, const struct authz_binding *bindi
     struct held_role *role = &roles->roles[roles->count++];
     role->role = role_name(binding->role);
     role->expires_ms = binding->expires_ms;
+    role->binding = binding->id;
+    (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
     (void)snprintf(role->scope, sizeof role->scope, "%s", scope_of(tenancy, binding));
 }
 

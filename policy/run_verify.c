@@ -168,13 +168,13 @@ static struct result decide_again(const struct run_bundle *bundle, const struct 
 struct result run_verify(struct bytes text, const struct run_verify_keys *keys, struct run_bundle **bundle_out,
                          struct run_repeated *repeated_out, struct error *err)
 {
-    struct run_trust trust = {.log_key = bytes_of_text(keys->log_key), .keyd = keys->signer};
+    struct run_trust trust = {.log_key = bytes_of_text(keys->log_key), .keyd = keys->signer, .policy = keys->policy};
     struct run_repeated repeated = {.decisions = 0};
     OWNED(run_bundle) *bundle = NULL;
-    struct note_key log_key;
+    struct log_keys log_keys;
 
     ecdsa_key_public(keys->root, trust.root);
-    TRY(note_key_read(trust.log_key, &log_key, err));
+    TRY(log_keys_read(trust.log_key, &log_keys, err));
     struct result checked = run_bundle_check(text, &trust, &bundle, err);
     if (checked.ok) checked = decide_again(bundle, keys->root, &repeated, err);
     if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;

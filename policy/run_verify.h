@@ -9,9 +9,10 @@
 
 /** The verifier's own keys. The bundle brings none that counts. */
 struct run_verify_keys {
-    const char *log_key;            /* the log's verifier key (C2SP note) */
-    const struct ecdsa_key *signer; /* sijil-keyd's key of documents */
-    const struct ecdsa_key *root;   /* of approvers */
+    const char *log_key;                 /* the log's verifier key (C2SP note), and what log_keys_read() takes behind it */
+    const struct ecdsa_key *signer;      /* sijil-keyd's key of documents */
+    const struct ecdsa_key *root;        /* of approvers */
+    const struct witness_policy *policy; /* whose quorum must have cosigned the checkpoints; NULL: none is demanded */
 };
 
 /** ERROR_DENIED: the bundle does not hold; the message names the rule. ERROR_INVALID: a key of the verifier is none. ERROR_NO_MEMORY. */

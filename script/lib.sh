@@ -19,7 +19,7 @@ build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     libcmocka-dev libconfuse-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
     liboauth2-dev libp11-kit-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev libyaml-dev"
 run_packages="postgresql-15 bubblewrap umoci curl openssl skopeo python3-sklearn python3-onnx"
-test_packages="rsyslog rsyslog-openssl clang-format lld spin systemd universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2 slurmctld slurmd slurmrestd slurm-client slurm-wlm-jwt-plugin munge"
+test_packages="rsyslog rsyslog-openssl clang-format lld spin systemd universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2 slurmctld slurmd slurmrestd slurm-client slurm-wlm-jwt-plugin munge libhoel1.4 libiddawc1.1 librhonabwy1.1 libulfius2.7 liboath0 libcbor0.8 libconfig9 liborcania2.3 libyder2.0 libldap-2.5-0 sqlite3"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
 # Only script/fuzz needs these: libFuzzer, and names in stack traces.
@@ -68,6 +68,20 @@ install_packages() {
         apt-get update -q
         apt-get install -q -y --no-install-recommends --no-remove "$@"
     ' sh "$policy" "$clusters" $wanted || die "apt-get failed; run it by hand to see why: apt-get install $wanted"
+}
+
+# Debian's glewlwyd is the OAuth issuer of tests. It is unpacked and not installed: at the next boot, an installed one would serve all networks, with a
+# password that everybody knows. Its libraries are among the test packages.
+unpack_glewlwyd() {
+    local folder="$root/build/glewlwyd" work
+    [ ! -x "$folder/usr/bin/glewlwyd" ] || return 0
+    mkdir -p "$root/build"
+    work=$(mktemp -d "$root/build/glewlwyd.XXXXXX")
+    (cd "$work" && { apt-get download -q glewlwyd glewlwyd-common || { as_root apt-get update -q && apt-get download -q glewlwyd glewlwyd-common; }; } &&
+        for package in ./*.deb; do dpkg -x "$package" unpacked; done) > "$work/log" 2>&1 || { cat "$work/log" >&2; die "glewlwyd can't be fetched"; }
+    rm -rf "$folder"
+    mv "$work/unpacked" "$folder"
+    rm -rf "$work"
 }
 
 # System users separate secrets (one process for each), and what is trained from all of them; only root needs them.

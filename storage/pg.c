@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "storage/pg_hosts_priv.h"
 #include "storage/pg_priv.h"
 
 #include <poll.h>
@@ -20,7 +21,8 @@ static struct result open_new(const char *conninfo, const struct pg_table *const
     pg->conninfo = memory_copy_text(conninfo, strlen(conninfo));
     if (pg->conninfo == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     TRY(pg_collect(pg, tables, err));
-    TRY(pg_reopen(pg, err));
+    pg->host_count = pg_hosts_count(conninfo);
+    TRY(pg_open_any(pg, err));
     *pg_out = GIVE(pg);
     return SUCCESS;
 }

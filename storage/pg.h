@@ -45,6 +45,11 @@ bool pg_is_broken(const struct pg *pg);
 void pg_notice_loss(struct pg *pg);
 /** Connects and prepares again. An open transaction is lost. */
 RESULT pg_reopen(struct pg *pg, struct error *err);
+/**
+ * ERROR_INVALID if the connection string names several hosts, and the server, when this connection was made, waited for no standby: if it is lost, what was
+ * acknowledged last is lost with it. For a warning: the last server of a group must still serve.
+ */
+RESULT pg_standby_check(const struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);
 /** The server process of a connection; all 0: none. Process numbers are used again, and a second container may have the same number now. */
 struct pg_backend {

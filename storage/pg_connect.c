@@ -1,8 +1,10 @@
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "storage/pg_hosts_priv.h"
 #include "storage/pg_priv.h"
 
 #define SERVER_VERSION_MIN 150000
@@ -31,17 +33,40 @@ static void drop_notice(void *context, const PGresult *notice)
     (void)notice;
 }
 
-/* The connection string overrides the first rows, and the last rows override the connection string. */
-static PGconn *start(const char *conninfo)
-{
-    static const char *const keys[] = {
-        "connect_timeout",  "keepalives_idle",  "keepalives_interval",
-        "keepalives_count", "tcp_user_timeout", "application_name",
-        "dbname",           "client_encoding",  NULL,
-    };
-    const char *const values[] = {"5", "10", "5", "3", "10000", "sijil", conninfo, "UTF8", NULL};
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-    return PQconnectStartParams(keys, values, 1);
+/* The connection string overrides the first rows, and the last rows override the connection string. */
+static PGconn *start(const struct pg *pg)
+{
+    static const char *const names[] = {
+        "connect_timeout",
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+        "application_name",
+        "dbname",
+        "client_encoding",
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+    };
+    const char *values[COUNT_OF(names)] = {"5", "10", "5", "3", "10000", "sijil", pg->conninfo, "UTF8"};
+    const char *keys[COUNT_OF(names)];
+    struct pg_hosts hosts;
+    size_t count = 8;
+
+    memcpy(keys, names, sizeof keys);
+    pg_hosts_turn(pg->conninfo, pg->host_count, pg->first_host, &hosts);
+    for (size_t i = 0; i < PG_HOST_LISTS; i++) {
+        if (hosts.lists[i] == NULL) continue;
+        keys[count] = hosts.keywords[i];
+        values[count++] = hosts.lists[i];
+    }
+    PGconn *connection = PQconnectStartParams(keys, values, 1);
+    pg_hosts_done(&hosts);
+    return connection;
 }
 
 static struct result connect_within(struct pg *pg, int64_t deadline_ms, struct error *err)
@@ -66,7 +91,8 @@ static const struct requirement {
  * pg_stat_activity, which joins two catalogs to that function: on a new connection, that takes longer than all else here. */
 static const char server_sql[] = "SELECT current_setting('server_version_num'), pg_is_in_recovery(), current_setting('fsync'),"
                                  " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
-                                 " current_setting('server_encoding'), pid, (extract(epoch FROM backend_start) * 1000000)::int8"
+                                 " current_setting('server_encoding'), pid, (extract(epoch FROM backend_start) * 1000000)::int8,"
+                                 " current_setting('synchronous_standby_names')"
                                  " FROM pg_stat_get_activity(pg_backend_pid())";
 
 static int64_t number_at(const PGresult *row, int column)
@@ -77,7 +103,20 @@ static int64_t number_at(const PGresult *row, int column)
     return (int64_t)number;
 }
 
-static struct result check_server(const PGresult *row, struct error *err)
+/* Whoever names several hosts wants a standby to take over: it must have what was acknowledged. Without synchronous_standby_names nobody waits for a standby: that is a
+ * warning (pg_standby_check()), because the last server of a group must still serve. */
+static struct result check_standby(const struct pg *pg, const char *synchronous_commit, struct error *err)
+{
+    if (pg->host_count == 1 || (strcmp(synchronous_commit, "local") != 0 && strcmp(synchronous_commit, "remote_write") != 0))
+        return SUCCESS;
+    return failure(
+        err, ERROR_INVALID,
+        "PostgreSQL's synchronous_commit is %.20s, and the connection string names several hosts: a standby that takes over could lack "
+        "what was acknowledged; set it to on",
+        synchronous_commit);
+}
+
+static struct result check_server(const struct pg *pg, const PGresult *row, struct error *err)
 {
     if (number_at(row, 0) < SERVER_VERSION_MIN)
         return failure(err, ERROR_INVALID, "PostgreSQL %s is too old: 15 or newer is needed", PQgetvalue(row, 0, 0));
@@ -86,6 +125,7 @@ static struct result check_server(const PGresult *row, struct error *err)
     for (size_t i = 0; i < sizeof requirements / sizeof requirements[0]; i++)
         if (strcmp(PQgetvalue(row, 0, (int)i + 2), "off") == 0)
             return failure(err, ERROR_INVALID, "PostgreSQL's %s", requirements[i].why);
+    TRY(check_standby(pg, PQgetvalue(row, 0, 4), err));
     if (strcmp(PQgetvalue(row, 0, 5), "UTF8") != 0)
         return failure(err, ERROR_INVALID, "the database's encoding is %s; it must be UTF8", PQgetvalue(row, 0, 5));
     return SUCCESS;
@@ -99,7 +139,8 @@ static struct result inspect_server(struct pg *pg, struct error *err)
     if (!PQsendQuery(pg->connection, server_sql)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     TRY(pg_take(pg, "server settings", &row, err));
     if (PQntuples(row) != 1) return failure(err, ERROR_UNAVAILABLE, "PostgreSQL does not say who answers");
-    TRY(check_server(row, err));
+    TRY(check_server(pg, row, err));
+    pg->has_standby = PQgetvalue(row, 0, 8)[0] != '\0';
     pg->backend = (struct pg_backend){number_at(row, 6), number_at(row, 7)};
     return SUCCESS;
 }
@@ -119,10 +160,14 @@ static struct result set_up(struct pg *pg, struct error *err)
     return listen_again(pg, err);
 }
 
+/* Which host the newest connection of this process has begun with. One that does not answer costs seconds, so only the first connection tries it. */
+static atomic_uint good_host;
+
 struct result pg_reopen(struct pg *pg, struct error *err)
 {
     pg_break(pg);
-    pg->connection = start(pg->conninfo);
+    if (!pg->has_failed) pg->first_host = atomic_load(&good_host) % pg->host_count;
+    pg->connection = start(pg);
     if (pg->connection == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     (void)PQsetNoticeReceiver(pg->connection, drop_notice, NULL);
     if (PQsetnonblocking(pg->connection, 1) != 0 || PQstatus(pg->connection) == CONNECTION_BAD)
@@ -130,7 +175,28 @@ struct result pg_reopen(struct pg *pg, struct error *err)
 
     const struct result ready = set_up(pg, err);
     if (!ready.ok) pg_break(pg); /* a partly prepared connection is of no use */
+    pg->has_failed = !ready.ok;
+    if (ready.ok && pg->host_count > 1) atomic_store(&good_host, pg->first_host);
+    if (!ready.ok) pg->first_host = (pg->first_host + 1) % pg->host_count;
     return ready;
+}
+
+/* A first connection tries each host once, and each in its own time. */
+struct result pg_open_any(struct pg *pg, struct error *err)
+{
+    struct result opened = pg_reopen(pg, err);
+
+    for (unsigned i = 1; !opened.ok && err->kind == ERROR_UNAVAILABLE && i < pg->host_count; i++) opened = pg_reopen(pg, err);
+    return opened;
+}
+
+struct result pg_standby_check(const struct pg *pg, struct error *err)
+{
+    if (pg->host_count == 1 || pg->has_standby) return SUCCESS;
+    return failure(
+        err, ERROR_INVALID,
+        "the connection string names several hosts, and this PostgreSQL waits for no standby (synchronous_standby_names is empty): if "
+        "it is lost, what was acknowledged last is lost with it (docs/database.md)");
 }
 
 /* "5432", or one for each host: "5432,,5433". libpq checks them only when it connects. */

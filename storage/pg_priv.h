@@ -46,10 +46,13 @@ struct pg {
     PGconn *connection; /* NULL: broken */
     struct pg_backend backend;
     char *conninfo;
+    unsigned host_count, first_host; /* in the connection string, and which one the next attempt begins with */
     const struct pg_limits *limits;
     struct pg_prepared *prepared; /* sorted by the statement's address */
     size_t prepared_count;
-    bool is_lazy; /* prepares a statement when it first runs */
+    bool is_lazy;     /* prepares a statement when it first runs */
+    bool has_failed;  /* the last attempt to connect */
+    bool has_standby; /* a commit waits for a standby: synchronous_standby_names */
     bool in_transaction;
     bool is_uncertain;   /* a running statement may have become durable although its answer is lost */
     size_t pipelined;    /* added and not yet run */
@@ -63,6 +66,9 @@ struct pg {
 struct pg_rows {
     PGresult *result;
 };
+
+/* pg_connect.c */
+RESULT pg_open_any(struct pg *pg, struct error *err);
 
 /* pg_type.c */
 

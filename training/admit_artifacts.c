@@ -76,6 +76,7 @@ static struct result store_blobs(const struct admitting *admitting, const struct
 {
     TRY(store_blob(admitting, where, bytes_of_text(EMPTY_CONTENT), err));
     TRY(store_blob(admitting, where, bytes_of_text(admitting->papers->each[RUN_RESULT].text), err));
+    TRY(store_blob(admitting, where, bytes_of_text(admitting->papers->each[RUN_CERTIFICATE].text), err));
     return store_blob(admitting, where, buffer_bytes(&admitting->admission), err);
 }
 
@@ -105,17 +106,15 @@ static json_t *descriptor(const char *media_type, struct bytes content)
     return json_pack("{s:s, s:s, s:I}", "mediaType", media_type, "digest", text, "size", (json_int_t)content.length);
 }
 
-/* One layer: an envelope. The caller owns the lists. */
-static json_t *envelope_layers(struct bytes envelope, const char *title)
+/* A layer that is an envelope. */
+static struct result add_layer(json_t *layers, struct bytes envelope, const char *title, struct error *err)
 {
     json_t *layer = descriptor(RUN_DSSE_TYPE, envelope);
-    json_t *layers = json_pack("[o]", layer);
 
-    if (layers != NULL &&
+    if (json_array_append_new(layers, layer) == 0 &&
         json_object_set_new(layer, "annotations", json_pack("{s:s}", "org.opencontainers.image.title", title)) == 0)
-        return layers;
-    json_decref(layers);
-    return NULL;
+        return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a referrer");
 }
 
 /* A manifest with an output as its subject. `config` and `layers` are borrowed. */
@@ -147,13 +146,32 @@ static struct result add_referrer(const struct admitting *admitting, struct admi
     return add_push(admitting, pushes, &output->where, buffer_bytes(&text), err);
 }
 
-static struct result add_envelope(const struct admitting *admitting, struct admit_pushes *pushes,
-                                  const struct held_manifest *output, const char *type, struct bytes envelope, struct error *err)
+static struct bytes text_of(const struct admitting *admitting, enum run_type type)
+{
+    return bytes_of_text(admitting->papers->each[type].text);
+}
+
+/* The signed result, and the certificate of the key that has signed it. */
+static struct result add_provenance(const struct admitting *admitting, struct admit_pushes *pushes,
+                                    const struct held_manifest *output, struct error *err)
 {
     OWNED_JSON config = descriptor(RUN_EMPTY_CONFIG_TYPE, bytes_of_text(EMPTY_CONTENT));
-    OWNED_JSON layers = envelope_layers(envelope, strcmp(type, RUN_PROVENANCE_TYPE) == 0 ? "provenance.json" : "admission.json");
-    const struct referrer referrer = {type, config, layers, NULL};
+    OWNED_JSON layers = json_array();
+    const struct referrer referrer = {RUN_PROVENANCE_TYPE, config, layers, NULL};
 
+    TRY(add_layer(layers, text_of(admitting, RUN_RESULT), "provenance.json", err));
+    TRY(add_layer(layers, text_of(admitting, RUN_CERTIFICATE), "certificate.json", err));
+    return add_referrer(admitting, pushes, output, &referrer, err);
+}
+
+static struct result add_admission(const struct admitting *admitting, struct admit_pushes *pushes,
+                                   const struct held_manifest *output, struct error *err)
+{
+    OWNED_JSON config = descriptor(RUN_EMPTY_CONFIG_TYPE, bytes_of_text(EMPTY_CONTENT));
+    OWNED_JSON layers = json_array();
+    const struct referrer referrer = {RUN_ADMISSION_TYPE, config, layers, NULL};
+
+    TRY(add_layer(layers, buffer_bytes(&admitting->admission), "admission.json", err));
     return add_referrer(admitting, pushes, output, &referrer, err);
 }
 
@@ -187,9 +205,8 @@ static const struct held_manifest *find(const struct admitting *admitting, const
 static struct result add_referrers(const struct admitting *admitting, struct admit_pushes *pushes,
                                    const struct held_manifest *output, struct error *err)
 {
-    TRY(add_envelope(admitting, pushes, output, RUN_PROVENANCE_TYPE, bytes_of_text(admitting->papers->each[RUN_RESULT].text),
-                     err));
-    TRY(add_envelope(admitting, pushes, output, RUN_ADMISSION_TYPE, buffer_bytes(&admitting->admission), err));
+    TRY(add_provenance(admitting, pushes, output, err));
+    TRY(add_admission(admitting, pushes, output, err));
     TRY(add_copy(admitting, pushes, output, find(admitting, "log"), err));
     return add_copy(admitting, pushes, output, find(admitting, "metrics"), err);
 }

@@ -28,8 +28,8 @@ static struct result read_papers(struct admitting *admitting, struct error *err)
 
     TRY(run_papers_read(admitting->permit, admitting->source->bundle.pg, &query, &admitting->papers, err));
     const struct run_chain *chain = &admitting->papers->chain;
-    if (chain->order == NULL || chain->lease == NULL || chain->result == NULL)
-        return failure(err, ERROR_CORRUPT, "a finished run lacks its order, lease or result");
+    if (chain->order == NULL || chain->lease == NULL || chain->certificate == NULL || chain->result == NULL)
+        return failure(err, ERROR_CORRUPT, "a finished run lacks its order, lease, certificate or result");
     run_makes_of(chain->order, chain->result, &admitting->makes);
     return SUCCESS;
 }

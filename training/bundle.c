@@ -48,8 +48,8 @@ static struct result write_peers(struct maker *maker, struct error *err)
 
     if (json_object_set_new(maker->bundle, "peers", peers) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
     for (size_t i = 0; i < papers->peer_count; i++)
-        if (json_array_append_new(
-                peers, json_pack("{s:s, s:s}", "lease", papers->leases_of[i].text, "result", papers->results_of[i].text)) != 0)
+        if (json_array_append_new(peers, json_pack("{s:s, s:s, s:s}", "lease", papers->leases_of[i].text, "certificate",
+                                                   papers->certificates_of[i].text, "result", papers->results_of[i].text)) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
     return SUCCESS;
 }
@@ -93,12 +93,22 @@ static struct result prove_event(struct maker *maker, const struct signed_checkp
 
 static struct result write_event(struct maker *maker, struct error *err)
 {
-    struct signed_checkpoint newest;
+    struct signed_checkpoint checkpoint;
 
     if (maker->query->checkpoint != NULL) return prove_event(maker, maker->query->checkpoint, err);
-    TRY(sequencer_await_signed(maker->source->sequencer, event_of(maker), err));
-    TRY(sequencer_checkpoint(maker->source->sequencer, &newest, err));
-    return prove_event(maker, &newest, err);
+    TRY(bundle_checkpoint(maker->source, maker->query->published, event_of(maker), &checkpoint, err));
+    return prove_event(maker, &checkpoint, err);
+}
+
+/* Whoever gets the bundle may know another key of the log than the one that has signed. */
+static struct result write_log_keys(struct maker *maker, struct error *err)
+{
+    struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);
+    struct keyd_log_keys state;
+
+    if (sequencer_log_keys(maker->source->sequencer)->count == 1) return SUCCESS;
+    TRY(keyd_log_keys(maker->source->keyd, &keys, &state, err));
+    return bundle_set_text(maker->bundle, "log_keys", buffer_bytes(&keys), err);
 }
 
 /* ---- keys ---- */
@@ -230,6 +240,7 @@ static struct result make(struct maker *maker, struct error *err)
     if (maker->bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
     TRY(read_envelopes(maker, err));
     TRY(write_envelopes(maker, err));
+    TRY(write_log_keys(maker, err));
     TRY(write_event(maker, err));
     TRY(write_keys(maker, err));
     return maker->query->is_whole ? write_policies(maker, err) : SUCCESS;
@@ -238,7 +249,7 @@ static struct result make(struct maker *maker, struct error *err)
 struct result run_bundle_make(const struct permit *permit, const struct run_bundle_source *source,
                               const struct run_bundle_query *query, struct buffer *text, struct error *err)
 {
-    OWNED_MAKER maker = {.permit = permit, .source = source, .query = query};
+    OWNED_MAKER maker = {.permit = permit, .source = source, .query = query, .documents.published = query->published};
 
     TRY(make(&maker, err));
     return json_write_canonical(text, maker.bundle, err);

@@ -25,6 +25,7 @@ struct run_bundle_query {
     struct run_papers_query papers;             /* for an order up to RUN_APPROVAL */
     uint64_t event;                             /* of the order, if there is none yet */
     const struct signed_checkpoint *checkpoint; /* of the event's proof; NULL: the newest */
+    const struct signed_checkpoint *published;  /* in place of the newest, if it has what is proven: a cosigned one; NULL: none */
     const char *runner;                         /* thumbprint of a runner's key that has no lease yet; NULL: the lease's */
     bool is_whole; /* with policy sets and the decision of the order's event, which sijil-keyd does not need */
 };

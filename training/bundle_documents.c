@@ -259,6 +259,17 @@ struct result bundle_set_text(json_t *object, const char *member, struct bytes t
     return failure(err, json_lacks() == lacks ? ERROR_INVALID : ERROR_NO_MEMORY, "%s of a bundle can't be written", member);
 }
 
+struct result bundle_checkpoint(const struct run_bundle_source *source, const struct signed_checkpoint *published, uint64_t entry,
+                                struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    if (published != NULL && published->size > entry) {
+        *checkpoint_out = *published;
+        return SUCCESS;
+    }
+    TRY(sequencer_await_signed(source->sequencer, entry, err));
+    return sequencer_checkpoint(source->sequencer, checkpoint_out, err);
+}
+
 static struct result write_envelopes(const struct key_document *one, json_t *list, struct error *err)
 {
     const struct document_chain_request *request = &one->envelopes->request;
@@ -292,12 +303,12 @@ struct result key_documents_write(const struct permit *permit, const struct run_
                                   const struct key_documents *documents, json_t *bundle, struct error *err)
 {
     const struct key_reader reader = {permit, source, action, NULL};
+    const uint64_t last = documents->count == 0 ? 0 : documents->each[documents->count - 1].sequence;
     struct signed_checkpoint checkpoint;
     OWNED_JSON list = json_array();
 
     if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the documents of a bundle");
-    if (documents->count > 0) TRY(sequencer_await_signed(source->sequencer, documents->each[documents->count - 1].sequence, err));
-    TRY(sequencer_checkpoint(source->sequencer, &checkpoint, err));
+    TRY(bundle_checkpoint(source, documents->published, last, &checkpoint, err));
     for (size_t i = 0; i < documents->count; i++) TRY(write_one(&reader, &documents->each[i], &checkpoint, list, err));
     if (json_object_set(bundle, "documents", list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the documents of a bundle");

@@ -24,6 +24,7 @@ struct key_document {
 struct key_documents {
     size_t count;
     struct key_document each[RUN_DOCUMENTS_MAX];
+    const struct signed_checkpoint *published; /* of the proofs, if it has all events; NULL: the newest is used */
 };
 
 /**
@@ -47,5 +48,8 @@ RESULT key_documents_write(const struct permit *permit, const struct run_bundle_
                            const struct key_documents *documents, json_t *bundle, struct error *err) __attribute__((nonnull));
 void key_documents_done(struct key_documents *documents);
 
+/** The checkpoint of a proof: `published`, if it is there and has the entry; else the newest one, once it has it. */
+RESULT bundle_checkpoint(const struct run_bundle_source *source, const struct signed_checkpoint *published, uint64_t entry,
+                         struct signed_checkpoint *checkpoint_out, struct error *err);
 /** Sets a member of an object to a text. ERROR_INVALID: it is not UTF-8. */
 RESULT bundle_set_text(json_t *object, const char *member, struct bytes text, struct error *err);

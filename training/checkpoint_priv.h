@@ -18,6 +18,8 @@ RESULT checkpoint_rows_thin(struct pg *pg, const struct run_holder *holder, stru
  * of the repository.
  */
 RESULT checkpoint_row_resume(struct pg *pg, const struct run_request *request, struct error *err);
+/** Whether checkpoint_row_resume() would find it. */
+RESULT checkpoint_row_look(struct pg *pg, const struct run_request *request, struct error *err);
 
 /** A checkpoint that goes. */
 struct due_checkpoint {
@@ -25,8 +27,13 @@ struct due_checkpoint {
     struct resource where; /* the project */
     char digest[DIGEST_TEXT_SIZE];
     char key[RUN_KEY_SIZE]; /* of the withdrawn runner; "": it goes for another reason */
+    bool is_deleted;        /* its repository or project */
 };
-RESULT checkpoint_rows_due(struct pg *pg, struct due_checkpoint *due_out, size_t capacity, size_t *count_out, struct error *err);
+/** Those of runs that are over, and of deleted repositories, by the rows. */
+RESULT checkpoint_rows_due(struct pg *pg, const struct row_window *window, struct due_checkpoint *due_out, size_t *count_out,
+                           struct error *err);
+/** The envelopes of a run that may show that it is over. Columns: kind, envelope. */
+RESULT checkpoint_rows_over(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
 /** Those of runs that withdrawn runners have had since then, by the rows of attempts. */
 RESULT checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
                                struct due_checkpoint *due_out, size_t *count_out, struct error *err);

@@ -10,7 +10,8 @@
 #define HOLDER "run_id = $1 AND attempt = $2 AND node = $3 AND key = $4"
 /* Whether an open run continues from the checkpoint c. */
 #define IS_RESUMED "EXISTS (SELECT FROM run_resume u JOIN run o USING (run_id) WHERE u.digest = c.digest AND o.ended_at IS NULL)"
-#define KEPT_FOR   "interval '30 days'"
+/* Of a run that has not succeeded; as RUN_CHECKPOINT_KEPT_MS. The end of its order is in its row, too. */
+#define UNTIL "greatest(r.ended_at, r.expires_at) + interval '30 days'"
 
 static const struct pg_statement checkpoint_lock_sql = {
     "checkpoint_lock", "SELECT node FROM run_attempt WHERE " HOLDER " AND ended_at IS NULL AND ends_at > now() FOR UPDATE",
@@ -28,30 +29,41 @@ static const struct pg_statement checkpoint_recount_sql = {
     " UPDATE run_attempt SET uploaded_bytes = uploaded_bytes - (SELECT coalesce(sum(size_bytes), 0) FROM gone)::int8 WHERE " HOLDER
     " AND EXISTS (SELECT FROM gone)",
     "uuid int4 int4 text", ""};
+/* Of a place `p`, in the project $2. */
+#define CONTINUES(digest)                                                                                                         \
+    "(EXISTS (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = " digest ") OR (p.project_id = $2 AND" \
+    " EXISTS (SELECT FROM run_checkpoint c JOIN run n USING (run_id) WHERE c.repository_id = p.repository_id AND c.digest = " digest \
+    " AND n.state <> 'quarantined')))"
 static const struct pg_statement checkpoint_resume_sql = {
     "checkpoint_resume",
     "WITH place AS (SELECT repository_id, project_id FROM repository WHERE full_name = $3 AND deleted_at IS NULL)"
     " INSERT INTO run_resume (run_id, repository, digest, source) SELECT $1, $3, $4, (SELECT c.run_id FROM run_checkpoint c"
-    " WHERE c.repository_id = p.repository_id AND c.digest = $4 ORDER BY c.kept_at LIMIT 1) FROM place p WHERE EXISTS"
-    " (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = $4) OR (p.project_id = $2 AND EXISTS"
-    " (SELECT FROM run_checkpoint c JOIN run n USING (run_id) WHERE c.repository_id = p.repository_id AND c.digest = $4"
-    " AND n.state <> 'quarantined'))",
+    " WHERE c.repository_id = p.repository_id AND c.digest = $4 ORDER BY c.kept_at LIMIT 1) FROM place p WHERE " CONTINUES("$4"),
     "uuid uuid text text", ""};
+static const struct pg_statement checkpoint_look_sql = {
+    "checkpoint_look",
+    "SELECT EXISTS (SELECT FROM repository p WHERE p.full_name = $1 AND p.deleted_at IS NULL AND " CONTINUES("$3") ")",
+    "text uuid text", "bool"};
 static const struct pg_statement checkpoint_list_sql = {
     "checkpoint_list",
     "SELECT c.digest, p.full_name, c.attempt, c.content_bytes, c.kept_at, CASE WHEN NOT " IS_RESUMED " THEN CASE WHEN r.state = 'succeeded'"
-    " THEN r.ended_at ELSE r.ended_at + " KEPT_FOR " END END FROM run_checkpoint c JOIN run r USING (run_id) JOIN repository p USING (repository_id)"
+    " THEN r.ended_at WHEN r.ended_at IS NOT NULL THEN " UNTIL " END END FROM run_checkpoint c JOIN run r USING (run_id) JOIN repository p USING (repository_id)"
     " WHERE c.run_id = $1 AND r.project_id = $2 ORDER BY c.kept_at DESC, c.digest LIMIT $3",
     "uuid uuid int8", "text text int4 int8 timestamptz timestamptz"};
-#define DUE_ROW(key) "SELECT c.run_id, c.digest, j.project_id, j.organisation_id, coalesce(j.deleted_name, o.name || '/' || j.name), " key " FROM run_checkpoint c" \
-    " JOIN run r USING (run_id) JOIN project j USING (project_id) JOIN organisation o USING (organisation_id)"
-#define DUE_TYPES "uuid text uuid uuid text text"
-/* A quarantined run counts for nothing, whoever wants to continue from it. */
+#define DUE_ROW(key, is_deleted) "SELECT c.run_id, c.digest, j.project_id, j.organisation_id, coalesce(j.deleted_name, o.name || '/' || j.name), " key ", " \
+    is_deleted " FROM run_checkpoint c JOIN run r USING (run_id) JOIN project j USING (project_id) JOIN organisation o USING (organisation_id)"
+#define DUE_TYPES "uuid text uuid uuid text text bool"
+#define IS_DELETED "(p.deleted_at IS NOT NULL OR j.deleted_at IS NOT NULL)"
+/* The row of a run says only where to look: the caller asks for what sijil-keyd has signed. */
 static const struct pg_statement checkpoint_due_sql = {
     "checkpoint_due",
-    DUE_ROW("''::text") " JOIN repository p ON p.repository_id = c.repository_id WHERE p.deleted_at IS NOT NULL OR j.deleted_at IS NOT NULL OR r.state = 'quarantined'"
-    " OR ((r.state = 'succeeded' OR r.ended_at <= now() - " KEPT_FOR ") AND NOT " IS_RESUMED ") LIMIT $1",
-    "int8", DUE_TYPES};
+    DUE_ROW("''::text", IS_DELETED) " JOIN repository p ON p.repository_id = c.repository_id WHERE " IS_DELETED " OR (r.ended_at IS NOT NULL AND"
+    " (r.state = 'succeeded' OR " UNTIL " <= now()) AND NOT " IS_RESUMED ") ORDER BY r.number, c.digest LIMIT $1 OFFSET $2",
+    "int8 int8", DUE_TYPES};
+/* An order has one envelope, and a run one admission: more are rows that somebody has added. */
+static const struct pg_statement checkpoint_over_sql = {
+    "checkpoint_over",
+    "SELECT kind, envelope FROM run_envelope WHERE run_id = $1 AND kind IN ('order', 'admission') ORDER BY number LIMIT 8", "uuid", "text text"};
 /* By the attempts of its run, and not by what its own row says: that can be changed. And what continues from such a run. The attempts are rows, too: the
  * caller asks for what sijil-keyd has signed. */
 static const struct pg_statement checkpoint_doubted_sql = {
@@ -59,13 +71,13 @@ static const struct pg_statement checkpoint_doubted_sql = {
     "WITH RECURSIVE doubted AS (SELECT a.run_id, a.key FROM unnest($1::text[], $2::int8[]) AS w (key, since) JOIN run_attempt a ON a.key = w.key"
     " AND (a.ended_at IS NULL OR a.ended_at >= to_timestamp(w.since / 1000.0))"
     " UNION SELECT u.run_id, d.key FROM doubted d JOIN run_resume u ON u.source = d.run_id) "
-    DUE_ROW("d.key") " JOIN doubted d ON d.run_id = c.run_id ORDER BY r.number, c.digest, d.key LIMIT $3 OFFSET $4",
+    DUE_ROW("d.key", "false") " JOIN doubted d ON d.run_id = c.run_id ORDER BY r.number, c.digest, d.key LIMIT $3 OFFSET $4",
     "text[] int8[] int8 int8", DUE_TYPES};
 static const struct pg_statement checkpoint_forget_sql = {
     "checkpoint_forget", "DELETE FROM run_checkpoint WHERE run_id = $1 AND digest = $2", "uuid text", ""};
 static const struct pg_statement *const statements[] = {
-    &checkpoint_lock_sql, &checkpoint_thin_sql, &checkpoint_recount_sql, &checkpoint_resume_sql, &checkpoint_list_sql, &checkpoint_due_sql,
-    &checkpoint_doubted_sql, &checkpoint_forget_sql,
+    &checkpoint_lock_sql, &checkpoint_thin_sql, &checkpoint_recount_sql, &checkpoint_resume_sql, &checkpoint_look_sql, &checkpoint_list_sql, &checkpoint_due_sql,
+    &checkpoint_over_sql, &checkpoint_doubted_sql, &checkpoint_forget_sql,
 };
 /* clang-format on */
 const struct pg_table run_checkpoint_table = PG_TABLE(statements);
@@ -91,6 +103,15 @@ struct result checkpoint_rows_thin(struct pg *pg, const struct run_holder *holde
     return pg_run(pg, &checkpoint_recount_sql, &recount, NULL, err);
 }
 
+static struct result is_missing(const struct run_request *request, struct error *err)
+{
+    return failure(
+        err, ERROR_INVALID,
+        "resume: %.120s has no such artifact, and keeps no such checkpoint of a run of this project: 'sijil run show' of the run that made"
+        " it lists those that are kept",
+        request->resume_repository);
+}
+
 struct result checkpoint_row_resume(struct pg *pg, const struct run_request *request, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -102,12 +123,20 @@ struct result checkpoint_row_resume(struct pg *pg, const struct run_request *req
     pg_add_text(&arguments, request->resume_repository);
     pg_add_text(&arguments, request->resume_digest);
     TRY(pg_run(pg, &checkpoint_resume_sql, &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(
-        err, ERROR_INVALID,
-        "resume: %.120s has no such artifact, and keeps no such checkpoint of a run of this project: 'sijil run show' of the run that made"
-        " it lists those that are kept",
-        request->resume_repository);
+    return pg_rows_affected(rows) == 1 ? SUCCESS : is_missing(request, err);
+}
+
+struct result checkpoint_row_look(struct pg *pg, const struct run_request *request, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (request->resume_digest == NULL) return SUCCESS;
+    pg_add_text(&arguments, request->resume_repository);
+    pg_add_uuid(&arguments, &request->where.project);
+    pg_add_text(&arguments, request->resume_digest);
+    TRY(pg_run(pg, &checkpoint_look_sql, &arguments, &rows, err));
+    return pg_bool(rows, 0, 0) ? SUCCESS : is_missing(request, err);
 }
 
 struct result run_checkpoints(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
@@ -135,17 +164,19 @@ static void read_due(const struct pg_rows *rows, struct due_checkpoint *due_out,
         *where = (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, i, 2), .organisation = pg_uuid(rows, i, 3)};
         (void)snprintf(where->name, sizeof where->name, "%s", pg_text(rows, i, 4));
         (void)snprintf(due_out[i].key, sizeof due_out[i].key, "%s", pg_text(rows, i, 5));
+        due_out[i].is_deleted = pg_bool(rows, i, 6);
     }
     *count_out = count;
 }
 
-struct result checkpoint_rows_due(struct pg *pg, struct due_checkpoint *due_out, size_t capacity, size_t *count_out,
-                                  struct error *err)
+struct result checkpoint_rows_due(struct pg *pg, const struct row_window *window, struct due_checkpoint *due_out,
+                                  size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, (int64_t)capacity);
+    pg_add_int8(&arguments, (int64_t)window->most);
+    pg_add_int8(&arguments, (int64_t)window->skipped);
     TRY(pg_run(pg, &checkpoint_due_sql, &arguments, &rows, err));
     read_due(rows, due_out, count_out);
     return SUCCESS;
@@ -171,6 +202,14 @@ struct result checkpoint_rows_doubted(struct pg *pg, const struct run_withdrawal
     TRY(pg_run(pg, &checkpoint_doubted_sql, &arguments, &rows, err));
     read_due(rows, due_out, count_out);
     return SUCCESS;
+}
+
+struct result checkpoint_rows_over(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    return pg_run(pg, &checkpoint_over_sql, &arguments, rows_out, err);
 }
 
 struct result checkpoint_row_forget(struct pg *pg, const struct uuid *run, const char *digest, struct error *err)

@@ -52,8 +52,8 @@ static const struct run_withdrawal *find(const struct run_withdrawals *withdrawa
 /* ---- what sijil-keyd has signed ---- */
 
 /* Whether the envelope of a row is the lease of just this run, attempt, node and key. */
-static struct result is_lease(const struct pg_rows *rows, size_t row, const struct run_withdrawals *withdrawals, const char *key,
-                              bool *is_out, struct error *err)
+static struct result is_lease(const struct pg_rows *rows, size_t row, const struct run_part *asked, bool *is_out,
+                              struct error *err)
 {
     const struct uuid id = pg_uuid(rows, row, 0);
     OWNED(run_envelope) *lease = NULL;
@@ -62,23 +62,38 @@ static struct result is_lease(const struct pg_rows *rows, size_t row, const stru
 
     uuid_format(&id, run);
     *is_out = run_envelope_read(bytes_of_text(pg_text(rows, row, 3)), RUN_LEASE, &lease, &why).ok &&
-              run_check_signer(lease, withdrawals->signer, &why).ok && strcmp(run_text(lease, "run"), run) == 0 &&
+              run_check_signer(lease, asked->signer, &why).ok && strcmp(run_text(lease, "run"), run) == 0 &&
               run_integer(lease, "attempt") == pg_int8(rows, row, 1) && run_integer(lease, "node") == pg_int8(rows, row, 2) &&
-              strcmp(run_text(lease, "runner.key"), key) == 0;
+              strcmp(run_text(lease, "runner.key"), asked->key) == 0;
     return why.kind == ERROR_NO_MEMORY ? failure(err, why.kind, "%s", why.message) : SUCCESS;
+}
+
+static struct result was_leased(struct pg *pg, const struct run_part *asked, bool *was_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    *was_out = false;
+    TRY(run_rows_leases_of_key(pg, asked, LEASES_MAX, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows) && !*was_out; i++) TRY(is_lease(rows, i, asked, was_out, err));
+    return SUCCESS;
+}
+
+struct result run_was_leased(const struct permit *permit, struct pg *pg, enum action action, const struct run_part *asked,
+                             bool *was_out, struct error *err)
+{
+    (void)run_project_of(permit, action);
+    return was_leased(pg, asked, was_out, err);
 }
 
 struct result run_withdrawal_applies(struct pg *pg, const struct run_withdrawals *withdrawals, const struct uuid *run,
                                      const char *key, bool *applies_out, struct error *err)
 {
     const struct run_withdrawal *withdrawal = find(withdrawals, key);
-    OWNED(pg_rows) *rows = NULL;
 
     *applies_out = false;
     if (withdrawal == NULL) return SUCCESS;
-    TRY(run_rows_leases_of_key(pg, run, withdrawal, LEASES_MAX, &rows, err));
-    for (size_t i = 0; i < pg_rows_count(rows) && !*applies_out; i++) TRY(is_lease(rows, i, withdrawals, key, applies_out, err));
-    return SUCCESS;
+    const struct run_part asked = {run, key, withdrawal->since_ms, withdrawals->signer};
+    return was_leased(pg, &asked, applies_out, err);
 }
 
 /* ---- a round ---- */

@@ -86,14 +86,14 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     return SUCCESS;
 }
 
-struct result run_rows_leases_of_key(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal,
-                                     size_t capacity, struct pg_rows **rows_out, struct error *err)
+struct result run_rows_leases_of_key(struct pg *pg, const struct run_part *asked, size_t capacity, struct pg_rows **rows_out,
+                                     struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    pg_add_uuid(&arguments, run);
-    pg_add_bytes(&arguments, withdrawal->key);
-    pg_add_time(&arguments, withdrawal->since_ms);
+    pg_add_uuid(&arguments, asked->run);
+    pg_add_text(&arguments, asked->key);
+    pg_add_time(&arguments, asked->since_ms);
     pg_add_int8(&arguments, (int64_t)capacity);
     return pg_run(pg, &run_leases_of_key_sql, &arguments, rows_out, err);
 }

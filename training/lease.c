@@ -96,6 +96,7 @@ static struct result run_step(const struct permit *permit, struct change *change
         return run_row_move(pg, &move, err);
     }
     TRY(note_use(pg, step, err));
+    if (step->certificate.length > 0) TRY(run_certify(pg, &step->holder, step->certificate, err));
     TRY(run_attempt_end(pg, &step->holder, step->outcome_name, err));
     TRY(keep(pg, step, err));
     if (step->held != NULL) TRY(held_manifests_insert(permit, pg, step->action, step->held, err));

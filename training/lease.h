@@ -133,7 +133,8 @@ struct run_step {
     const char *why;           /* for the runners of the other nodes; NULL: they see the reason */
     const char *outcome_name;  /* of the attempt, in its row */
     struct run_signed stored;
-    const struct held_manifests *held; /* of a result; NULL: none */
+    struct bytes certificate;          /* of a result: the envelope of its key's certificate */
+    const struct held_manifests *held; /* likewise; NULL: none */
     const struct run_outcome *outcome; /* likewise */
 };
 void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out);

@@ -43,22 +43,27 @@ static const struct pg_statement run_heartbeat_sql = {
     " FROM run r WHERE r.run_id = $1 AND a.run_id = $1 AND a.attempt = $2 AND node = $3 AND key = $4 AND a.ended_at IS NULL"
     " AND ends_at > now()",
     "uuid int4 int4 text int8 text int4 int8 int8 int8", ""};
-/* A node that is ready to start, and how many are. The place where it listens can't change any more. */
+/* A node that is ready to start, and how many are. The place where it listens and the certificate of its key can't change any more. */
 static const struct pg_statement run_ready_sql = {
     "run_ready",
-    "UPDATE run_attempt a SET started_at = coalesce(started_at, now()), listen = nullif($6, ''), heard_at = now(),"
+    "UPDATE run_attempt a SET started_at = coalesce(started_at, now()), listen = nullif($6, ''), certificate = $7, heard_at = now(),"
     " phase = CASE WHEN r.state = 'running' THEN 'running' WHEN a.phase = 'leased' OR a.phase = 'fetching' THEN 'waiting' ELSE a.phase END,"
     " deadline = CASE WHEN r.state = 'ordered' THEN a.deadline ELSE least(now() + $5 * interval '1 millisecond', ends_at) END"
     " FROM run r WHERE r.run_id = $1 AND a.run_id = $1 AND a.attempt = $2 AND node = $3 AND key = $4 AND a.ended_at IS NULL AND ends_at > now()"
-    " AND (started_at IS NULL OR listen IS NOT DISTINCT FROM nullif($6, ''))"
+    " AND (started_at IS NULL OR listen IS NOT DISTINCT FROM nullif($6, '')) AND (certificate IS NULL OR certificate = $7)"
     " RETURNING (SELECT count(*) FROM run_attempt o WHERE o.run_id = $1 AND o.attempt = $2 AND o.node <> $3 AND o.started_at IS NOT NULL)",
-    "uuid int4 int4 text int8 text", "int8"};
+    "uuid int4 int4 text int8 text text", "int8"};
 static const struct pg_statement run_peers_sql = {
     "run_peers",
-    "SELECT node, coalesce(listen, ''), lease FROM run_attempt WHERE run_id = $1 AND attempt = $2 AND node <> $3 AND lease IS NOT NULL"
+    "SELECT node, coalesce(listen, ''), lease, certificate FROM run_attempt WHERE run_id = $1 AND attempt = $2 AND node <> $3 AND lease IS NOT NULL AND certificate IS NOT NULL"
     " AND EXISTS (SELECT FROM run_attempt o WHERE o.run_id = $1 AND o.attempt = $2 AND o.node = $3 AND o.key = $4 AND o.ended_at IS NULL)"
     " ORDER BY node",
-    "uuid int4 int4 text", "int4 text text"};
+    "uuid int4 int4 text", "int4 text text text"};
+static const struct pg_statement run_certify_sql = {
+    "run_certify",
+    "UPDATE run_attempt SET certificate = $5 WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND ended_at IS NULL"
+    " AND (certificate IS NULL OR certificate = $5)",
+    "uuid int4 int4 text text", ""};
 static const struct pg_statement run_nodes_left_sql = {
     "run_nodes_left",
     "SELECT r.nodes - (SELECT count(*) FROM run_attempt a WHERE a.run_id = r.run_id AND a.attempt = $2 AND a.outcome = 'finished') FROM run r"
@@ -96,16 +101,16 @@ static const struct pg_statement run_lease_find_sql = {
     "text"};
 static const struct pg_statement run_leases_sql = {
     "run_leases",
-    "SELECT a.attempt, a.node, a.lease FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1 AND a.lease IS NOT NULL"
+    "SELECT a.attempt, a.node, a.lease, coalesce(a.certificate, '') FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1 AND a.lease IS NOT NULL"
     " AND (a.node = 0 OR a.attempt = r.attempt) ORDER BY a.attempt DESC, a.node",
-    "uuid", "int4 int4 text"};
+    "uuid", "int4 int4 text text"};
 static const struct pg_statement run_node_results_sql = {
     "run_node_results",
     "SELECT attempt, node, envelope FROM run_envelope WHERE run_id = $1 AND kind = 'node result' AND attempt = $2 ORDER BY node", "uuid int4",
     "int4 int4 text"};
 static const struct pg_statement *const statements[] = {
     &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
-    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
+    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_certify_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
     &run_lease_find_sql, &run_leases_sql, &run_node_results_sql,
 };
 /* clang-format on */
@@ -270,18 +275,32 @@ struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, cons
     return exactly_one(rows, GONE, err);
 }
 
-struct result run_ready(struct pg *pg, const struct run_holder *holder, const char *listen, int64_t *ready_out, struct error *err)
+struct result run_ready(struct pg *pg, const struct run_holder *holder, const struct run_readiness *readiness, int64_t *ready_out,
+                        struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     run_add_holder(&arguments, holder);
     pg_add_int8(&arguments, RUN_SILENCE_MS);
-    pg_add_text(&arguments, listen);
+    pg_add_text(&arguments, readiness->listen);
+    pg_add_text(&arguments, readiness->certificate);
     TRY(pg_run(pg, &run_ready_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, GONE ", or it listened elsewhere before");
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT, GONE ", or it listened elsewhere or had another certificate before");
     *ready_out = pg_int8(rows, 0, 0) + 1;
     return SUCCESS;
+}
+
+struct result run_certify(struct pg *pg, const struct run_holder *holder, struct bytes certificate, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    run_add_holder(&arguments, holder);
+    pg_add_bytes(&arguments, certificate);
+    TRY(pg_run(pg, &run_certify_sql, &arguments, &rows, err));
+    return exactly_one(rows, GONE ", or it had another certificate before", err);
 }
 
 struct result run_peers(struct lookup *lookup, const struct run_holder *holder, struct pg_rows **rows_out, struct error *err)

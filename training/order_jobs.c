@@ -121,18 +121,13 @@ static struct result permit_again(const struct run_bundle_source *source, const 
 static struct result find_checkpoint(const struct run_bundle_source *source, const struct run_wish *wish, struct run_draft *draft,
                                      struct signed_checkpoint *checkpoint_out, struct error *err)
 {
-    struct keyd_identity identity;
-    struct note_key key;
-
     if (draft->checkpoint[0] == '\0') {
         TRY(sequencer_await_signed(source->sequencer, draft->event, err));
         TRY(sequencer_checkpoint(source->sequencer, checkpoint_out, err));
         (void)snprintf(draft->checkpoint, sizeof draft->checkpoint, "%.*s", KEYD_NOTE_MAX, checkpoint_out->note);
         return run_row_draft_checkpoint(source->pg, &wish->run, draft, err);
     }
-    TRY(keyd_identify(source->keyd, &identity, err));
-    TRY(note_key_read(bytes_of_text(identity.log_vkey), &key, err));
-    return signed_checkpoint_read(&key, bytes_of_text(draft->checkpoint), checkpoint_out, err);
+    return signed_checkpoint_read(sequencer_log_keys(source->sequencer), bytes_of_text(draft->checkpoint), checkpoint_out, err);
 }
 
 static void add_jurisdictions(const struct run_draft *draft, struct keyd_run *wanted)

@@ -6,6 +6,9 @@
 #include "base/memory.h"
 #include "training/run_priv.h"
 
+/* Columns of run_rows_leases(); the first three are those of run_rows_node_results(), too. */
+enum { NODE_ATTEMPT, NODE_NUMBER, NODE_ENVELOPE, LEASE_CERTIFICATE };
+
 static void free_papers(struct run_paper *each, size_t count)
 {
     for (size_t i = 0; each != NULL && i < count; i++) run_envelope_free(each[i].read);
@@ -15,10 +18,11 @@ static void free_papers(struct run_paper *each, size_t count)
 static void free_nodes(struct run_papers *papers)
 {
     free_papers(papers->leases_of, papers->peer_count);
+    free_papers(papers->certificates_of, papers->peer_count);
     free_papers(papers->results_of, papers->peer_count);
     free(papers->peers);
     pg_rows_free(papers->node_rows);
-    papers->leases_of = papers->results_of = NULL;
+    papers->leases_of = papers->certificates_of = papers->results_of = NULL;
     papers->peers = NULL;
     papers->node_rows = NULL;
     papers->peer_count = 0;
@@ -94,15 +98,25 @@ static bool is_the_lease(const struct run_papers *papers, const struct run_paper
     return strcmp(lease->digest, run_text(result, "predicate.buildDefinition.externalParameters.lease")) == 0;
 }
 
+/* A node has one from its start on. */
+static struct result take_certificate(struct run_papers *papers, size_t row, struct error *err)
+{
+    const char *text = pg_text(papers->leases, row, LEASE_CERTIFICATE);
+
+    return text[0] == '\0' ? SUCCESS : take(papers, RUN_CERTIFICATE, text, err);
+}
+
 static struct result read_lease(struct pg *pg, const struct run_papers_query *query, struct run_papers *papers, struct error *err)
 {
     if (query->last < RUN_LEASE) return SUCCESS;
     TRY(run_rows_leases(pg, &query->run, &papers->leases, err));
     for (size_t i = 0; i < pg_rows_count(papers->leases) && papers->each[RUN_LEASE].read == NULL; i++) {
-        const char *text = pg_text(papers->leases, i, 2);
+        const char *text = pg_text(papers->leases, i, NODE_ENVELOPE);
         OWNED(run_envelope) *lease = NULL;
         TRY(run_envelope_read(bytes_of_text(text), RUN_LEASE, &lease, err));
-        if (is_the_lease(papers, query, lease)) TRY(take(papers, RUN_LEASE, text, err));
+        if (!is_the_lease(papers, query, lease)) continue;
+        TRY(take(papers, RUN_LEASE, text, err));
+        if (query->last >= RUN_CERTIFICATE) TRY(take_certificate(papers, i, err));
     }
     return SUCCESS;
 }
@@ -112,28 +126,37 @@ static struct result read_lease(struct pg *pg, const struct run_papers_query *qu
 static struct result make_room(struct run_papers *papers, size_t count, struct error *err)
 {
     papers->leases_of = memory_zeroed(count, sizeof *papers->leases_of);
+    papers->certificates_of = memory_zeroed(count, sizeof *papers->certificates_of);
     papers->results_of = memory_zeroed(count, sizeof *papers->results_of);
     papers->peers = memory_zeroed(count, sizeof *papers->peers);
-    if (papers->leases_of == NULL || papers->results_of == NULL || papers->peers == NULL)
+    if (papers->leases_of == NULL || papers->certificates_of == NULL || papers->results_of == NULL || papers->peers == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for the nodes of a run");
     papers->peer_count = count;
     return SUCCESS;
 }
 
-/* Columns: attempt, node, envelope. Rows of another attempt are passed over. */
-static struct result take_nodes(const struct pg_rows *rows, enum run_type type, int64_t attempt, struct run_papers *papers,
-                                struct error *err)
-{
-    struct run_paper *each = type == RUN_LEASE ? papers->leases_of : papers->results_of;
+/* The envelopes of one type, of all other nodes. */
+struct node_papers {
+    const struct pg_rows *rows;
+    size_t column;
+    enum run_type type;
+    struct run_paper *each;
+    int64_t attempt; /* rows of another one are passed over */
+};
 
-    for (size_t i = 0; i < pg_rows_count(rows); i++) {
-        const int64_t node = pg_int8(rows, i, 1);
-        if (pg_int8(rows, i, 0) != attempt || node < 1 || node > (int64_t)papers->peer_count) continue;
-        struct run_paper *paper = &each[node - 1];
+static struct result take_nodes(const struct node_papers *of, const struct run_papers *papers, struct error *err)
+{
+    for (size_t i = 0; i < pg_rows_count(of->rows); i++) {
+        const int64_t node = pg_int8(of->rows, i, NODE_NUMBER);
+        const char *text = pg_text(of->rows, i, of->column);
+        if (pg_int8(of->rows, i, NODE_ATTEMPT) != of->attempt || node < 1 || node > (int64_t)papers->peer_count ||
+            text[0] == '\0')
+            continue;
+        struct run_paper *paper = &of->each[node - 1];
         if (paper->read != NULL)
-            return failure(err, ERROR_CORRUPT, "the run has two envelopes of one node: %s", run_type_name(type));
-        paper->text = pg_text(rows, i, 2);
-        TRY(run_envelope_read(bytes_of_text(paper->text), type, &paper->read, err));
+            return failure(err, ERROR_CORRUPT, "the run has two envelopes of one node: %s", run_type_name(of->type));
+        paper->text = text;
+        TRY(run_envelope_read(bytes_of_text(text), of->type, &paper->read, err));
     }
     return SUCCESS;
 }
@@ -141,8 +164,10 @@ static struct result take_nodes(const struct pg_rows *rows, enum run_type type, 
 static bool has_all_nodes(struct run_papers *papers)
 {
     for (size_t i = 0; i < papers->peer_count; i++) {
-        papers->peers[i] = (struct run_peer){papers->leases_of[i].read, papers->results_of[i].read};
-        if (papers->peers[i].lease == NULL || papers->peers[i].result == NULL) return false;
+        papers->peers[i] =
+            (struct run_peer){papers->leases_of[i].read, papers->certificates_of[i].read, papers->results_of[i].read};
+        if (papers->peers[i].lease == NULL || papers->peers[i].certificate == NULL || papers->peers[i].result == NULL)
+            return false;
     }
     return true;
 }
@@ -158,8 +183,10 @@ static struct result read_nodes(struct pg *pg, const struct run_papers_query *qu
     if (nodes == 1) return SUCCESS;
     TRY(make_room(papers, (size_t)(nodes - 1), err));
     TRY(run_rows_node_results(pg, &query->run, attempt, &papers->node_rows, err));
-    TRY(take_nodes(papers->leases, RUN_LEASE, attempt, papers, err));
-    TRY(take_nodes(papers->node_rows, RUN_RESULT, attempt, papers, err));
+    const struct node_papers each[] = {{papers->leases, NODE_ENVELOPE, RUN_LEASE, papers->leases_of, attempt},
+                                       {papers->leases, LEASE_CERTIFICATE, RUN_CERTIFICATE, papers->certificates_of, attempt},
+                                       {papers->node_rows, NODE_ENVELOPE, RUN_RESULT, papers->results_of, attempt}};
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) TRY(take_nodes(&each[i], papers, err));
     if (!has_all_nodes(papers)) free_nodes(papers);
     return SUCCESS;
 }
@@ -170,6 +197,7 @@ static void fill_chain(struct run_papers *papers)
                                        .approval_count = papers->approval_count,
                                        .order = papers->each[RUN_ORDER].read,
                                        .lease = papers->each[RUN_LEASE].read,
+                                       .certificate = papers->each[RUN_CERTIFICATE].read,
                                        .result = papers->each[RUN_RESULT].read,
                                        .admission = papers->each[RUN_ADMISSION].read,
                                        .refusal = papers->each[RUN_REFUSAL].read,

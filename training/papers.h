@@ -26,7 +26,7 @@ struct run_papers {
     struct run_paper each[RUN_TYPES], approvals[RUN_APPROVALS_MAX]; /* approvals in the order of an order's */
     size_t approval_count;
     struct pg_rows *node_rows; /* the results of the other nodes */
-    struct run_paper *leases_of,
+    struct run_paper *leases_of, *certificates_of,
         *results_of; /* of the other nodes, in order, from 1 on; NULL: there are none, or not all are there */
     struct run_peer *peers;
     size_t peer_count;

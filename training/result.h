@@ -59,18 +59,18 @@ struct run_second {
     const struct run_holder *holder;
     const struct run_held *held;
     const struct run_envelope *result;
-    const struct ecdsa_key *key; /* of the runner */
-    const char *principal;       /* principal_key() of the runner */
+    const struct run_envelope *certificate; /* of the key that the attempt has: what a row has must be signed with it */
+    const char *principal;                  /* principal_key() of the runner */
 };
 /**
- * Whether the runner has signed another result of the same lease before. An honest runner signs one: so two runners have the key. The permit:
- * run.finish.
+ * Whether another result of the same lease was signed with the attempt's key before. An honest runner signs one: so two runners have the key. The
+ * permit: run.finish.
  */
 RESULT run_result_is_second(const struct permit *permit, struct pg *pg, const struct run_second *second, bool *is_second_out,
                             struct error *err) __attribute__((nonnull));
-#define RUN_SECOND_REASON "two different results of one lease are signed with this key"
+#define RUN_SECOND_REASON "two different results of one lease are signed under this key"
 /**
- * Suspends the key: its leases are lost, and nothing of it is admitted. If the run was admitted, a doubt is added to it. A repeated call changes
+ * Suspends the runner's key: its leases are lost, and nothing of it is admitted. If the run was admitted, a doubt is added to it. A repeated call changes
  * nothing. The permit: run.finish.
  */
 RESULT run_second_result(const struct permit *permit, struct sequencer *sequencer, struct pg *pg, const struct run_second *second,

@@ -9,6 +9,8 @@
 #include "audit/sequencer.h"
 #include "authz/role.h"
 #include "crypto/digest.h"
+#include "crypto/ecdsa.h"
+#include "storage/lookup.h"
 #include "training/budget.h"
 #include "training/state.h"
 
@@ -63,6 +65,12 @@ struct run_request {
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);
+
+/**
+ * Whether the change of this request, whose envelope is not made yet, would fail as the rows are now. So sijil-keyd is not asked to sign what nobody stores, which would take a place
+ * for the life of the request. Needs where, run.id, request.principal, the length of request.envelope, and what follows it. Errors as of the change; the change checks again.
+ */
+RESULT run_request_look(struct lookup *lookup, const struct run_request *request, struct error *err);
 
 struct person;
 struct run_envelope;
@@ -127,6 +135,20 @@ enum run_doubt_column {
     RUN_DOUBT_RESUMES,
     RUN_DOUBT_SUSPENDED
 };
+
+/** A runner's key that may have had a part in a run; views. */
+struct run_part {
+    const struct uuid *run;
+    const char *key;
+    int64_t since_ms;
+    const struct ecdsa_key *signer; /* of sijil-keyd */
+};
+/**
+ * Whether sijil-keyd has signed a lease of the key for this run, or for one that it continues from, of an attempt that was not over at `since_ms`: the row of
+ * an attempt alone proves nothing. Call run_doubts() first. The permit: of `action`, on the project.
+ */
+RESULT run_was_leased(const struct permit *permit, struct pg *pg, enum action action, const struct run_part *asked, bool *was_out,
+                      struct error *err) __attribute__((nonnull));
 
 /** The newest report of the first node in the attempt that is under way. */
 struct run_activity {

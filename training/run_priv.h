@@ -62,6 +62,8 @@ RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error 
 /** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: the run is not running. */
 RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err);
 /** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
+/** Keeps the certificate of the attempt's key. ERROR_CONFLICT: the attempt has ended, or had another one. */
+RESULT run_certify(struct pg *pg, const struct run_holder *holder, struct bytes certificate, struct error *err);
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
 /** `why` is for the runners of the other nodes. ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err);
@@ -101,9 +103,9 @@ struct row_window {
 };
 RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, const struct row_window *window,
                         struct doubted_run *runs_out, size_t *count_out, struct error *err);
-/** The leases of the withdrawn key for a run, and for those that it continues from, of attempts that were not over then. Columns: run, attempt, node, envelope. */
-RESULT run_rows_leases_of_key(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, size_t capacity,
-                              struct pg_rows **rows_out, struct error *err);
+/** The leases of the key for a run, and for those that it continues from, of attempts that were not over then. Columns: run, attempt, node, envelope. */
+RESULT run_rows_leases_of_key(struct pg *pg, const struct run_part *asked, size_t capacity, struct pg_rows **rows_out,
+                              struct error *err);
 /** Whether sijil-keyd has signed such a lease: rows alone prove nothing. False also for a key that is not in `withdrawals`. */
 RESULT run_withdrawal_applies(struct pg *pg, const struct run_withdrawals *withdrawals, const struct uuid *run, const char *key,
                               bool *applies_out, struct error *err);

@@ -71,8 +71,15 @@ static const struct pg_statement run_rerun_sql = {
     "SELECT EXISTS (SELECT FROM run r JOIN run_envelope e USING (run_id) WHERE r.run_id = $1 AND r.project_id = $2 AND e.kind = 'order'"
     " AND e.digest = $3)",
     "uuid uuid bytea", "bool"};
+/* A request by a token that sijil-keyd would sign again, without a new place: it keeps its promise until a day after the request. */
+static const struct pg_statement run_is_asked_sql = {
+    "run_is_asked",
+    "SELECT r.project_id = $2 AND r.requester = $3 AND r.expires_at > now() - interval '23 hours'"
+    " AND convert_from(decode(e.envelope::json->>'payload', 'base64'), 'UTF8')::json->'claims' IS NOT NULL"
+    " FROM run r JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' WHERE r.run_id = $1",
+    "uuid uuid text", "bool"};
 static const struct pg_statement *const statements[] = {
-    &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_attempts_end_sql, &run_approvals_sql,
+    &run_is_asked_sql, &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_attempts_end_sql, &run_approvals_sql,
     &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_nodes_sql, &run_kept_sql, &run_due_sql,
 };
 /* clang-format on */
@@ -119,8 +126,8 @@ struct result run_row_add_envelope(struct pg *pg, const struct uuid *run, const 
     return failure(err, ERROR_CONFLICT, "the run has such an envelope of this principal already");
 }
 
-/* The run was inserted already, so it is counted. */
-static struct result check_room(struct pg *pg, const struct run_request *request, struct error *err)
+/* `more`: runs that are not counted yet. */
+static struct result check_room(struct pg *pg, const struct run_request *request, int64_t more, struct error *err)
 {
     const int64_t bytes = (int64_t)request->request.envelope.length;
     struct pg_arguments arguments = {0};
@@ -128,7 +135,8 @@ static struct result check_room(struct pg *pg, const struct run_request *request
 
     pg_add_uuid(&arguments, &request->where.project);
     TRY(pg_run(pg, &run_room_sql, &arguments, &rows, err));
-    if (pg_int8(rows, 0, 0) > RUNS_OPEN_MAX)
+    if (pg_rows_count(rows) == 0) return SUCCESS; /* the project has had no run */
+    if (pg_int8(rows, 0, 0) + more > RUNS_OPEN_MAX)
         return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
     if (pg_int8(rows, 0, 1) + bytes <= request->bytes_max) return SUCCESS;
     return failure(
@@ -136,6 +144,11 @@ static struct result check_room(struct pg *pg, const struct run_request *request
         "the envelopes of the project's runs have %lld bytes, and are kept for ever; this request has %lld, and the project may have %lld "
         "(run_bytes_per_project): use another project, or ask the operator for more",
         (long long)pg_int8(rows, 0, 1), (long long)bytes, (long long)request->bytes_max);
+}
+
+static struct result is_taken(struct error *err)
+{
+    return failure(err, ERROR_CONFLICT, "another request has this run's id: sign a request with an id of its own");
 }
 
 /* A client that lost the answer sends the request again. */
@@ -149,7 +162,7 @@ static struct result check_same(struct pg *pg, const struct run_request *request
     pg_add_bytes(&arguments, (struct bytes){request->request.digest, sizeof request->request.digest});
     TRY(pg_run(pg, &run_is_same_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0)) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "another request has this run's id: sign a request with an id of its own");
+    return is_taken(err);
 }
 
 static struct result insert(struct pg *pg, const struct run_request *request, bool *is_new_out, struct error *err)
@@ -195,10 +208,37 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
     TRY(insert(pg, request, &is_new, err));
     if (!is_new) return check_same(pg, request, err);
     TRY(check_rerun(pg, request, err));
-    TRY(check_room(pg, request, err));
+    TRY(check_room(pg, request, 0, err)); /* it was inserted already, so it is counted */
     TRY(run_budget_check(pg, &request->where.project, &request->run.id, &request->cost, err));
     TRY(checkpoint_row_resume(pg, request, err));
     return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
+}
+
+/* *is_asked_out: the same caller has asked for this run by a token, so sijil-keyd decides whether it is the same request. */
+static struct result find_asked(struct pg *pg, const struct run_request *request, bool *is_asked_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &request->run.id);
+    pg_add_uuid(&arguments, &request->where.project);
+    pg_add_text(&arguments, request->request.principal);
+    TRY(pg_run(pg, &run_is_asked_sql, &arguments, &rows, err));
+    *is_asked_out = pg_rows_count(rows) > 0;
+    return !*is_asked_out || pg_bool(rows, 0, 0) ? SUCCESS : is_taken(err);
+}
+
+struct result run_request_look(struct lookup *lookup, const struct run_request *request, struct error *err)
+{
+    struct pg *pg = lookup_connection(lookup);
+    bool is_asked = false;
+
+    TRY(find_asked(pg, request, &is_asked, err));
+    if (is_asked) return SUCCESS;
+    TRY(check_rerun(pg, request, err));
+    TRY(check_room(pg, request, 1, err));
+    TRY(run_budget_check(pg, &request->where.project, &request->run.id, &request->cost, err));
+    return checkpoint_row_look(pg, request, err);
 }
 
 struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "training/format/certificate.h"
 #include "training/format/chain.h"
 #include "training/result_priv.h"
 #include "training/run_priv.h"
@@ -123,14 +124,15 @@ static bool is_of_lease(const struct run_envelope *one, const struct run_envelop
     return strcmp(run_text(one, lease), run_text(other, lease)) == 0;
 }
 
-/* A row alone suspends nobody: what it has must be signed with the key. */
+/* A row alone suspends nobody: what it has must be signed with the key of the attempt. */
 static bool is_other(const char *text, const struct run_second *second)
 {
     OWNED(run_envelope) *stored = NULL;
     struct error ignored = {0};
 
     return run_envelope_read(bytes_of_text(text), RUN_RESULT, &stored, &ignored).ok && is_of_lease(stored, second->result) &&
-           strcmp(stored->digest, second->result->digest) != 0 && run_check_signer(stored, second->key, &ignored).ok;
+           strcmp(stored->digest, second->result->digest) != 0 &&
+           certificate_check_result(second->certificate, stored, &ignored).ok;
 }
 
 struct result run_result_is_second(const struct permit *permit, struct pg *pg, const struct run_second *second,

@@ -3,7 +3,7 @@
  *
  * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Six functions need no
  * permit, because there is no event (docs/architecture.md): run_claim() and run_gather_join() reserve a run for seconds, run_gather_note() counts a runner, and they tell nobody; run_offer_note() notes what a runner has free; only the
- * change of run_lease() leases it. run_heartbeat() and run_ready() note that the holder of a lease, which has its event, is alive.
+ * change of run_lease() leases it. run_heartbeat() and run_ready() note that the holder of a lease, which has its event, is alive; run_ready() keeps the certificate of its key.
  */
 #pragma once
 
@@ -172,12 +172,18 @@ struct run_heard {
 /** Moves the end of an attempt to RUN_SILENCE_MS from now. ERROR_CONFLICT: it has ended. */
 RESULT run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err);
 
+/** Of a node that is ready to start. */
+struct run_readiness {
+    const char *listen;      /* where it listens for the others; "": nowhere */
+    const char *certificate; /* the envelope: of the key that will sign its result. The caller has checked it */
+};
 /**
- * Notes that a node of a run of several is ready to start, and where it listens for the others ("": nowhere). It counts as a heartbeat. *ready_out: how
- * many nodes are. Two that come at once may not see each other: each asks again. ERROR_CONFLICT: the lease has ended, or the node listened elsewhere.
+ * Notes that a node is ready to start. It counts as a heartbeat. *ready_out: how many nodes of the attempt are. Two that come at once may not see each
+ * other: each asks again. ERROR_CONFLICT: the lease has ended, or the node listened elsewhere or had another certificate.
  */
-RESULT run_ready(struct pg *pg, const struct run_holder *holder, const char *listen, int64_t *ready_out, struct error *err);
-/** The other nodes of the holder's attempt, in order. Columns: node, where it listens or "", the envelope of its lease. */
+RESULT run_ready(struct pg *pg, const struct run_holder *holder, const struct run_readiness *readiness, int64_t *ready_out,
+                 struct error *err);
+/** The other nodes of the holder's attempt, in order. Columns: node, where it listens or "", the envelopes of its lease and of its certificate. */
 RESULT run_peers(struct lookup *lookup, const struct run_holder *holder, struct pg_rows **rows_out, struct error *err);
 
 /** A run that must not go on, and why. */

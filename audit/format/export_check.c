@@ -7,6 +7,7 @@
 
 struct export_check {
     struct export_report report;
+    struct log_keys keys;
     struct export_head head;
     struct export_text text;
     struct buffer pending; /* the beginning of a line */
@@ -25,9 +26,7 @@ struct result export_check_new(const struct proof_trust *trust, struct export_ch
     check->pending = BUFFER(EXPORT_LINE_MAX);
     check->has_key = trust->vkey.length > 0;
     check->report.policy = trust->policy;
-    if (check->has_key) TRY(note_key_read(trust->vkey, &check->report.key, err));
-    if (check->has_key && check->report.key.algorithm != NOTE_ED25519)
-        return failure(err, ERROR_INVALID, "this is the key of a witness; give the key of the log");
+    if (check->has_key) TRY(log_keys_read(trust->vkey, &check->keys, err));
     *check_out = GIVE(check);
     return SUCCESS;
 }
@@ -50,18 +49,18 @@ static struct result denied(const struct export_check *check, struct error *err,
 static struct result check_signature(struct export_check *check, const struct note *note, struct error *err)
 {
     struct export_report *report = &check->report;
+    const struct note_key *key = NULL;
 
     for (size_t i = 0; i < note->count; i++)
         if (!bytes_equal(note->signatures[i].name, bytes_of_text(report->checkpoint.origin))) report->other_signatures++;
     report->is_signed = check->has_key;
     if (!check->has_key) return SUCCESS;
-    TRY(note_verify(note, &report->key, NULL, err));
-    TRY(witness_policy_demand(report->policy, &report->key, note, &report->witnesses, err));
+    TRY(log_keys_verify(&check->keys, note, &report->checkpoint, &key, err));
+    TRY(witness_policy_demand(report->policy, &check->keys, note, &report->witnesses, err));
+    report->key = *key;
     report->other_signatures -=
         report->witnesses.count < report->other_signatures ? report->witnesses.count : report->other_signatures;
-    if (strcmp(report->checkpoint.origin, report->key.name) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the checkpoint is of the log %.80s, but the key is that of %.80s",
-                   report->checkpoint.origin, report->key.name);
+    return SUCCESS;
 }
 
 static struct result take_head(struct export_check *check, struct bytes line, struct error *err)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "audit/format/export.h"
+#include "audit/format/heads.h"
 #include "audit/format/proof_check.h"
 
 /** How the edge of an export is proven. */
@@ -17,7 +18,7 @@ enum export_edge {
 };
 
 struct export_report {
-    struct note_key key; /* of the log */
+    struct note_key key; /* that signed the checkpoint */
     bool is_signed;      /* false: no key was given, so no signature was checked */
     struct checkpoint checkpoint;
     struct export_terms terms;
@@ -33,6 +34,7 @@ struct export_report {
     size_t other_signatures;             /* on the checkpoint, by keys that were not given; not checked */
     const struct witness_policy *policy; /* that was demanded; NULL: none */
     struct witness_verdict witnesses;    /* with a policy */
+    struct heads_report heads;           /* set by the caller; size 0: no statement was shown */
     bool has_own_nonce;                  /* whoever asks has given the nonce, and it is this one. Set by the caller */
 };
 

@@ -43,7 +43,8 @@ static struct result write_found(const struct export_report *report, struct buff
     clock_format(report->closing_ms, when);
     TRY(buffer_format(text, err, "Verified: %" PRIu64 " events under %s", report->events, report->terms.key));
     TRY(write_range(&report->terms, text, err));
-    TRY(buffer_format(text, err, ", and not one is missing: complete only if the writer was honest.\n\n"));
+    if (report->heads.size > 0) TRY(buffer_add_text(text, ", and not one is missing.\n\n", err));
+    else TRY(buffer_add_text(text, ", and not one is missing: complete only if the writer was honest.\n\n", err));
     if (report->events > 0)
         TRY(buffer_format(text, err, "  numbers   %" PRIu64 " to %" PRIu64 "\n", report->first, report->last));
     TRY(buffer_format(text, err, "  log       %s, %" PRIu64 " entries\n", report->checkpoint.origin, report->checkpoint.size));
@@ -76,6 +77,26 @@ static struct result write_no_witnesses(const struct export_report *report, stru
                          report->other_signatures);
 }
 
+/* Whoever has replayed all entries knows that the numbers and the keys are right. */
+static struct result write_replayed(const struct export_report *report, struct buffer *text, struct error *err)
+{
+    char when[CLOCK_TEXT_SIZE];
+
+    if (report->heads.size == 0)
+        return buffer_add_text(
+            text,
+            "\nNot proven:\n"
+            "  - that no wrong number is in an entry that is not shown, or that no event lacks the key: complete only if the\n"
+            "    writer was honest. Only one who reads the whole log can tell",
+            err);
+    clock_format((int64_t)report->heads.time_s * 1000, when);
+    return buffer_format(text, err,
+                         "  - the auditor %s stated on %s that in the %" PRIu64
+                         " entries of this log each number under each key is right,\n    and that no event lacks a key.\n"
+                         "\nNot proven:\n  - that this auditor is honest: you gave its key",
+                         report->heads.auditor, when, report->heads.size);
+}
+
 struct result export_report_text(const struct export_report *report, struct buffer *text, struct error *err)
 {
     TRY(write_found(report, text, err));
@@ -90,12 +111,7 @@ struct result export_report_text(const struct export_report *report, struct buff
                       right_words(report->right)));
     TRY(buffer_add_text(text, "  - the registry answered a question with this nonce: an older answer has another one.\n", err));
     TRY(write_witnesses(report, text, err));
-    TRY(buffer_add_text(
-        text,
-        "\nNot proven:\n"
-        "  - that no wrong number is in an entry that is not shown, or that no event lacks the key: complete only if the\n"
-        "    writer was honest. Only one who reads the whole log can tell",
-        err));
+    TRY(write_replayed(report, text, err));
     TRY(write_no_witnesses(report, text, err));
     return buffer_add_text(
         text, report->has_own_nonce ? ".\n" : ";\n  - that the nonce is yours: compare it, or give it with --nonce.\n", err);
@@ -120,8 +136,10 @@ struct result export_report_json(const struct export_report *report, struct buff
     char root[2 * MERKLE_HASH_SIZE + 1];
 
     text_hex(report->checkpoint.root.bytes, MERKLE_HASH_SIZE, root);
-    TRY(buffer_format(text, err, "{\"verified\":true,\"complete\":\"only if the writer was honest\",\"signed\":%s",
+    TRY(buffer_format(text, err, "{\"verified\":true,\"complete\":\"%s\",\"signed\":%s",
+                      report->heads.size > 0 ? "if the auditor who replayed the log was honest" : "only if the writer was honest",
                       report->is_signed ? "true" : "false"));
+    if (report->heads.size > 0) TRY(add_text(text, "replayed_by", report->heads.auditor, err));
     TRY(add_text(text, "origin", report->checkpoint.origin, err));
     TRY(add_text(text, "key", terms->key, err));
     TRY(add_text(text, "unit", export_unit_name(terms->unit), err));

@@ -9,17 +9,12 @@
 
 #define EVIDENCE_MAGIC "sijil-fork-evidence/v1"
 
-static struct result read_side(const struct note_key *key, struct bytes text, struct checkpoint *checkpoint, struct error *err)
+static struct result read_side(const struct log_keys *keys, struct bytes text, struct checkpoint *checkpoint, struct error *err)
 {
     struct note note;
 
     TRY(note_read(text, &note, err));
-    TRY(note_verify(&note, key, NULL, err));
-    TRY(checkpoint_read(note.text, checkpoint, err));
-    if (strcmp(checkpoint->origin, key->name) != 0)
-        return failure(err, ERROR_DENIED, "the checkpoint is of the log %.100s, and the key is that of %.100s",
-                       checkpoint->origin, key->name);
-    return SUCCESS;
+    return log_keys_verify(keys, &note, checkpoint, NULL, err);
 }
 
 struct result fork_pair_read(struct bytes vkey, struct bytes first, struct bytes second, struct fork_pair *pair_out,
@@ -27,9 +22,9 @@ struct result fork_pair_read(struct bytes vkey, struct bytes first, struct bytes
 {
     struct fork_pair pair = {.notes = {first, second}};
 
-    TRY(note_key_read(vkey, &pair.key, err));
+    TRY(log_keys_read(vkey, &pair.keys, err));
     for (size_t i = 0; i < 2; i++) {
-        const struct result read = read_side(&pair.key, pair.notes[i], &pair.checkpoints[i], err);
+        const struct result read = read_side(&pair.keys, pair.notes[i], &pair.checkpoints[i], err);
         if (!read.ok && err->kind == ERROR_INVALID) err->kind = ERROR_DENIED;
         TRY(read);
     }

@@ -6,16 +6,15 @@
  */
 #pragma once
 
-#include "audit/format/checkpoint.h"
+#include "audit/format/log_keys.h"
 #include "audit/format/merkle.h"
-#include "audit/format/note.h"
 
 #define FORK_EVIDENCE_MAX ((size_t)256 << 10) /* bytes: two notes with their cosignatures, 64 hashes */
 #define FORK_NOTE_MAX     ((size_t)64 << 10)
 
 /** Two checkpoints that the key has signed, the one of the smaller size first. */
 struct fork_pair {
-    struct note_key key;
+    struct log_keys keys;
     struct bytes notes[2]; /* views */
     struct checkpoint checkpoints[2];
 };

@@ -46,9 +46,9 @@ static struct result begin_log(struct fsck *fsck, const struct dump_head *head, 
 
 static struct result take_head(struct fsck *fsck, const struct dump_head *head, struct error *err)
 {
-    if (strcmp(head->origin, fsck->key.name) != 0)
+    if (strcmp(head->origin, fsck->keys.keys[0].name) != 0)
         return failure(err, ERROR_DENIED, "the dump is of the log %.120s, and the key is that of %.120s", head->origin,
-                       fsck->key.name);
+                       fsck->keys.keys[0].name);
     if (fsck->has_head && (head->size != fsck->head.size || head->made_ms != fsck->head.made_ms))
         return failure(err, ERROR_INVALID, "the dump is another one than before: the same file is read several times");
     fsck->window.is_over = false;
@@ -108,7 +108,7 @@ struct result fsck_new(const struct fsck_options *options, struct fsck **fsck_ou
     if (fsck == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for checking a dump");
     fsck->options = *options;
     fsck->options.vkey = (struct bytes){0};
-    TRY(note_key_read(options->vkey, &fsck->key, err));
+    TRY(log_keys_read(options->vkey, &fsck->keys, err));
     random_bytes(fsck->secret, sizeof fsck->secret);
     fsck->block = memory_zeroed(1, sizeof *fsck->block);
     if (fsck->block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for checking a dump");

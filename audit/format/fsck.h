@@ -8,7 +8,7 @@
 #pragma once
 
 #include "audit/format/dump.h"
-#include "audit/format/note.h"
+#include "audit/format/log_keys.h"
 
 #define FSCK_MEMORY_MIN     ((uint64_t)64 << 20) /* bytes */
 #define FSCK_MEMORY_DEFAULT ((uint64_t)256 << 20)
@@ -61,7 +61,10 @@ struct fsck_report {
     uint64_t erased;                                                /* sealed parts that are gone by an event */
     uint64_t indexed;                                               /* entries that the index of searches has */
     uint64_t unwraps, reads; /* keys that sijil-keyd has unwrapped, by the last event; events that allow reading content */
-    int64_t made_ms;         /* when the dump was made */
+    uint64_t successions;    /* recoveries: this log goes on from another one (docs/recovery.md) */
+    uint64_t succeeds_at;    /* the number of the newest one's entry */
+    char succeeds[FSCK_FINDING_SIZE]; /* "sha256:STATEMENT SIZE ROOT", of the log that ended */
+    int64_t made_ms;                  /* when the dump was made */
     unsigned passes;
     uint64_t findings[FSCK_KIND_COUNT]; /* their number, by kind */
     size_t shown;

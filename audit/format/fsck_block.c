@@ -1,7 +1,9 @@
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/fsck_priv.h"
+#include "audit/format/succession.h"
 
 static uint64_t block_count(const struct fsck *fsck)
 {
@@ -62,6 +64,17 @@ static void note_released(struct fsck_report *report, uint64_t number)
     report->released_last = number;
 }
 
+/* The log goes on from another one here: a note, and no finding. */
+static void note_succession(struct fsck_report *report, const struct leaf *leaf)
+{
+    const char *detail = strchr(leaf->targets[0].resource, '#');
+
+    if (strcmp(leaf->targets[0].action, SUCCESSION_ACTION) != 0 || strcmp(leaf->actor, "system") != 0 || detail == NULL) return;
+    report->successions++;
+    report->succeeds_at = leaf->sequence;
+    (void)snprintf(report->succeeds, sizeof report->succeeds, "%s", detail + 1);
+}
+
 /* What follows from the order of the entries, one after the other. */
 static struct result follow(struct fsck *fsck, size_t place, struct error *err)
 {
@@ -83,6 +96,7 @@ static struct result follow(struct fsck *fsck, size_t place, struct error *err)
     if (!item->is_about_rows) return SUCCESS;
     const struct bytes text = {block->text.data + item->at + item->action_length + item->outcome_length, item->leaf_length};
     TRY(leaf_read(text, &leaf, err));
+    if (leaf.target_count > 0) note_succession(&fsck->report, &leaf);
     return fsck_rows_event(fsck, &leaf, err);
 }
 

@@ -105,7 +105,7 @@ struct fsck_facts {
 };
 
 struct fsck {
-    struct note_key key;
+    struct log_keys keys;
     struct fsck_options options;
     uint8_t secret[TABLE_KEY_SIZE];
     struct dump_reader *reader;

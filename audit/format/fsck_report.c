@@ -1,7 +1,9 @@
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/fsck.h"
+#include "audit/format/heads.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -69,6 +71,11 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
     TRY(buffer_format(text, err,
                       "  unwraps     %" PRIu64 " keys by the last report of sijil-keyd, and %" PRIu64 " reads of content\n",
                       report->unwraps, report->reads));
+    if (report->successions > 0)
+        TRY(buffer_format(text, err,
+                          "  succeeds    another log, which ended: entry %" PRIu64
+                          " says so (%s), and the entries before it are of that log\n",
+                          report->succeeds_at, report->succeeds));
     if (report->unreadable > 0)
         TRY(buffer_format(
             text, err, "  unreadable  %" PRIu64 " entries that this version can't read as events; a newer gateway wrote them\n",
@@ -131,13 +138,14 @@ struct result fsck_report_json(const struct fsck_report *report, struct buffer *
     TRY(write_json_hash("root", &report->root, text, err));
     TRY(buffer_format(text, err, ",\"keys\":%" PRIu64, report->keys));
     TRY(write_json_hash("heads", &report->heads, text, err));
-    TRY(buffer_format(
-        text, err,
-        ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64 ",\"facts\":%" PRIu64
-        ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64 ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64
-        ",\"unreadable\":%" PRIu64 ",\"released\":%" PRIu64 ",\"passes\":%u,",
-        report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags, report->bindings,
-        report->indexed, report->unwraps, report->reads, report->unreadable, report->released, report->passes));
+    TRY(buffer_format(text, err,
+                      ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64
+                      ",\"facts\":%" PRIu64 ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"indexed\":%" PRIu64
+                      ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"released\":%" PRIu64
+                      ",\"successions\":%" PRIu64 ",\"passes\":%u,",
+                      report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags,
+                      report->bindings, report->indexed, report->unwraps, report->reads, report->unreadable, report->released,
+                      report->successions, report->passes));
     TRY(write_json_kinds(report, text, err));
     TRY(buffer_add_text(text, ",\"first\":[", err));
     for (size_t i = 0; i < report->shown; i++) {
@@ -171,9 +179,8 @@ struct result fsck_heads_text(const struct fsck_report *report, struct buffer *t
     if (!heads_follow(report))
         return failure(err, ERROR_DENIED, "entry %" PRIu64 ": %.200s", report->shown == 0 ? 0 : report->first[0].number,
                        report->shown == 0 ? "" : report->first[0].what);
-    TRY(buffer_format(text, err, "sijil-key-heads/v1\n%s\n%" PRIu64 "\n", report->origin, report->size));
-    TRY(text_base64(text, BASE64_STANDARD, (struct bytes){report->root.bytes, sizeof report->root.bytes}, err));
-    TRY(buffer_format(text, err, "\n%" PRIu64 "\n", report->keys));
-    TRY(text_base64(text, BASE64_STANDARD, (struct bytes){report->heads.bytes, sizeof report->heads.bytes}, err));
-    return buffer_add_u8(text, '\n', err);
+    struct heads heads = {
+        .checkpoint = {.size = report->size, .root = report->root}, .keys = report->keys, .root = report->heads};
+    (void)snprintf(heads.checkpoint.origin, sizeof heads.checkpoint.origin, "%s", report->origin);
+    return heads_write(&heads, text, err);
 }

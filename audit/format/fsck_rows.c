@@ -5,6 +5,7 @@
 
 #include "audit/format/fsck_priv.h"
 #include "audit/format/fsck_table_priv.h"
+#include "audit/format/succession.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -271,7 +272,8 @@ static const struct event_row *event_of(const char *action, const char *outcome)
 
 bool fsck_rows_need(const char *action, const char *outcome)
 {
-    return event_of(action, outcome) != NULL || (strcmp(action, UNWRAPS_ACTION) == 0 && strcmp(outcome, DONE) == 0);
+    return event_of(action, outcome) != NULL ||
+           (strcmp(outcome, DONE) == 0 && (strcmp(action, UNWRAPS_ACTION) == 0 || strcmp(action, SUCCESSION_ACTION) == 0));
 }
 
 /* "COUNT,sha256:HEX": the number never falls, and the head of the chain changes exactly with it. */

@@ -123,14 +123,13 @@ struct result fsck_end_payloads(struct fsck *fsck, struct error *err)
     return SUCCESS;
 }
 
-/* False: the log's key has not signed this note, or not for this size. */
+/* False: the log's key of that size has not signed this note, or not for this size. */
 static bool read_note(const struct fsck *fsck, const struct dump_checkpoint *row, struct checkpoint *checkpoint)
 {
     struct note note;
     struct error why;
 
-    return note_read(row->note, &note, &why).ok && note_verify(&note, &fsck->key, NULL, &why).ok &&
-           checkpoint_read(note.text, checkpoint, &why).ok && strcmp(checkpoint->origin, fsck->key.name) == 0 &&
+    return note_read(row->note, &note, &why).ok && log_keys_verify(&fsck->keys, &note, checkpoint, NULL, &why).ok &&
            checkpoint->size == row->size;
 }
 

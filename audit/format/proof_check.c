@@ -8,17 +8,16 @@
 #include "base/json.h"
 #include "base/text.h"
 
-static struct result check_checkpoint(const struct tlog_proof *proof, struct proof_report *report, struct error *err)
+static struct result check_checkpoint(const struct tlog_proof *proof, const struct log_keys *keys, struct proof_report *report,
+                                      struct error *err)
 {
+    const struct note_key *key = NULL;
     struct note note;
 
     TRY(note_read(proof->note, &note, err));
-    TRY(note_verify(&note, &report->key, NULL, err));
-    TRY(checkpoint_read(note.text, &report->checkpoint, err));
-    if (strcmp(report->checkpoint.origin, report->key.name) != 0)
-        return failure(err, ERROR_DENIED, "the checkpoint is of the log %.80s, but the key is that of %.80s",
-                       report->checkpoint.origin, report->key.name);
-    TRY(witness_policy_demand(report->policy, &report->key, &note, &report->witnesses, err));
+    TRY(log_keys_verify(keys, &note, &report->checkpoint, &key, err));
+    TRY(witness_policy_demand(report->policy, keys, &note, &report->witnesses, err));
+    report->key = *key;
     for (size_t i = 0; i < note.count; i++)
         if (!bytes_equal(note.signatures[i].name, bytes_of_text(report->key.name))) report->other_signatures++;
     report->other_signatures -=
@@ -59,12 +58,11 @@ struct result proof_check_cosigned(const struct proof_trust *trust, struct bytes
 {
     struct proof_report report = {.policy = trust->policy};
     struct tlog_proof proof;
+    struct log_keys keys;
 
-    TRY(note_key_read(trust->vkey, &report.key, err));
-    if (report.key.algorithm != NOTE_ED25519)
-        return failure(err, ERROR_INVALID, "this is the key of a witness; give the key of the log");
+    TRY(log_keys_read(trust->vkey, &keys, err));
     TRY(tlog_proof_read(proof_text, &proof, err));
-    TRY(check_checkpoint(&proof, &report, err));
+    TRY(check_checkpoint(&proof, &keys, &report, err));
     TRY(check_inclusion(&proof, entry, &report, err));
     *report_out = report;
     return SUCCESS;

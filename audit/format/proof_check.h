@@ -11,7 +11,7 @@
 #include "audit/format/witness_policy.h"
 
 struct proof_report {
-    struct note_key key;
+    struct note_key key; /* that signed the checkpoint */
     struct checkpoint checkpoint;
     uint64_t index;
     size_t other_signatures;             /* on the checkpoint, by keys that were not given; not checked */
@@ -28,7 +28,7 @@ struct proof_report {
 RESULT proof_check(struct bytes vkey, struct bytes entry, struct bytes proof, struct proof_report *report_out, struct error *err);
 /** What a verifier trusts, from its user alone. */
 struct proof_trust {
-    struct bytes vkey;                   /* of the log */
+    struct bytes vkey;                   /* of the log: a key, and what log_keys_read() takes behind it */
     const struct witness_policy *policy; /* which lives as long as the report; NULL: no cosignature is demanded */
 };
 /** The same; with a policy, its quorum must have cosigned the checkpoint. */

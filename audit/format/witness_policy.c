@@ -214,12 +214,19 @@ void witness_policy_free(struct witness_policy *policy)
 
 /* ---- what cosignatures prove ---- */
 
-bool witness_policy_is_about(const struct witness_policy *policy, const struct note_key *log_key)
+static bool lists(const struct witness_policy *policy, const struct note_key *key)
 {
     for (size_t i = 0; i < policy->log_count; i++)
-        if (strcmp(policy->logs[i].name, log_key->name) == 0 &&
-            memcmp(policy->logs[i].public_key, log_key->public_key, sizeof log_key->public_key) == 0)
+        if (strcmp(policy->logs[i].name, key->name) == 0 &&
+            memcmp(policy->logs[i].public_key, key->public_key, sizeof key->public_key) == 0)
             return true;
+    return false;
+}
+
+bool witness_policy_is_about(const struct witness_policy *policy, const struct log_keys *log)
+{
+    for (size_t i = 0; i < log->count; i++)
+        if (lists(policy, &log->keys[i])) return true;
     return policy->log_count == 0;
 }
 
@@ -291,14 +298,15 @@ struct result witness_policy_describe(const struct witness_policy *policy, const
     return buffer_add_text(text, verdict->is_met ? ", and the quorum is met" : ", and the quorum is not met", err);
 }
 
-struct result witness_policy_demand(const struct witness_policy *policy, const struct note_key *log_key, const struct note *note,
+struct result witness_policy_demand(const struct witness_policy *policy, const struct log_keys *log, const struct note *note,
                                     struct witness_verdict *verdict_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(WITNESS_POLICY_WITNESSES_MAX * (NOTE_NAME_MAX + 2) + 200);
     struct witness_verdict verdict = {0};
 
-    if (policy != NULL && !witness_policy_is_about(policy, log_key))
-        return failure(err, ERROR_DENIED, "your policy of witnesses lists other logs than %.80s with this key", log_key->name);
+    if (policy != NULL && !witness_policy_is_about(policy, log))
+        return failure(err, ERROR_DENIED, "your policy of witnesses lists other logs than %.80s with this key",
+                       log->keys[0].name);
     if (policy != NULL) TRY(witness_policy_judge(policy, note, &verdict, err));
     if (policy == NULL || verdict.is_met) {
         *verdict_out = verdict;

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "audit/format/note.h"
+#include "audit/format/log_keys.h"
 #include "base/owned.h"
 
 /* The specification recommends at least 32 of each. */
@@ -54,8 +54,8 @@ RESULT witness_policy_read(struct bytes text, struct witness_policy **policy_out
 void witness_policy_free(struct witness_policy *policy);
 DEFINE_OWNED(witness_policy);
 
-/** Whether the policy is about this log: it lists the key, or it lists no log. */
-bool witness_policy_is_about(const struct witness_policy *policy, const struct note_key *log_key);
+/** Whether the policy is about this log: it lists one of its keys, or it lists no log. */
+bool witness_policy_is_about(const struct witness_policy *policy, const struct log_keys *log);
 
 /** What the cosignatures of a checkpoint prove. */
 struct witness_verdict {
@@ -72,10 +72,10 @@ RESULT witness_policy_judge(const struct witness_policy *policy, const struct no
 bool witness_policy_is_met(const struct witness_policy *policy, const uint64_t times_s[WITNESS_POLICY_WITNESSES_MAX],
                            uint64_t since_s);
 /**
- * ERROR_DENIED unless the policy is about the log of `log_key`, and its quorum has cosigned: what a program demands whose user gave a
+ * ERROR_DENIED unless the policy is about this log, and its quorum has cosigned: what a program demands whose user gave a
  * policy. `policy` may be NULL: then nothing is demanded, and the verdict is zeroed.
  */
-RESULT witness_policy_demand(const struct witness_policy *policy, const struct note_key *log_key, const struct note *note,
+RESULT witness_policy_demand(const struct witness_policy *policy, const struct log_keys *log, const struct note *note,
                              struct witness_verdict *verdict_out, struct error *err);
 /** Appends the verdict for people: "2 of 3 witnesses have cosigned (w1, w2), and the quorum is met". */
 RESULT witness_policy_describe(const struct witness_policy *policy, const struct witness_verdict *verdict, struct buffer *text,

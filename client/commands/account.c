@@ -38,21 +38,30 @@ struct result login_ca_file(const struct invocation *invocation, struct host_log
     return SUCCESS;
 }
 
-/* Without --username: the login that is stored for this registry, with a new secret. */
-static struct result take_user_name(const struct invocation *invocation, struct host_login *login, struct error *err)
+static struct result take_user_name(const char *username, struct host_login *login, struct error *err)
 {
-    const char *username = invocation_option(invocation, 'u');
-
-    if (username == NULL) {
-        TRY(host_login_before(invocation->operands[0], login, err));
-        if (login->username[0] != '\0') return SUCCESS;
-        return failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token");
-    }
+    if (username == NULL && login->username[0] != '\0') return SUCCESS; /* of the stored login */
+    if (username == NULL)
+        return failure(err, ERROR_INVALID,
+                       "--username is missing: a robot's name, or oidc for a CI token; a person has --issuer");
     if (!user_name_is_valid(username)) /* may be curl's USER:SECRET, so it is not repeated */
         return failure(err, ERROR_INVALID, "a user name has no ':'; the secret is read from standard input");
     if (strlen(username) >= sizeof login->username) return failure(err, ERROR_INVALID, "the user name is too long");
     memcpy(login->username, username, strlen(username) + 1);
     return SUCCESS;
+}
+
+/* Without --username and --issuer: the login that is stored for this registry, with a new secret. */
+static struct result prepare(struct invocation *invocation, struct host_login *login, struct error *err)
+{
+    const char *username = invocation_option(invocation, 'u');
+
+    if (username == NULL) TRY(host_login_stored(invocation->operands[0], login, err));
+    explicit_bzero(login->password, sizeof login->password);
+    TRY(line_check(invocation, login_issuer_options(invocation, login, err)));
+    if (login->issuer.url[0] == '\0') TRY(line_check(invocation, take_user_name(username, login, err)));
+    TRY(login_ca_file(invocation, login, err));
+    return host_proxy_find(login, err);
 }
 
 /* A token is not a name: the registry says whose it is. Other registries have no such route, and then `name_out` stays. */
@@ -91,6 +100,23 @@ static struct result say(json_t *value, struct error *err)
     return object == NULL ? failure(err, ERROR_INVALID, "a name that is not UTF-8, or no memory") : api_print_json(object, err);
 }
 
+static struct result log_in(struct invocation *invocation, struct host_login *login, char name_out[CELL_MAX], struct error *err)
+{
+    const char *host = invocation->operands[0];
+    struct host_login tried;
+
+    TRY(prepare(invocation, login, err));
+    if (login->issuer.url[0] != '\0') TRY(login_at_issuer(invocation, login, err));
+    else TRY(terminal_secret("Password", login->password, sizeof login->password, err));
+    tried = *login;
+    tried.issuer.url[0] = '\0'; /* what is not stored can't be renewed */
+    const struct result result = try_login(invocation, host, &tried, name_out, err);
+    explicit_bzero(&tried, sizeof tried);
+    if (!result.ok && login->issuer.url[0] != '\0') login_withdraw(invocation, login);
+    TRY(result);
+    return host_login_save(host, login, err);
+}
+
 struct result command_login(struct invocation *invocation, struct error *err)
 {
     struct host_login login = {0};
@@ -98,16 +124,15 @@ struct result command_login(struct invocation *invocation, struct error *err)
     char name[CELL_MAX];
 
     TRY(line_check(invocation, login_check_host(host, err)));
-    TRY(line_check(invocation, take_user_name(invocation, &login, err)));
-    TRY(login_ca_file(invocation, &login, err));
-    TRY(host_proxy_find(&login, err));
-    TRY(terminal_secret("Password", login.password, sizeof login.password, err));
-    struct result result = try_login(invocation, host, &login, name, err);
-    if (result.ok) result = host_login_save(host, &login, err);
+    const struct result result = log_in(invocation, &login, name, err);
     explicit_bzero(login.password, sizeof login.password);
     explicit_bzero(login.proxy, sizeof login.proxy);
+    explicit_bzero(login.issuer.refresh, sizeof login.issuer.refresh);
     TRY(result);
-    if (invocation->json) return say(json_pack("{s:s,s:s,s:s}", "host", host, "username", login.username, "name", name), err);
+    const char *issuer = login.issuer.url[0] == '\0' ? NULL : login.issuer.url;
+    if (invocation->json)
+        return say(json_pack("{s:s,s:s,s:s,s:s*}", "host", host, "username", login.username, "name", name, "issuer", issuer),
+                   err);
     (void)fprintf(stderr, "logged in at %s as %s\n", host, name);
     return SUCCESS;
 }
@@ -115,10 +140,39 @@ struct result command_login(struct invocation *invocation, struct error *err)
 struct result command_logout(struct invocation *invocation, struct error *err)
 {
     const char *host = invocation->operands[0];
+    struct host_login login = {0};
 
     TRY(line_check(invocation, login_check_host(host, err)));
-    TRY(host_login_forget(host, err));
+    TRY(host_login_stored(host, &login, err));
+    const struct result revoked = login.issuer.url[0] == '\0' ? SUCCESS : login_revoke(invocation, &login, err);
+    explicit_bzero(&login, sizeof login);
+    struct error other = {0};
+    const struct result forgotten = host_login_forget(host, revoked.ok ? err : &other);
+    if (!revoked.ok && forgotten.ok) failure_name("forgotten here, but it may go on at the issuer", err);
+    TRY(revoked);
+    TRY(forgotten);
     return invocation->json ? say(json_pack("{s:s}", "host", host), err) : SUCCESS;
+}
+
+/* Older gateways don't say where a role comes from. */
+static void show_origin(const json_t *role)
+{
+    const char *origin = json_text_of(role, "origin");
+    char binding[CELL_MAX], giver[CELL_MAX];
+
+    if (origin == NULL) return;
+    if (strcmp(origin, "rule") == 0) {
+        (void)printf(", by a signed trust rule");
+        return;
+    }
+    if (strcmp(origin, "group") == 0) {
+        cell_text(json_object_get(role, "document"), giver);
+        (void)printf(", by a group (admin groups show %s)", giver);
+        return;
+    }
+    cell_text(json_object_get(role, "binding"), binding);
+    cell_text(json_object_get(role, "granted_by"), giver);
+    (void)printf(", by binding %s of %s", binding, giver);
 }
 
 static void show_roles(const json_t *roles)
@@ -132,9 +186,11 @@ static void show_roles(const json_t *roles)
         cell_text(json_object_get(each, "role"), role);
         cell_text(json_object_get(each, "scope"), scope);
         cell_text(json_object_get(each, "expires"), expires);
-        (void)printf("%-17s on %s%s%s\n", role, where == NULL || where[0] == '\0' ? "the registry" : scope,
+        (void)printf("%-17s on %s%s%s", role, where == NULL || where[0] == '\0' ? "the registry" : scope,
                      json_object_get(each, "expires") == NULL ? "" : " until ",
                      json_object_get(each, "expires") == NULL ? "" : expires);
+        show_origin(each);
+        (void)putchar('\n');
     }
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/log_key_priv.h"
 #include "client/local.h"
 #include "crypto/ecdsa.h"
 
@@ -255,6 +256,7 @@ struct result command_audit_key(struct invocation *invocation, struct error *err
     TRY(audit_add_within(invocation, '?', &path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
+    if (invocation_option(invocation, 'f') != NULL) return log_key_follow(invocation_option(invocation, 'f'), answer, err);
     if (invocation->json) return api_print(invocation, answer, err);
     if (invocation_option(invocation, 'd') != NULL) return print_pem(json_text_of(answer, "documents"), err);
     cell_text(json_object_get(answer, "vkey"), vkey);

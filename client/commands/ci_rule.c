@@ -111,42 +111,20 @@ static struct result read_draft(const struct invocation *invocation, const json_
     return SUCCESS;
 }
 
-static void show_member(const json_t *object, const char *name)
+static struct result show_document(const struct document *document, struct error *err)
 {
-    char cell[CELL_MAX];
-
-    cell_text(json_object_get(object, name), cell);
-    (void)fprintf(stderr, "  %-11s %s\n", name, cell);
-}
-
-static void show_conditions(const json_t *match)
-{
-    const char *pointer;
+    const json_t *body = json_object_get(document->json, "body"), *match = json_object_get(body, "match");
+    const char *name;
     json_t *value;
-
-    json_object_foreach ((json_t *)(uintptr_t)match, pointer, value) {
-        OWNED_JSON shown = json_pack("{s:s, s:O}", "pointer", pointer, "value", value);
-        char name[CELL_MAX], cell[CELL_MAX];
-        cell_text(json_object_get(shown, "pointer"), name);
-        cell_text(json_object_get(shown, "value"), cell);
-        (void)fprintf(stderr, "    %s %s\n", name, cell);
-    }
-}
-
-/* On standard error, because the answer goes to standard output. */
-static void show_document(const struct document *document)
-{
-    static const char *const members[] = {"issuer",  "audience",   "system",    "grant",    "priority",
-                                          "max_ttl", "single_use", "immutable", "networks", "certificate"};
-    const json_t *body = json_object_get(document->json, "body");
 
     (void)fprintf(stderr, "You sign: version %llu of the trust rule %s\n", (unsigned long long)document->version, document->name);
     (void)fprintf(stderr, "  %-11s %s\n", "scope", document->scope[0] == '\0' ? "the registry" : document->scope);
-    for (size_t i = 0; i < COUNT(members); i++)
-        if (json_object_get(body, members[i]) != NULL) show_member(body, members[i]);
-    show_member(document->json, "expires");
+    TRY(documents_show_member("expires", json_object_get(document->json, "expires"), err));
+    json_object_foreach ((json_t *)(uintptr_t)body, name, value)
+        if (value != match) TRY(documents_show_member(name, value, err));
     (void)fprintf(stderr, "  a token has to have:\n");
-    show_conditions(json_object_get(body, "match"));
+    json_object_foreach ((json_t *)(uintptr_t)match, name, value) TRY(documents_show_member(name, value, err));
+    return SUCCESS;
 }
 
 static struct result approve(struct invocation *invocation, struct session *session, const json_t *draft,
@@ -157,7 +135,7 @@ static struct result approve(struct invocation *invocation, struct session *sess
     OWNED_JSON approval = NULL;
 
     TRY(read_draft(invocation, json_object_get(draft, "envelopes"), &document, err));
-    show_document(document);
+    TRY(show_document(document, err));
     TRY(documents_sign(DOCUMENT_TRUST_RULE, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
     if (json_array_append(envelopes, approval) != 0) return no_memory(err);

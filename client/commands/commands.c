@@ -17,6 +17,16 @@ static const struct option_row login_options[] = {
      "a robot (robot$acme+ci), or oidc with a CI system's token as password (default, with its --ca-file: that of the stored login)"},
     {'c', "ca-file", "FILE", "PEM certificates to trust instead of the system's"},
     {'p', "password-stdin", NULL, "read the password from standard input (this is always so; without echo)"},
+    {'i', "issuer", "URL",
+     "log in as a person, at this OAuth issuer; the other options about it default to those of the stored login"},
+    {'I', "client-id", "ID", "the name by which the issuer knows sijil (default: sijil)"},
+    {'d', "device", NULL,
+     "with a code that you type into a page of the issuer, on any machine (default where no browser can be opened)"},
+    {'b', "browser", NULL, "with a browser of this machine, which comes back to a port of 127.0.0.1"},
+    {'P', "callback-port", "PORT", "that port, if the issuer allows one only (default: any)"},
+    {'s', "scope", "SCOPES", "what to ask the issuer for (default: \"openid offline_access\")"},
+    {'r', "resource", "URI", "the registry's name at the issuer: the audience of the token (default: https://HOST)"},
+    {'C', "issuer-ca-file", "FILE", "PEM certificates to trust for the issuer instead of the system's"},
 };
 #define JOBS_OPTION                                                      \
     {                                                                    \
@@ -108,6 +118,8 @@ static const struct option_row timeline_options[] = {
 static const struct option_row key_options[] = {
     WITHIN_OPTION,
     {'d', "documents", NULL, "the key of signed documents instead (PEM), for sijil-verify --signer"},
+    {'f', "follow", "FILE",
+     "FILE has the key that you trust: add the signed successions that lead to the newest key, or refuse it"},
 };
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
@@ -131,8 +143,14 @@ static const struct option_row project_create_options[] = {
 };
 static const struct option_row issuer_trust_options[] = {
     {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
-    {'A', "algorithm", "NAME", "RS256, PS256, ES256 or ES384; may be repeated (default: RS256)"},
+    {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256)"},
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
+};
+static const struct option_row issuer_add_options[] = {
+    {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
+    {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256 and ES256)"},
+    {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
+    {'k', "keys-url", "URL", "where its keys are (default: where its metadata says)"},
 };
 static const struct option_row delete_options[] = {
     {'n', "dry-run", NULL, "delete nothing; show the plan"},
@@ -189,6 +207,17 @@ static const struct option_row policy_sign_options[] = {
     KEY_OPTIONS,
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
     {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
+};
+static const struct option_row recover_sign_options[] = {
+    KEY_OPTIONS,
+    {'o', "output", "FILE", "where the signed plan goes; - is standard output (default: -)"},
+};
+static const struct option_row log_key_sign_options[] = {
+    KEY_OPTIONS,
+    {'O', "old", "VKEY", "the key of the log that counts now"},
+    {'n', "new", "VKEY", "the key that follows"},
+    {'l', "overlap", "TIME", "so long the old key signs, too: 30d, 12h (default: 30d)"},
+    {'o', "output", "FILE", "where the signed order goes; - is standard output (default: -)"},
 };
 static const struct option_row witnesses_sign_options[] = {
     KEY_OPTIONS,

@@ -30,6 +30,14 @@ struct host_login;
 /** For commands that log in: whether the operand is HOST[:PORT]; and the file of --ca-file, if it is given. */
 RESULT login_check_host(const char *host, struct error *err);
 RESULT login_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err);
+/** Sets login->issuer from the options, and from what is stored in it; its url stays "" if there is no --issuer and nothing stored. */
+RESULT login_issuer_options(const struct invocation *invocation, struct host_login *login, struct error *err);
+/** The person logs in at login->issuer, by a code for a device or with a browser: sets user name and password. */
+RESULT login_at_issuer(struct invocation *invocation, struct host_login *login, struct error *err);
+/** Revokes the login at its issuer (RFC 7009). */
+RESULT login_revoke(const struct invocation *invocation, const struct host_login *login, struct error *err);
+/** The same for a login that is not kept; silent, because the caller has a failure already. */
+void login_withdraw(const struct invocation *invocation, const struct host_login *login);
 
 /** The principal of this login, in the form of documents (docs/formats/documents.md); also from an answer of /api/v1/self. */
 RESULT command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/terminal_text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 
@@ -84,6 +85,28 @@ struct result documents_find(struct invocation *invocation, const struct documen
     if (found.ok || err->kind != ERROR_NOT_FOUND) return found;
     /* The route knows recorded documents only; a draft is in the list. The error stays if there is no draft either. */
     return documents_choose(invocation, session, list, true, answer_out, &none).ok ? SUCCESS : found;
+}
+
+static struct result add_safely(struct buffer *text, const char *added, size_t length, struct error *err)
+{
+    const size_t before = text->length;
+
+    TRY(buffer_add(text, added, length, err));
+    TRY(buffer_add_u8(text, '\0', err));
+    terminal_sanitize((char *)text->data + before);
+    return SUCCESS;
+}
+
+struct result documents_show_member(const char *name, const json_t *value, struct error *err)
+{
+    struct buffer OWNED_BUFFER shown = BUFFER(2 * DOCUMENTS_ENVELOPE_ROOM), written = BUFFER(DOCUMENTS_ENVELOPE_ROOM);
+
+    if (json_is_string(value)) TRY(buffer_add(&written, json_string_value(value), json_string_length(value), err));
+    else TRY(json_write_canonical(&written, value, err));
+    TRY(add_safely(&shown, name, strlen(name), err));
+    TRY(add_safely(&shown, buffer_text(&written), strlen(buffer_text(&written)), err));
+    (void)fprintf(stderr, "  %-11s %s\n", (const char *)shown.data, (const char *)shown.data + strlen(name) + 1);
+    return SUCCESS;
 }
 
 struct result documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,

@@ -34,6 +34,11 @@ RESULT documents_find(struct invocation *invocation, const struct documents_list
 /** Appends the path of the document that the second operand names, with --scope. `base`: as in a list. */
 RESULT documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
                       struct error *err);
+/**
+ * Shows a member of what is about to be signed, on standard error, because the answer goes to standard output. All of it, however long: what is cut would be
+ * signed unseen. Characters that steer a terminal are replaced.
+ */
+RESULT documents_show_member(const char *name, const json_t *value, struct error *err);
 /** Prints the registry's description of a runner. */
 RESULT runner_print(const struct invocation *invocation, const json_t *answer, struct error *err);
 /** Sends DELETE to that path. */

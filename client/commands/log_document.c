@@ -1,11 +1,10 @@
-/* `sijil admin sink ...`, `sijil admin detection ...`: documents about the log (docs/delivery.md, docs/detection.md). The key signs on this machine; only the signed document is sent. */
+/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/terminal_text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/log_document_priv.h"
@@ -23,6 +22,7 @@ struct kind {
 };
 static const struct kind sink = {&log_document_sink, {"/audit/sinks", "sinks", "sink", false}};
 static const struct kind detection = {&log_document_detection, {"/audit/detections", "detections", "detection rule", false}};
+static const struct kind groups = {&log_document_groups, {"/groups", "groups", "document of roles of groups", false}};
 
 static struct result no_memory(struct error *err)
 {
@@ -121,20 +121,6 @@ static struct result read_draft(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
-/* All of it: what is cut would be signed unseen. */
-static struct result show_member(const char *name, const json_t *value, struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_ROOM);
-
-    if (json_is_string(value)) TRY(buffer_add_text(&text, json_string_value(value), err));
-    else TRY(json_write_canonical(&text, value, err));
-    TRY(buffer_add_u8(&text, '\0', err));
-    terminal_sanitize((char *)text.data);
-    (void)fprintf(stderr, "  %-11s %s\n", name, (const char *)text.data);
-    return SUCCESS;
-}
-
-/* On standard error, because the answer goes to standard output. */
 static struct result show_document(const struct kind *kind, const struct document *document, struct error *err)
 {
     const char *name;
@@ -142,8 +128,8 @@ static struct result show_document(const struct kind *kind, const struct documen
 
     (void)fprintf(stderr, "You sign: version %llu of the %s %s\n", (unsigned long long)document->version, kind->of->what,
                   document->name);
-    TRY(show_member("expires", json_object_get(document->json, "expires"), err));
-    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(show_member(name, value, err));
+    TRY(documents_show_member("expires", json_object_get(document->json, "expires"), err));
+    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(documents_show_member(name, value, err));
     return SUCCESS;
 }
 
@@ -291,6 +277,65 @@ struct result command_sink_list(struct invocation *invocation, struct error *err
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &sink.list, rows, err));
     TRY(flatten(rows, flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- roles of groups ---- */
+
+struct result command_groups_draft(struct invocation *invocation, struct error *err)
+{
+    return draft(invocation, &groups, err);
+}
+
+struct result command_groups_approve(struct invocation *invocation, struct error *err)
+{
+    return approve(invocation, &groups, err);
+}
+
+struct result command_groups_revoke(struct invocation *invocation, struct error *err)
+{
+    return revoke(invocation, &groups, err);
+}
+
+struct result command_groups_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, groups.list.base, "/drafts", err);
+}
+
+struct result command_groups_show(struct invocation *invocation, struct error *err)
+{
+    return show(invocation, &groups, err);
+}
+
+static struct result flatten_grants(const json_t *row, json_t *flat, struct error *err)
+{
+    const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body"),
+                 *grants = json_object_get(body, "grant");
+
+    for (size_t i = 0; i < json_array_size(grants); i++) {
+        const json_t *grant = json_array_get(grants, i);
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(row, "name"), "state",
+                                  json_object_get(row, "state"), "version", json_object_get(document, "version"), "issuer",
+                                  json_object_get(body, "issuer"), "group", json_object_get(grant, "group"), "role",
+                                  json_object_get(grant, "role"), "on", json_object_get(grant, "on"));
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+    }
+    return SUCCESS;
+}
+
+struct result command_groups_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"NAME", "name"},     {"STATE", "state"}, {"VERSION", "version"},
+                                            {"ISSUER", "issuer"}, {"GROUP", "group"}, {"ROLE", "role"},
+                                            {"ON", "on"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &groups.list, rows, err));
+    for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 

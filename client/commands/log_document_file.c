@@ -7,6 +7,7 @@
 #include "client/commands/log_document_priv.h"
 #include "documents/format/audit_sink.h"
 #include "documents/format/detection_rule.h"
+#include "documents/format/group_roles.h"
 
 #define FILE_MAX        (4 * DOCUMENTS_ENVELOPE_ROOM) /* an answer has the document several times */
 #define LIFE_DEFAULT_MS ((int64_t)365 * 86400000)
@@ -31,6 +32,16 @@ static struct result check_rule(const struct document *document, struct error *e
 
 const struct log_document_kind log_document_detection = {DOCUMENT_DETECTION_RULE, "detection rule",
                                                          " name not_after detector threshold window severity off ", check_rule};
+
+static struct result check_groups(const struct document *document, struct error *err)
+{
+    struct group_roles roles;
+
+    return group_roles_read(document, &roles, err);
+}
+
+const struct log_document_kind log_document_groups = {DOCUMENT_GROUP_ROLES, "document of roles of groups",
+                                                      " name not_after issuer claim separator grant ", check_groups};
 
 void log_document_done(struct log_document *document)
 {

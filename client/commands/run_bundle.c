@@ -54,7 +54,8 @@ struct result command_run_bundle(struct invocation *invocation, struct error *er
 /* ---- the verifier's own keys ---- */
 
 struct pinned {
-    char log_key[REGISTRY_LOG_KEY_SIZE];
+    const char *log_key;
+    char pinned_key[REGISTRY_LOG_KEY_SIZE];
     struct ecdsa_key *signer, *root;
 };
 
@@ -72,7 +73,8 @@ static struct result read_pins(const char *path, struct pinned *pinned, struct e
 
     TRY(local(file_read(path, &text, err), path, err));
     TRY(local(registry_pins_read(buffer_bytes(&text), &pins, err), path, err));
-    (void)snprintf(pinned->log_key, sizeof pinned->log_key, "%s", pins.log_key);
+    (void)snprintf(pinned->pinned_key, sizeof pinned->pinned_key, "%s", pins.log_key);
+    pinned->log_key = pinned->pinned_key;
     TRY(ecdsa_key_from_public(pins.signer, &pinned->signer, err));
     return ecdsa_key_from_public(pins.root, &pinned->root, err);
 }
@@ -87,11 +89,19 @@ static struct result read_keys(struct invocation *invocation, struct pinned *pin
         return line_check(
             invocation,
             failure(err, ERROR_INVALID, "--key, --signer and --root are needed, the keys as you pinned them; or --pins alone"));
-    if (strlen(key) >= sizeof pinned->log_key)
-        return line_check(invocation, failure(err, ERROR_INVALID, "--key is too long for the key of a log"));
-    (void)snprintf(pinned->log_key, sizeof pinned->log_key, "%s", key);
+    pinned->log_key = key;
     TRY(local(ecdsa_key_load(signer, &pinned->signer, err), signer, err));
     return local(ecdsa_key_load(root, &pinned->root, err), root, err);
+}
+
+static struct result read_policy(const struct invocation *invocation, struct witness_policy **policy_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(WITNESS_POLICY_BYTES_MAX);
+    const char *path = invocation_option(invocation, 'W');
+
+    if (path == NULL) return SUCCESS;
+    TRY(local(file_read(path, &text, err), path, err));
+    return local(witness_policy_read(buffer_bytes(&text), policy_out, err), path, err);
 }
 
 /* ---- verifying ---- */
@@ -134,15 +144,17 @@ static struct result print_proven(const struct invocation *invocation, const str
 struct result command_run_verify(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_BUNDLE_MAX);
-    OWNED_PINNED pinned = {.log_key = ""};
+    OWNED_PINNED pinned = {.log_key = NULL};
+    OWNED(witness_policy) *policy = NULL;
     OWNED(run_bundle) *bundle = NULL;
     struct run_repeated repeated = {.decisions = 0};
     struct run_address address;
 
     TRY(run_address_of(invocation, &address, err));
     TRY(read_keys(invocation, &pinned, err));
+    TRY(read_policy(invocation, &policy, err));
     TRY(fetch_bundle(invocation, &address, &text, err));
-    const struct run_verify_keys keys = {pinned.log_key, pinned.signer, pinned.root};
+    const struct run_verify_keys keys = {pinned.log_key, pinned.signer, pinned.root, policy};
     const struct result verified = run_verify(buffer_bytes(&text), &keys, &bundle, &repeated, err);
     if (!verified.ok && err->kind == ERROR_DENIED) return not_verified(err);
     TRY(verified);

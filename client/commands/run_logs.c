@@ -1,19 +1,16 @@
 /* `sijil run logs`: what a run printed, piece by piece (GET .../log). The registry may forget a connection at any time: the offset is ours. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/uuid.h"
 #include "client/commands/printed.h"
 #include "client/commands/run_priv.h"
-#include "client/local.h"
 
 #define WAIT_S      20 /* how long the registry may wait for something new */
 #define PIECE_MAX   ((size_t)256 << 10)
@@ -349,18 +346,6 @@ static struct result save_whole(struct reading *reading, struct error *err)
     return run_saved_check(reading->session, reading->address, result, fileno(reading->out), err);
 }
 
-/* A new file: nothing that was there is lost. */
-static struct result open_part(const char *part, FILE **out, struct error *err)
-{
-    int fd = -1;
-
-    TRY(file_open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666, &fd, err));
-    *out = fdopen(fd, "w+");
-    if (*out != NULL) return SUCCESS;
-    (void)close(fd);
-    return failure(err, ERROR_NO_MEMORY, "no memory for a file");
-}
-
 /* Under another name, until it is known to be the signed one. */
 static struct result save(struct reading *reading, const char *path, struct error *err)
 {
@@ -370,13 +355,11 @@ static struct result save(struct reading *reading, const char *path, struct erro
 
     uuid_format(&number, name);
     TRY(buffer_format(&part, err, "%s.%.8s.part", path, name));
-    TRY(local(open_part(buffer_text(&part), &reading->out, err), buffer_text(&part), err));
+    TRY(run_saved_begin(buffer_text(&part), &reading->out, err));
     const struct result saved = save_whole(reading, err);
     (void)fclose(reading->out); /* all of it was flushed */
     reading->out = stdout;
-    if (saved.ok) return local(file_rename(buffer_text(&part), path, err), path, err);
-    (void)unlink(buffer_text(&part));
-    return saved;
+    return run_saved_end(buffer_text(&part), path, saved, err);
 }
 
 static struct result check_output(struct invocation *invocation, const struct reading *reading, const char *path,

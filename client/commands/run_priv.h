@@ -116,6 +116,10 @@ RESULT run_wait(struct invocation *invocation, struct session *session, const st
  */
 RESULT run_saved_check(struct session *session, const struct run_address *address, const struct run_envelope *result, int fd,
                        struct error *err);
+/** Makes the file `part`, which must not be there. A signal that ends the program removes it. `part` must outlive run_saved_end(). */
+RESULT run_saved_begin(const char *part, FILE **out, struct error *err);
+/** If all was `saved`, it gets the name `path`; else it is removed, and the result is the same. The caller has closed it. */
+RESULT run_saved_end(const char *part, const char *path, struct result saved, struct error *err);
 
 /** Shows the run's log on standard output until the run has ended; until there is an attempt, shows the run's state on standard error. */
 RESULT run_follow_log(struct invocation *invocation, struct session *session, const struct run_address *address,

@@ -1,11 +1,19 @@
-/* Whether a saved log is what the runner has signed: the result names the digest of the log's manifest, and the manifest names that of the log. */
+/*
+ * A log that is saved into a file, and whether it is what the runner has signed: the result names the digest of the log's manifest, and the manifest names
+ * that of the log.
+ */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "client/commands/run_priv.h"
 #include "client/hash.h"
+#include "client/local.h"
 #include "crypto/digest.h"
 
 #define MANIFEST_MAX ((size_t)4 << 20) /* of the registry, for any manifest */
@@ -86,4 +94,59 @@ struct result run_saved_check(struct session *session, const struct run_address 
                    " bytes with %s, and %.80s is signed; nothing was "
                    "saved",
                    size, written, wanted == NULL ? "no digest" : wanted);
+}
+
+/* ---- the file ---- */
+
+/* The file that does not have its name yet; NULL: there is none. */
+static const char *volatile unfinished;
+
+static void end_by(int number)
+{
+    const struct sigaction as_usual = {.sa_handler = SIG_DFL};
+
+    if (unfinished != NULL) (void)unlink(unfinished);
+    (void)sigaction(number, &as_usual, NULL);
+    (void)raise(number); /* it comes when this handler ends */
+}
+
+/* Whoever started this program may have it ignore a signal, as nohup does. */
+static void remove_at_end(const char *part)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction action = {.sa_handler = end_by};
+    struct sigaction before;
+
+    unfinished = part;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
+}
+
+/* A new file: nothing that was there is lost. */
+static struct result open_part(const char *part, FILE **out, struct error *err)
+{
+    int fd = -1;
+
+    TRY(file_open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666, &fd, err));
+    *out = fdopen(fd, "w+");
+    if (*out != NULL) return SUCCESS;
+    (void)close(fd);
+    (void)unlink(part);
+    return failure(err, ERROR_NO_MEMORY, "no memory for a file");
+}
+
+struct result run_saved_begin(const char *part, FILE **out, struct error *err)
+{
+    remove_at_end(part);
+    const struct result opened = local(open_part(part, out, err), part, err);
+    if (!opened.ok) unfinished = NULL;
+    return opened;
+}
+
+struct result run_saved_end(const char *part, const char *path, struct result saved, struct error *err)
+{
+    if (saved.ok) saved = local(file_rename(part, path, err), path, err);
+    if (!saved.ok) (void)unlink(part);
+    unfinished = NULL;
+    return saved;
 }

@@ -6,9 +6,9 @@
 #include "base/network.h"
 #include "base/text.h"
 #include "documents/format/document_priv.h"
+#include "documents/format/grant.h"
 
 #define DAY_MS        86400000
-#define NAME_LETTERS  "abcdefghijklmnopqrstuvwxyz0123456789._-"
 #define TEXT_MAX      255 /* of issuer and audience */
 #define SHA256_BYTES  32
 #define SCHEME        "https://"
@@ -105,51 +105,12 @@ static struct result read_conditions(const struct body *body, struct trust_rule 
 
 /* ---- grants ---- */
 
-static bool is_role(const char *role)
-{
-    static const char *const roles[] = {"publisher", "promoter", "consumer", "trainer"};
-
-    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
-        if (strcmp(roles[i], role) == 0) return true;
-    return false;
-}
-
-/* Names with "/" between; an asterisk may be the last one, behind a project or a longer name. */
-static bool is_place(const char *on)
-{
-    struct bytes left = bytes_of_text(on);
-    const size_t length = left.length;
-    unsigned names = 0;
-
-    if (length == 0 || length > TEXT_MAX || on[length - 1] == '/') return false;
-    while (left.length > 0) {
-        const struct bytes name = text_cut(&left, '/');
-        const bool is_star = left.length == 0 && names >= 2 && name.length == 1 && name.data[0] == '*';
-        if (!is_star && (name.length == 0 || !text_consists_of(name, NAME_LETTERS))) return false;
-        names++;
-    }
-    return true;
-}
-
-static bool is_inside(const char *on, const char *scope)
-{
-    const size_t length = strlen(scope);
-
-    return length == 0 || (strncmp(on, scope, length) == 0 && (on[length] == '\0' || on[length] == '/'));
-}
-
 static struct result read_grant(const struct document *document, const json_t *json, struct trust_grant *grant, struct error *err)
 {
     struct trust_grant read = {0};
 
     TRY(document_unpack(json, "a grant of a trust rule", err, "{s:s, s:s}", "role", &read.role, "on", &read.on));
-    if (!is_role(read.role))
-        return failure(err, ERROR_INVALID,
-                       "role: publisher, promoter, consumer or trainer; a rule makes no officer, approver or administrator");
-    if (!is_place(read.on))
-        return failure(err, ERROR_INVALID, "on: an organisation, a project, a repository, or a project or path and /*");
-    if (!is_inside(read.on, document->scope))
-        return failure(err, ERROR_INVALID, "on: \"%.100s\" is outside the rule's scope \"%.60s\"", read.on, document->scope);
+    TRY(grant_check(read.role, read.on, document->scope, err));
     *grant = read;
     return SUCCESS;
 }

@@ -31,7 +31,8 @@ SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_eve
        HAS_COUNT("known_to", OPTIONAL, "of a search: it knows the events before this number"))
 
 SCHEMA(audit_key, "public keys of the registry", HAS_TEXT("origin", REQUIRED, FORM_FREE, 1, 0, "the name of the log"),
-       HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it"),
+       HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it: the newest one"),
+       HAS_TEXT("keys", REQUIRED, FORM_FREE, 1, KEYD_LOG_KEYS_MAX, "the first key of the log, and each succession"),
        HAS_TEXT("documents", REQUIRED, FORM_FREE, 1, 0, "the key of certificates of deletion, in PEM"))
 
 void audit_pair_within(struct request *request, enum action action, const char *within)
@@ -296,7 +297,9 @@ static struct result handle_checkpoint(struct request *request, struct pg *pg, s
 
 static struct result handle_key(struct request *request, struct pg *pg, struct error *err)
 {
+    struct buffer OWNED_BUFFER keys = BUFFER(KEYD_LOG_KEYS_MAX);
     struct keyd_identity identity;
+    struct keyd_log_keys state;
 
     (void)pg;
     OWNED(ecdsa_key) *documents = NULL;
@@ -305,8 +308,9 @@ static struct result handle_key(struct request *request, struct pg *pg, struct e
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
     TRY(ecdsa_key_from_public(identity.document_public, &documents, err));
     TRY(ecdsa_key_public_pem(documents, &pem, err));
-    OWNED_JSON value =
-        json_pack("{s:s, s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey, "documents", buffer_text(&pem));
+    TRY(keyd_log_keys(request->gateway->keyd, &keys, &state, err));
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s}", "origin", request->gateway->log_name, "vkey", identity.log_vkey, "keys",
+                                 buffer_text(&keys), "documents", buffer_text(&pem));
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, 200, value);
     return SUCCESS;

@@ -294,8 +294,10 @@ static struct result find_checkpoint(const struct request *request, struct pg *p
 
 static struct result fill_lines(struct request *request, struct pg *pg, struct buffer *text, struct error *err)
 {
-    struct audit_export_lines lines = {
-        .format = EXPORT_NDJSON, .keyd = request->gateway->keyd, .origin = request->gateway->origin};
+    struct audit_export_lines lines = {.format = EXPORT_NDJSON,
+                                       .keyd = request->gateway->keyd,
+                                       .origin = request->gateway->origin,
+                                       .log_name = request->gateway->log_name};
     struct signed_checkpoint checkpoint;
     struct audit_export export;
     uint64_t number = 0;

@@ -40,9 +40,15 @@ RESULT document_check_sender(const struct request *request, const uint8_t point[
 RESULT document_check_approver(const struct request *request, const struct document *document, const struct document_trust *trust,
                                struct error *err);
 
-/** Each envelope is signed by another person, and the last one by the caller. The root is no person's key. ERROR_DENIED, ERROR_CONFLICT. */
+/** Who has signed. The root is no person's key. */
+struct document_signers {
+    bool has_root;
+    size_t count;
+    struct person persons[DOCUMENT_SIGNATURES_MAX];
+};
+/** Each envelope is signed by another person, and the last one by the caller. ERROR_DENIED, ERROR_CONFLICT. */
 RESULT document_check_signers(const struct request *request, const struct signed_body *body, const struct document_trust *trust,
-                              bool *has_root_out, struct error *err);
+                              struct document_signers *signers_out, struct error *err);
 
 /* --- versions --- */
 

@@ -31,24 +31,23 @@ struct result document_check_newer(struct request *request, struct pg *pg, const
                    (unsigned long long)known_out->version, document->name);
 }
 
-static struct result add_person(const struct request *request, const uint8_t *point, struct person persons[], size_t *count,
+static struct result add_person(const struct request *request, const uint8_t *point, struct document_signers *signers,
                                 struct error *err)
 {
-    TRY(document_approver_person(request, point, &persons[*count], err));
-    for (size_t i = 0; i < *count; i++)
-        if (!person_is_another(&persons[i], &persons[*count]))
+    struct person *person = &signers->persons[signers->count];
+
+    TRY(document_approver_person(request, point, person, err));
+    for (size_t i = 0; i < signers->count; i++)
+        if (!person_is_another(&signers->persons[i], person))
             return failure(err, ERROR_CONFLICT, "one person has signed twice: another person signs, too");
-    (*count)++;
+    signers->count++;
     return SUCCESS;
 }
 
 struct result document_check_signers(const struct request *request, const struct signed_body *body,
-                                     const struct document_trust *trust, bool *has_root_out, struct error *err)
+                                     const struct document_trust *trust, struct document_signers *signers_out, struct error *err)
 {
-    struct person persons[DOCUMENT_SIGNATURES_MAX];
-    size_t count = 0;
-
-    *has_root_out = false;
+    *signers_out = (struct document_signers){.count = 0};
     for (size_t i = 0; i < body->count; i++) {
         OWNED(document) *envelope = NULL;
         const uint8_t *point = NULL;
@@ -57,8 +56,8 @@ struct result document_check_signers(const struct request *request, const struct
         TRY(document_approver_key(trust, envelope, &point, err));
         if (i + 1 == body->count) TRY(document_check_sender(request, point, trust, &is_sender, err));
         if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
-        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) *has_root_out = true;
-        else TRY(add_person(request, point, persons, &count, err));
+        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) signers_out->has_root = true;
+        else TRY(add_person(request, point, signers_out, err));
     }
     return SUCCESS;
 }

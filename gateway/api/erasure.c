@@ -50,43 +50,16 @@ struct result target_erasure_reject(struct request *request, struct lookup *look
 
 /* ---- who has signed ---- */
 
-struct signers {
-    size_t count;
-    struct person persons[DOCUMENT_SIGNATURES_MAX];
-};
-
-static struct result add_signer(const struct request *request, struct pg *pg, const struct erasure_case *erasure,
-                                const uint8_t *point, struct signers *signers, struct error *err)
-{
-    struct person *person = &signers->persons[signers->count];
-
-    TRY(document_approver_person(request, point, person, err));
-    TRY(erasure_check_person(request, pg, erasure, person, err));
-    for (size_t i = 0; i < signers->count; i++)
-        if (!person_is_another(&signers->persons[i], person))
-            return failure(err, ERROR_CONFLICT, "one person has signed twice: another person signs, too");
-    signers->count++;
-    return SUCCESS;
-}
-
-/* Each envelope is signed by another person, and the last one by the caller. */
 static struct result check_signers(const struct request *request, struct pg *pg, const struct signed_body *body,
                                    const struct erasure_case *erasure, struct error *err)
 {
-    struct signers signers = {.count = 0};
+    struct document_signers signers;
     struct document_trust trust;
 
     TRY(document_trust_now(request, &trust, err));
-    for (size_t i = 0; i < body->count; i++) {
-        OWNED(document) *envelope = NULL;
-        const uint8_t *point = NULL;
-        bool is_sender = true;
-        TRY(document_read(&body->envelopes[i], 1, &envelope, err));
-        TRY(document_approver_key(&trust, envelope, &point, err));
-        if (i + 1 == body->count) TRY(document_check_sender(request, point, &trust, &is_sender, err));
-        if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
-        TRY(add_signer(request, pg, erasure, point, &signers, err));
-    }
+    TRY(document_check_signers(request, body, &trust, &signers, err));
+    if (signers.has_root) signers.persons[signers.count++] = (struct person){0}; /* nobody knows who that is */
+    for (size_t i = 0; i < signers.count; i++) TRY(erasure_check_person(request, pg, erasure, &signers.persons[i], err));
     return body->count > 1 ? document_check(body->document, &trust, err) : SUCCESS;
 }
 

@@ -204,6 +204,13 @@ static struct result add_staying(const struct erasure_case *erasure, json_t *lis
                  "rights and training runs rest on them; they have a digest of issuer and subject", err));
     TRY(add_part(list, "robots that count as the person", holdings->robots,
                  "each has a pseudonym of its own: erase it, too; its row has a digest of issuer and subject", err));
+    TRY(add_part(list, "training runs that the person asked for or approved", holdings->runs,
+                 "their envelopes are signed, and prove what was made; they have a digest of issuer and subject", err));
+    if (holdings->runs_named > 0)
+        TRY(add_part(
+            list, "of these, requests by a token from before names were left out", holdings->runs_named,
+            "each has the name in clear, for all that may read the run or have its bundle; nobody can change what is signed",
+            err));
     TRY(add_part(list, "roles that the person gave to others", holdings->given, "they have a digest of issuer and subject", err));
     if (erasure->person.issuer[0] == '\0')
         TRY(add_part(list, "rows of the robot", holdings->roles_ended, "the name of a program is no personal data", err));

@@ -6,19 +6,29 @@
 #include "authz/jwk.h"
 #include "authz/trusted_issuer.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "gateway/api/api_priv.h"
 
 #define LIFETIME_DEFAULT_S 3600 /* GitLab's job tokens live that long; those of GitHub and Kubernetes are shorter */
 
 #define ALGORITHMS JOSE_ALGORITHMS(SCHEMA_WORD)
 
-PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA or EC"))
+/* Of an issuer whose keys are fetched. */
+#define FETCHING                                                                                                     \
+    HAS_FLAG("follows", REQUIRED, "its keys are fetched from it and kept current"),                                  \
+        HAS_TEXT("keys_url", OPTIONAL, FORM_FREE, 1, 511, "where its keys are, if its metadata does not say it"),    \
+        HAS_TIME("confirmed", OPTIONAL, "when it last published its keys; they count for a day from then on"),       \
+        HAS_TIME("attempted", OPTIONAL, "the newest attempt to fetch them"), HAS_TIME("ended", OPTIONAL, "its end"), \
+        HAS_TIME("due", OPTIONAL, "the next one"), HAS_TEXT("problem", OPTIONAL, FORM_FREE, 1, 400, "of the newest one")
+
+PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA, EC or OKP"))
 PART_WITH(SCHEMA_IS_OPEN, jwks, "a key set (RFC 7517)", HAS_LIST("keys", REQUIRED, 0, schema_jwk, "public keys"))
 
 SCHEMA(issuer_wanted, "an issuer to be trusted",
        HAS_TEXT("url", REQUIRED, FORM_URL, 1, 255, "what its tokens state as `iss`; https, without a query or a fragment"),
        HAS_TEXTS("algorithms", REQUIRED, 1, 0, ALGORITHMS, "how its tokens may be signed"),
-       HAS_OBJECT("jwks", REQUIRED, schema_jwks, "its keys"),
+       HAS_OBJECT("jwks", OPTIONAL, schema_jwks, "its keys; if left out, they are fetched from it and kept current"),
+       HAS_TEXT("keys_url", OPTIONAL, FORM_FREE, 1, 511, "without jwks: where its keys are; if left out, its metadata names it"),
        HAS_TEXT("audience", OPTIONAL, FORM_FREE, 0, 255, "what its tokens must state as `aud`; the public URL if left out"),
        HAS_NUMBER("lifetime_max", OPTIONAL, 1, ISSUER_LIFETIME_MAX_S, "seconds that a token may live; 3600 if left out"))
 
@@ -26,14 +36,34 @@ SCHEMA(issuer, "a trusted issuer", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("url", REQUIRED, FORM_URL, 1, 255, "what its tokens state as `iss`"),
        HAS_TEXT("audience", REQUIRED, FORM_FREE, 0, 255, "what its tokens must state as `aud`"),
        HAS_TEXTS("algorithms", REQUIRED, 1, 0, ALGORITHMS, "how its tokens may be signed"),
-       HAS_NUMBER("lifetime_max", REQUIRED, 1, ISSUER_LIFETIME_MAX_S, "seconds that a token may live"))
+       HAS_NUMBER("lifetime_max", REQUIRED, 1, ISSUER_LIFETIME_MAX_S, "seconds that a token may live"), FETCHING)
+
+PART(issuer_key, "a key that counts", HAS_TEXT("kid", REQUIRED, FORM_FREE, 1, 128, "its name in tokens"),
+     HAS_TEXT("kty", REQUIRED, FORM_FREE, 1, 8, "its kind"))
+PART(issuer_call, "a document that was asked for", HAS_TEXT("url", REQUIRED, FORM_FREE, 1, 1023, "where"),
+     HAS_ANY("status", OPTIONAL, "the status of the answer; null: there was none"),
+     HAS_TEXT("problem", OPTIONAL, FORM_FREE, 1, 400, "why it is not used"))
+PART(issuer_seen_key, "a key that the issuer has published", HAS_ANY("kid", OPTIONAL, "its name in tokens"),
+     HAS_ANY("kty", OPTIONAL, "its kind"), HAS_ANY("alg", OPTIONAL, "its algorithm"),
+     HAS_FLAG("used", REQUIRED, "whether it counts"), HAS_TEXT("why", OPTIONAL, FORM_FREE, 1, 200, "why it does not"))
+PART(issuer_report, "what the newest attempt saw", HAS_TEXT("keys_url", OPTIONAL, FORM_FREE, 1, 511, "where the keys are"),
+     HAS_LIST("calls", REQUIRED, 3, schema_issuer_call, "in their order"),
+     HAS_LIST("keys", OPTIONAL, 64, schema_issuer_seen_key, "of the set that it publishes, the first 64"))
+
+SCHEMA(issuer_state, "a trusted issuer, with its keys", HAS_ID("id", REQUIRED, "names it in paths"),
+       HAS_TEXT("url", REQUIRED, FORM_URL, 1, 255, "what its tokens state as `iss`"),
+       HAS_TEXT("audience", REQUIRED, FORM_FREE, 0, 255, "what its tokens must state as `aud`"),
+       HAS_TEXTS("algorithms", REQUIRED, 1, 0, ALGORITHMS, "how its tokens may be signed"),
+       HAS_NUMBER("lifetime_max", REQUIRED, 1, ISSUER_LIFETIME_MAX_S, "seconds that a token may live"), FETCHING,
+       HAS_LIST("keys", REQUIRED, 0, schema_issuer_key, "the keys that count"),
+       HAS_OBJECT("report", OPTIONAL, schema_issuer_report, "of an issuer that is followed"))
 
 SCHEMA(issuers, "a page of issuers", HAS_LIST("issuers", REQUIRED, 1000, schema_issuer, "by URL"), HAS_NEXT)
 
 /* The wanted issuer, as views of the document; `record.jwks` is a view of `jwks`, which this struct owns. */
 struct wanted_issuer {
     const json_t *algorithms, *keys;
-    const char *url, *audience;
+    const char *url, *audience, *keys_url; /* keys_url NULL: not given */
     char *jwks;
     struct issuer_record record;
 };
@@ -53,7 +83,7 @@ static struct result read_algorithms(struct wanted_issuer *wanted, struct error 
         enum jose_algorithm algorithm = 0;
         const char *text = json_string_value(name);
         if (text == NULL || !jose_algorithm_find(text, &algorithm))
-            return failure(err, ERROR_INVALID, "algorithms are RS256, PS256, ES256 and ES384");
+            return failure(err, ERROR_INVALID, "algorithms are RS256, PS256, ES256, ES384 and EdDSA");
         wanted->record.algorithms |= 1U << algorithm;
     }
     if (wanted->record.algorithms == 0) return failure(err, ERROR_INVALID, "algorithms is a list of at least one");
@@ -85,8 +115,9 @@ static struct result fill_record(struct wanted_issuer *wanted, int64_t lifetime_
     record->lifetime_max_s = (unsigned)lifetime_s;
     (void)snprintf(record->url, sizeof record->url, "%s", wanted->url);
     (void)snprintf(record->audience, sizeof record->audience, "%s", wanted->audience);
+    record->follows = wanted->keys == NULL;
     const unsigned before = json_lacks();
-    wanted->jwks = json_dumps(wanted->keys, JSON_COMPACT);
+    wanted->jwks = record->follows ? memory_copy_text("", 0) : json_dumps(wanted->keys, JSON_COMPACT);
     if (wanted->jwks == NULL || json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for a key set");
     record->jwks = wanted->jwks;
     return read_algorithms(wanted, err);
@@ -113,6 +144,12 @@ static struct result read_wanted(struct request *request, struct wanted_issuer *
     wanted->url = json_text_of(body, "url");
     wanted->algorithms = json_object_get(body, "algorithms");
     wanted->keys = json_object_get(body, "jwks");
+    wanted->keys_url = json_text_of(body, "keys_url");
+    if (wanted->keys_url != NULL && wanted->keys != NULL)
+        return failure(err, ERROR_INVALID, "give jwks, or keys_url to have the keys fetched, and not both");
+    if (wanted->keys_url != NULL && !issuer_keys_url_is_valid(wanted->keys_url))
+        return failure(err, ERROR_INVALID, "keys_url is an https URL of at most %d characters, without a fragment",
+                       ISSUER_KEYS_URL_SIZE - 1);
     if (is_our_own(request, wanted->url))
         return failure(err, ERROR_INVALID, "this registry's own URL can't be an issuer that it trusts besides");
     return fill_record(wanted, lifetime_s, err);
@@ -138,24 +175,51 @@ struct result target_issuer_list(struct request *request, struct lookup *lookup,
     return SUCCESS;
 }
 
-struct result target_issuer_remove(struct request *request, struct lookup *lookup, struct error *err)
+static struct result target_of_one(struct request *request, enum action action)
 {
     struct uuid id;
 
-    (void)lookup;
-    (void)err;
     if (!uuid_parse(bytes_of_text(request->reference), &id)) {
         response_unknown(request);
         return SUCCESS;
     }
-    struct resource *resource = api_pair(request, ACTION_ISSUER_REMOVE, RESOURCE_SYSTEM, "");
+    struct resource *resource = api_pair(request, action, RESOURCE_SYSTEM, "");
     (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
     return SUCCESS;
 }
 
-/* NULL: out of memory. */
-static json_t *describe(const struct issuer_record *record)
+struct result target_issuer_read(struct request *request, struct lookup *lookup, struct error *err)
 {
+    (void)lookup, (void)err;
+    return target_of_one(request, ACTION_ISSUER_READ);
+}
+
+struct result target_issuer_remove(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_of_one(request, ACTION_ISSUER_REMOVE);
+}
+
+struct result target_issuer_check(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_of_one(request, ACTION_ISSUER_CHECK);
+}
+
+/* False: out of memory. */
+static bool add_fetching(json_t *value, const struct issuer_row *row)
+{
+    if (json_object_set_new(value, "follows", json_boolean(row->record.follows)) != 0) return false;
+    if (row->keys_url[0] != '\0' && json_object_set_new(value, "keys_url", json_string(row->keys_url)) != 0) return false;
+    if (row->problem[0] != '\0' && json_object_set_new(value, "problem", json_string(row->problem)) != 0) return false;
+    return api_set_time(value, "confirmed", row->record.confirmed_ms) && api_set_time(value, "attempted", row->attempted_ms) &&
+           api_set_time(value, "ended", row->ended_ms) && api_set_time(value, "due", row->due_ms);
+}
+
+/* NULL: out of memory. */
+static json_t *describe(const struct issuer_row *row)
+{
+    const struct issuer_record *record = &row->record;
     OWNED_JSON algorithms = json_array();
     char id[UUID_TEXT_SIZE];
 
@@ -163,8 +227,69 @@ static json_t *describe(const struct issuer_record *record)
     for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
         if ((record->algorithms & 1U << i) != 0 && json_array_append_new(algorithms, json_string(jose_algorithm_name(i))) != 0)
             return NULL;
-    return json_pack("{s:s, s:s, s:s, s:O, s:i}", "id", id, "url", record->url, "audience", record->audience, "algorithms",
-                     algorithms, "lifetime_max", (int)record->lifetime_max_s);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:O, s:i}", "id", id, "url", record->url, "audience", record->audience,
+                                 "algorithms", algorithms, "lifetime_max", (int)record->lifetime_max_s);
+    return value != NULL && add_fetching(value, row) ? GIVE(value) : NULL;
+}
+
+static bool add_keys(json_t *value, const json_t *set)
+{
+    OWNED_JSON keys = json_array();
+    const json_t *key;
+    size_t i;
+
+    json_array_foreach (json_object_get(set, "keys"), i, key) {
+        const char *kid = json_text_of(key, "kid"), *type = json_text_of(key, "kty");
+        if (kid != NULL && type != NULL && json_array_append_new(keys, json_pack("{s:s, s:s}", "kid", kid, "kty", type)) != 0)
+            return false;
+    }
+    return json_object_set(value, "keys", keys) == 0;
+}
+
+static struct result describe_found(const struct issuer_found *found, json_t **value_out, struct error *err)
+{
+    OWNED_JSON value = describe(&found->row);
+    OWNED_JSON set = NULL;
+    OWNED_JSON report = NULL;
+
+    if (found->jwks.length > 0) TRY(json_read(buffer_bytes(&found->jwks), ISSUER_JWKS_MAX, &set, err));
+    if (found->report.length > 0) TRY(json_read(buffer_bytes(&found->report), ISSUER_REPORT_MAX, &report, err));
+    if (value == NULL || !add_keys(value, set) || (report != NULL && json_object_set(value, "report", report) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for an issuer");
+    *value_out = GIVE(value);
+    return SUCCESS;
+}
+
+static struct result answer_state(struct request *request, enum action action, struct pg *pg, unsigned status, struct error *err)
+{
+    struct issuer_found found = {.report = BUFFER(ISSUER_REPORT_MAX), .jwks = BUFFER(ISSUER_JWKS_MAX)};
+    OWNED_JSON value = NULL;
+    struct uuid id;
+
+    TRY(api_id(request, "issuer", &id, err));
+    struct result result = issuer_find(request->permit, action, pg, &id, &found, err);
+    if (result.ok) result = describe_found(&found, &value, err);
+    buffer_done(&found.report);
+    buffer_done(&found.jwks);
+    if (result.ok) response_json(request, status, value);
+    return result;
+}
+
+static struct result handle_issuer_read(struct request *request, struct pg *pg, struct error *err)
+{
+    return answer_state(request, ACTION_ISSUER_READ, pg, 200, err);
+}
+
+/* The issuer is asked in the background, so that a slow one holds no worker: the client looks again until `ended` is there. */
+static struct result handle_issuer_check(struct request *request, struct pg *pg, struct error *err)
+{
+    struct issuer_check check;
+    struct uuid id;
+
+    TRY(api_id(request, "issuer", &id, err));
+    issuer_check_init(&check, &id);
+    TRY(request_record(request, &check.change, err));
+    return answer_state(request, ACTION_ISSUER_CHECK, pg, 200, err);
 }
 
 static struct result handle_issuer_trust(struct request *request, struct pg *pg, struct error *err)
@@ -175,9 +300,12 @@ static struct result handle_issuer_trust(struct request *request, struct pg *pg,
     (void)pg;
     TRY(read_wanted(request, &wanted, err));
     TRY(issuer_trust_init(&trust, &wanted.record, err));
+    trust.keys_url = wanted.keys_url;
     TRY(request_record(request, &trust.change, err));
-    wanted.record.id = trust.id;
-    OWNED_JSON value = describe(&wanted.record);
+    struct issuer_row row = {.record = wanted.record};
+    row.record.id = trust.id;
+    if (wanted.keys_url != NULL) (void)snprintf(row.keys_url, sizeof row.keys_url, "%s", wanted.keys_url);
+    OWNED_JSON value = describe(&row);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the issuer is trusted");
     response_json(request, 201, value);
     return SUCCESS;
@@ -185,9 +313,7 @@ static struct result handle_issuer_trust(struct request *request, struct pg *pg,
 
 static json_t *describe_row(const void *row)
 {
-    const struct issuer_row *issuer = row;
-
-    return describe(&issuer->record);
+    return describe(row);
 }
 
 static struct result handle_issuer_list(struct request *request, struct pg *pg, struct error *err)
@@ -220,5 +346,7 @@ static struct result handle_issuer_remove(struct request *request, struct pg *pg
 }
 
 const struct handler handler_issuer_trust = {.handle = handle_issuer_trust};
+const struct handler handler_issuer_read = {.handle = handle_issuer_read};
+const struct handler handler_issuer_check = {.handle = handle_issuer_check};
 const struct handler handler_issuer_list = {.handle = handle_issuer_list};
 const struct handler handler_issuer_remove = {.handle = handle_issuer_remove};

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "documents/change.h"
@@ -73,16 +74,20 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
                                   struct error *err)
 {
     struct action_pair pair = request->pairs[0];
-    struct document_change change;
+    struct document_change plain;
+    struct trust_rule_change giving;
     char recorder[PRINCIPAL_KEY_SIZE];
     unsigned status = 0;
 
     principal_key(request->principal, recorder);
     const struct document_row row = {action, body->document, body->envelopes, body->count, recorder};
-    document_change_init(&change, &row, body->count > 1);
+    const bool gives_roles = log_documents_of(action)->gives_roles;
+    if (gives_roles) trust_rule_change_init(&giving, &row, body->count > 1, NULL);
+    else document_change_init(&plain, &row, body->count > 1);
+    struct change *change = gives_roles ? &giving.change : &plain.change;
     pair.action = action;
-    if (action == request->pairs[0].action) TRY(request_record(request, &change.change, err));
-    else TRY(request_record_instead(request, &pair, 1, &change.change, err));
+    if (action == request->pairs[0].action) TRY(request_record(request, change, err));
+    else TRY(request_record_instead(request, &pair, 1, change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, body->document->kind, &status, err));
     return document_answer(request, status, body->document, sequence, err);
@@ -132,13 +137,13 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     const struct log_documents *documents = log_documents_of(request->pairs[0].action);
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    bool has_root = false;
+    struct document_signers signers;
 
     TRY(request_envelope(request, &body, err));
     TRY(check_document(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &has_root, err));
-    if (has_root) {
+    TRY(document_check_signers(request, body, &trust, &signers, err));
+    if (signers.has_root) {
         TRY(document_check(body->document, &trust, err));
         return put_in_force(request, pg, body, documents->approve, err);
     }
@@ -151,13 +156,13 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     const struct log_documents *documents = log_documents_of(request->pairs[0].action);
     const struct signed_body *body = NULL;
     struct document_trust trust;
-    bool has_root = false;
+    struct document_signers signers;
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
     TRY(check_document(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &has_root, err));
+    TRY(document_check_signers(request, body, &trust, &signers, err));
     TRY(document_check(body->document, &trust, err));
     return put_in_force(request, pg, body, documents->approve, err);
 }

@@ -1,6 +1,7 @@
-/* The kinds of documents about the log: sinks and detection rules. */
+/* The kinds of documents of the registry: sinks of the log, detection rules, and roles of groups. */
 #include <assert.h>
 
+#include "authz/group_entry.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "delivery/sink.h"
@@ -73,9 +74,30 @@ const struct log_documents log_detections = {.kind = DOCUMENT_DETECTION_RULE,
                                              .most = DETECTION_RULES_MAX - DETECTOR_COUNT,
                                              .check = check_rule};
 
+/* ---- roles of groups ---- */
+
+static struct result check_groups(const struct document *document, struct error *err)
+{
+    struct group_roles roles;
+
+    return group_roles_read(document, &roles, err);
+}
+
+const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
+                                         .draft = ACTION_GROUPS_DRAFT,
+                                         .approve = ACTION_GROUPS_APPROVE,
+                                         .revoke = ACTION_GROUPS_REVOKE,
+                                         .reject = ACTION_GROUPS_REJECT,
+                                         .read = ACTION_GROUPS_READ,
+                                         .list = "groups",
+                                         .what = "document of roles of groups",
+                                         .most = GROUP_ENTRIES_MAX,
+                                         .gives_roles = true,
+                                         .check = check_groups};
+
 /* ---- all ---- */
 
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections};
+static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups};
 
 const struct log_documents *log_documents_of(enum action action)
 {

@@ -1,6 +1,6 @@
 /*
- * gateway/api/log_document_priv.h -- what the routes of sinks have in common with those of other documents about the log: drafts, approvals,
- * withdrawals and lists of signed documents of the registry (docs/delivery.md).
+ * gateway/api/log_document_priv.h -- what the routes of sinks have in common with those of other documents of the registry, about the log and about groups: drafts,
+ * approvals, withdrawals and lists (docs/delivery.md).
  */
 #pragma once
 
@@ -13,11 +13,12 @@ struct log_documents {
     const char *list; /* the member of the answer of a list: "sinks" */
     const char *what; /* "sink", in messages */
     unsigned most;    /* documents in force at a time */
+    bool gives_roles; /* the rights are read again before the next decision */
     RESULT (*check)(const struct document *document, struct error *err);
     /** Adds to the description of a document in force what only this kind has; NULL: nothing. */
     RESULT (*add)(struct request *request, struct pg *pg, json_t *value, struct error *err);
 };
-extern const struct log_documents log_sinks, log_detections;
+extern const struct log_documents log_sinks, log_detections, log_groups;
 
 /* Targets; handlers find the kind by the action of the first pair. */
 RESULT log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err);

@@ -1,8 +1,10 @@
-/* The doubts about a run. A row of the database says only where to look: what a reader gets is what a withdrawal says that is in force. */
+/* The doubts about a run. A row of the database says only where to look: what a reader gets is what a withdrawal says that is in force,
+ * of a key for which sijil-keyd has signed a lease. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "crypto/keyd_client.h"
 #include "documents/format/runner_key.h"
 #include "documents/view.h"
 #include "gateway/api/run_priv.h"
@@ -64,13 +66,26 @@ static json_t *describe(const struct pg_rows *rows, size_t row, const struct dou
     return NULL;
 }
 
-static struct result add(const struct request *request, const struct pg_rows *rows, size_t row, json_t *list, struct error *err)
-{
-    struct doubt doubt = {.is_withdrawn = false};
+/* What the rows say of a run's attempts is believed only of a key for which sijil-keyd has signed a lease. */
+struct listing {
+    const struct request *request;
+    struct pg *pg;
+    const struct uuid *run;
+    const struct ecdsa_key *signer;
+    json_t *list;
+};
 
-    TRY(document_view_visit_name(request->gateway->documents, DOCUMENT_RUNNER, pg_text(rows, row, RUN_DOUBT_KEY), note, &doubt,
-                                 err));
-    if (!is_founded(rows, row, &doubt) || json_array_append_new(list, describe(rows, row, &doubt)) == 0) return SUCCESS;
+static struct result add(const struct listing *listing, const struct pg_rows *rows, size_t row, struct error *err)
+{
+    const char *key = pg_text(rows, row, RUN_DOUBT_KEY);
+    struct doubt doubt = {.is_withdrawn = false};
+    bool was_leased = false;
+
+    TRY(document_view_visit_name(listing->request->gateway->documents, DOCUMENT_RUNNER, key, note, &doubt, err));
+    if (!is_founded(rows, row, &doubt)) return SUCCESS;
+    const struct run_part asked = {listing->run, key, doubt.key.since_ms, listing->signer};
+    TRY(run_was_leased(listing->request->permit, listing->pg, ACTION_RUN_READ, &asked, &was_leased, err));
+    if (!was_leased || json_array_append_new(listing->list, describe(rows, row, &doubt)) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }
 
@@ -79,12 +94,15 @@ struct result run_add_doubts(const struct request *request, struct pg *pg, const
 {
     const struct document_source source = {pg, request->gateway->keyd, request->gateway->sequencer};
     OWNED(pg_rows) *rows = NULL;
+    OWNED(ecdsa_key) *signer = NULL;
     OWNED_JSON list = json_array();
 
     TRY(run_doubts(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
     TRY(document_view_follow(request->gateway->documents, DOCUMENT_RUNNER, &source, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(add(request, rows, i, list, err));
+    TRY(keyd_signer(request->gateway->keyd, &signer, err));
+    const struct listing listing = {request, pg, id, signer, list};
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(add(&listing, rows, i, err));
     if (json_array_size(list) == 0 || json_object_set(value, "doubts", list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }

@@ -22,6 +22,9 @@ SCHEMA(run_wanted, "a run that is asked for by the caller's token",
        HAS_ANY("spec", REQUIRED, "what is to run (docs/formats/run.md, \"Request\"); at most 45,056 bytes"),
        HAS_OBJECT("rerun", OPTIONAL, schema_run_repeated_order, "the run that this one repeats"))
 
+#define ENVELOPE_MORE \
+    3072 /* bytes of an envelope that are not of the body: two names of 512 bytes, a project and digests, in base64, and a signature */
+
 /* ---- storing ---- */
 
 struct asked {
@@ -42,11 +45,22 @@ static struct result count_approvals(const struct asked *asked, int64_t *wanted_
         (long long)asked->duties.approvals);
 }
 
+/* What it needs of the project: the most that it uses, and what must be there. */
+static void add_needs(const struct request *request, const struct run_envelope *envelope, struct run_request *change)
+{
+    const json_t *resume = run_member(envelope, "spec.resume");
+
+    change->cost = run_cost_of(envelope);
+    change->rerun = run_rerun_of(envelope);
+    change->bytes_max = request->gateway->settings->run_bytes_per_project;
+    change->resume_repository = resume == NULL ? NULL : json_text_of(resume, "repository");
+    change->resume_digest = resume == NULL ? NULL : json_text_of(resume, "digest");
+}
+
 static struct result prepare(struct request *request, const struct asked *asked, const struct resource *where,
                              struct run_request *change_out, struct error *err)
 {
     const struct run_envelope *envelope = asked->envelope;
-    const json_t *resume = run_member(envelope, "spec.resume");
     struct run_signed signature = {.envelope = asked->text, .principal = run_text(envelope, "requester")};
     struct run run = {.expires_ms = run_time(envelope, "expires")};
 
@@ -56,11 +70,7 @@ static struct result prepare(struct request *request, const struct asked *asked,
     run_command_text(envelope, run.command);
     run_digest_bytes(envelope, signature.digest);
     run_request_prepare(where, &run, &signature, change_out);
-    change_out->cost = run_cost_of(envelope);
-    change_out->rerun = run_rerun_of(envelope);
-    change_out->bytes_max = request->gateway->settings->run_bytes_per_project;
-    change_out->resume_repository = resume == NULL ? NULL : json_text_of(resume, "repository");
-    change_out->resume_digest = resume == NULL ? NULL : json_text_of(resume, "digest");
+    add_needs(request, envelope, change_out);
     return SUCCESS;
 }
 
@@ -146,6 +156,37 @@ static struct result check_duties(const struct run_duties *duties, struct error 
         "the policies ask for a signed request: sign it with an enrolled key (sijil key enroll, sijil run start --key)");
 }
 
+/* The members of the request that is to be signed, as far as the gateway decides by them. */
+static json_t *draft_of(const struct request *request, const json_t *body)
+{
+    const struct principal *caller = request->principal;
+    const char *issuer = caller->kind == PRINCIPAL_ROBOT ? RUN_REGISTRY_ISSUER : caller->issuer;
+
+    return json_pack("{s:O, s:O*, s:{s:s}}", "spec", json_object_get(body, "spec"), "rerun", json_object_get(body, "rerun"),
+                     "claims", "issuer", issuer);
+}
+
+/* All that storing would refuse is refused before sijil-keyd has signed anything: what it signs takes a place until a day after it expires. */
+static struct result look(struct request *request, struct pg *pg, const json_t *body, const struct run_duties *duties,
+                          struct error *err)
+{
+    OWNED_JSON draft = draft_of(request, body);
+    const struct run_envelope envelope = {.type = RUN_REQUEST, .json = draft};
+    const struct asked asked = {.envelope = &envelope, .duties = *duties};
+    struct run_request wanted = {.where = request->pairs[0].resource};
+    char asking[PRINCIPAL_KEY_SIZE];
+    int64_t approvals = 0;
+
+    if (draft == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request of a run");
+    TRY(count_approvals(&asked, &approvals, err));
+    (void)uuid_parse(bytes_of_text(json_text_of(body, "run")), &wanted.run.id); /* the schema has checked it */
+    principal_key(request->principal, asking);
+    wanted.request.principal = asking;
+    wanted.request.envelope.length = request->body.length / 3 * 4 + ENVELOPE_MORE;
+    add_needs(request, &envelope, &wanted);
+    return run_request_look(lookup_of(pg), &wanted, err);
+}
+
 /* The message of sijil-keyd counts the places of all organisations, which is not the caller's business. */
 static struct result ask_keyd(const struct request *request, const struct keyd_run_request *wanted, struct buffer *text,
                               struct error *err)
@@ -156,8 +197,8 @@ static struct result ask_keyd(const struct request *request, const struct keyd_r
     if (why.kind != ERROR_LIMIT || wanted->spec.length > KEYD_SPEC_MAX) return failure(err, why.kind, "%s", why.message);
     return failure(
         err, ERROR_LIMIT,
-        "sijil-keyd signs no more requests of this project now: requests of the project or its organisation must expire, or runs "
-        "end, first. A request that you sign with an enrolled key takes no place");
+        "sijil-keyd signs no more requests of you or of this project now: requests of yours, of the project or of its organisation must "
+        "expire, or runs end, first. A request that you sign with an enrolled key takes no place");
 }
 
 static struct result sign(const struct request *request, const json_t *body, struct buffer *text, struct error *err)
@@ -212,7 +253,7 @@ static struct result store(struct request *request, const struct asked *asked, s
     return SUCCESS;
 }
 
-/* Rights and duties come before sijil-keyd is asked: only callers that may train here take a place in its ledger. */
+/* Rights, duties and room come before sijil-keyd is asked: only callers that may train here take a place in its ledger, and only for what is stored. */
 static struct result handle_ask(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_ENVELOPE_MAX);
@@ -228,6 +269,7 @@ static struct result handle_ask(struct request *request, struct pg *pg, struct e
     TRY(run_spec_locate(json_object_get(body, "spec"), &fault, err));
     TRY(run_check_repositories(request, json_object_get(body, "spec"), &asked.duties, err));
     TRY(check_duties(&asked.duties, err));
+    TRY(look(request, pg, body, &asked.duties, err));
     TRY(sign(request, body, &text, err));
     TRY(read_back(request, &text, &envelope, err));
     asked.envelope = envelope;

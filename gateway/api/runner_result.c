@@ -6,13 +6,16 @@
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "training/content.h"
+#include "training/format/certificate.h"
 #include "training/label_stated.h"
 #include "training/result.h"
 
 SCHEMA(
     run_result, "what a runner says of an ended lease", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
     HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
-    HAS_TEXT("result", REQUIRED, FORM_FREE, 1, 0, "the envelope (DSSE), signed with the runner's key"),
+    HAS_TEXT("certificate", REQUIRED, FORM_FREE, 1, RUN_CERTIFICATE_MAX,
+             "the envelope of the start: it certifies the key of the result"),
+    HAS_TEXT("result", REQUIRED, FORM_FREE, 1, 0, "the envelope (DSSE), signed with the certified key of the attempt"),
     HAS_ANY(
         "manifests", REQUIRED,
         "an object: the OCI manifest, as a text, of each subject of the result, and of its metrics, by name. Their blobs are uploaded already"))
@@ -25,8 +28,9 @@ struct taking {
     struct run_holder holder;
     struct run_held held;
     struct bytes text;
-    struct run_envelope *result; /* owned */
-    struct run_papers *papers;   /* owned */
+    struct bytes certified;
+    struct run_envelope *certificate, *result; /* owned */
+    struct run_papers *papers;                 /* owned */
     struct run_makes makes;
     struct run_floor *floor; /* owned; NULL: of a late one */
     struct held_manifests manifests;
@@ -37,6 +41,7 @@ struct taking {
 static void taking_done(struct taking *taking)
 {
     held_manifests_done(&taking->manifests);
+    run_envelope_free(taking->certificate);
     run_envelope_free(taking->result);
     run_papers_free(taking->papers);
     run_floor_free(taking->floor);
@@ -75,14 +80,29 @@ struct result target_run_result(struct request *request, struct lookup *lookup, 
 
 static struct result read_result(struct request *request, struct taking *taking, struct error *err)
 {
-    OWNED(ecdsa_key) *key = NULL;
+    char key[ECDSA_THUMBPRINT_SIZE];
     const json_t *body = NULL;
 
     TRY(request_document(request, &body, err));
+    taking->certified = bytes_of_text(json_text_of(body, "certificate"));
     taking->text = bytes_of_text(json_text_of(body, "result"));
     TRY(run_envelope_read(taking->text, RUN_RESULT, &taking->result, err));
-    TRY(ecdsa_key_from_public(request->runner->key.point, &key, err));
-    return run_check_signer(taking->result, key, err);
+    TRY(run_envelope_read(taking->certified, RUN_CERTIFICATE, &taking->certificate, err));
+    certificate_thumbprint(taking->certificate, CERTIFICATE_RUNNER, key);
+    if (strcmp(key, request->runner->name) != 0)
+        return failure(err, ERROR_DENIED, "certificate: another runner's key has signed it");
+    TRY(certificate_check_signer(taking->certificate, CERTIFICATE_RUNNER, taking->certificate, err));
+    return certificate_check_result(taking->certificate, taking->result, err);
+}
+
+/* That of the start. A row is not believed. */
+static struct result check_known(const struct run_chain *below, struct error *err)
+{
+    struct error why = {0};
+
+    if (below->certificate == NULL || run_chain_check(below, &why).ok) return SUCCESS;
+    return failure(err, why.kind == ERROR_NO_MEMORY ? why.kind : ERROR_CORRUPT, "the kept certificate of the attempt: %.200s",
+                   why.message);
 }
 
 /* Against the envelopes before it. A result that is stored already does not count here. */
@@ -90,13 +110,15 @@ static struct result check_chain(struct request *request, struct pg *pg, struct 
 {
     const struct run_papers_query query = {.action = ACTION_RUN_FINISH,
                                            .run = taking->holder.run,
-                                           .last = RUN_LEASE,
+                                           .last = RUN_CERTIFICATE,
                                            .attempt = taking->holder.attempt,
                                            .node = taking->holder.node};
 
     TRY(run_papers_read(request->permit, pg, &query, &taking->papers, err));
     struct run_chain chain = taking->papers->chain;
     if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed, or is not of the newest attempt");
+    TRY(check_known(&chain, err));
+    chain.certificate = taking->certificate;
     chain.result = taking->result;
     TRY(run_chain_check(&chain, err));
     run_makes_of(chain.order, taking->result, &taking->makes);
@@ -202,16 +224,22 @@ static struct result take_second(struct request *request, struct pg *pg, struct 
     return failure(err, ERROR_CONFLICT, RUN_SECOND_REASON ": it is suspended");
 }
 
+/* A runner certifies one key for a lease. */
+static bool has_other_certificate(const struct taking *taking)
+{
+    const struct run_envelope *known = taking->papers->chain.certificate;
+
+    return known != NULL && strcmp(known->digest, taking->certificate->digest) != 0;
+}
+
 static struct result take_late(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
 {
     char signer[PRINCIPAL_KEY_SIZE];
-    OWNED(ecdsa_key) *key = NULL;
-    bool is_second = false;
+    bool is_second = has_other_certificate(taking);
 
     principal_key(request->principal, signer);
-    TRY(ecdsa_key_from_public(request->runner->key.point, &key, err));
-    const struct run_second second = {&taking->holder, &taking->held, taking->result, key, signer};
-    TRY(run_result_is_second(request->permit, pg, &second, &is_second, err));
+    const struct run_second second = {&taking->holder, &taking->held, taking->result, taking->certificate, signer};
+    if (!is_second) TRY(run_result_is_second(request->permit, pg, &second, &is_second, err));
     return is_second ? take_second(request, pg, taking, &second, err) : keep_late(request, pg, taking, err);
 }
 
@@ -240,6 +268,7 @@ static struct result finish(struct request *request, struct pg *pg, struct takin
     TRY(add_manifests(request, pg, taking, err));
     run_finish_prepare(&taking->held.where, &taking->holder, &stored, &outcome, &change);
     change.held = &taking->manifests;
+    change.certificate = taking->certified;
     *is_late_out = false;
     if (request_record(request, &change.change, &why).ok) return SUCCESS;
     *is_late_out = why.kind == ERROR_CONFLICT;
@@ -274,6 +303,7 @@ static struct result take(struct request *request, struct pg *pg, struct taking 
 
     TRY(check_chain(request, pg, taking, err));
     TRY(check_started(taking, err));
+    is_late = is_late || has_other_certificate(taking);
     if (!is_late) TRY(finish(request, pg, taking, &is_late, err));
     return is_late ? take_late(request, pg, taking, err) : say(request, pg, taking, err);
 }

@@ -4,18 +4,22 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/run_gate.h"
+#include "training/format/certificate.h"
 #include "training/format/form.h"
 
 SCHEMA(
     run_ready, "a node of a run is ready to start", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
     HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
+    HAS_TEXT("certificate", REQUIRED, FORM_FREE, 1, RUN_CERTIFICATE_MAX,
+             "the envelope (DSSE), signed with the runner's key: it certifies the key that will sign the result"),
     HAS_TEXT(
         "listen", OPTIONAL, FORM_FREE, 3, RUN_LISTEN_SIZE - 1,
         "where the other nodes reach this one: an IP address and a port. For a run of several nodes whose tasks reach each other"))
 
 PART(run_peer, "another node of the attempt", HAS_NUMBER("node", REQUIRED, 0, 255, "which one"),
      HAS_TEXT("listen", OPTIONAL, FORM_FREE, 3, RUN_LISTEN_SIZE - 1, "where it is reached"),
-     HAS_TEXT("lease", REQUIRED, FORM_FREE, 1, RUN_ENVELOPE_MAX, "the envelope of its lease: believe nothing else of it"))
+     HAS_TEXT("lease", REQUIRED, FORM_FREE, 1, RUN_ENVELOPE_MAX, "the envelope of its lease: believe nothing else of it"),
+     HAS_TEXT("certificate", REQUIRED, FORM_FREE, 1, RUN_CERTIFICATE_MAX, "the envelope that certifies the key of its attempt"))
 
 SCHEMA(run_started, "whether the program may start",
        HAS_FLAG("ready", REQUIRED, "all nodes are ready, and the run is running: start the program"),
@@ -47,10 +51,14 @@ static struct result start(struct request *request, const struct run_holder *hol
 static struct result start_alone(struct request *request, struct pg *pg, const struct run_holder *holder,
                                  const struct run_held *held, struct error *err)
 {
-    const struct run_heard running = {.phase = "running", .progress = -1};
+    const json_t *body = NULL;
+    int64_t ready = 0;
 
-    if (held->state == RUN_STATE_RUNNING) TRY(run_heartbeat(pg, holder, &running, err)); /* a lost answer */
-    else TRY(start(request, holder, held, err));
+    TRY(request_document(request, &body, err));
+    const struct run_readiness readiness = {.listen = "", .certificate = json_text_of(body, "certificate")};
+    if (json_text_of(body, "listen") != NULL) return failure(err, ERROR_INVALID, "listen: only for a run of several nodes");
+    TRY(run_ready(pg, holder, &readiness, &ready, err));
+    if (held->state != RUN_STATE_RUNNING) TRY(start(request, holder, held, err)); /* else an answer was lost */
     response_empty(request, 204);
     return SUCCESS;
 }
@@ -84,7 +92,8 @@ static struct result move(struct request *request, struct pg *pg, const struct r
 
 static json_t *peer_json(const struct pg_rows *rows, size_t row)
 {
-    json_t *peer = json_pack("{s:I, s:s}", "node", (json_int_t)pg_int8(rows, row, 0), "lease", pg_text(rows, row, 2));
+    json_t *peer = json_pack("{s:I, s:s, s:s}", "node", (json_int_t)pg_int8(rows, row, 0), "lease", pg_text(rows, row, 2),
+                             "certificate", pg_text(rows, row, 3));
     const char *listen = pg_text(rows, row, 1);
 
     if (peer == NULL || listen[0] == '\0' || json_object_set_new(peer, "listen", json_string(listen)) == 0) return peer;
@@ -125,7 +134,9 @@ static struct result start_together(struct request *request, struct pg *pg, cons
     TRY(request_document(request, &body, err));
     const char *listen = json_text_of(body, "listen");
     TRY(check_listen(request, pg, holder, listen, err));
-    TRY(run_ready(pg, holder, listen == NULL ? "" : listen, &ready, err));
+    const struct run_readiness readiness = {.listen = listen == NULL ? "" : listen,
+                                            .certificate = json_text_of(body, "certificate")};
+    TRY(run_ready(pg, holder, &readiness, &ready, err));
     if (held->state == RUN_STATE_LEASED && ready == held->nodes) TRY(move(request, pg, holder, held, err));
     if (runner_lease_has_ended(held)) return say_ended(held, err);
     return held->state == RUN_STATE_RUNNING ? answer_peers(request, pg, holder, err) : answer_wait(request, err);
@@ -139,10 +150,9 @@ static struct result handle_start(struct request *request, struct pg *pg, struct
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say_ended(&held, err);
-    TRY(run_lease_require(request, pg, &holder, err));
-    if (held.nodes > 1) return start_together(request, pg, &holder, &held, err);
     TRY(request_document(request, &body, err));
-    if (json_text_of(body, "listen") != NULL) return failure(err, ERROR_INVALID, "listen: only for a run of several nodes");
+    TRY(run_certificate_prove(request, pg, &holder, bytes_of_text(json_text_of(body, "certificate")), err));
+    if (held.nodes > 1) return start_together(request, pg, &holder, &held, err);
     return start_alone(request, pg, &holder, &held, err);
 }
 

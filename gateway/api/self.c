@@ -1,12 +1,23 @@
 /* GET /api/v1/self: the caller's identity, roles and expiry; only about the caller itself. */
+#include <string.h>
+
+#include "authz/group_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
 #include "policy/decider.h"
 
-PART(held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
-     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
-     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"))
+PART(
+    held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+    HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
+    HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"),
+    HAS_WORD(
+        "origin", REQUIRED, "binding rule group",
+        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token has it. Approvers have signed the last two"),
+    HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 63, "of a group: the name of the roles of groups that grant it"),
+    HAS_ID("binding", OPTIONAL, "of a binding"),
+    HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79,
+             "of a binding: the principal that granted it, as documents name it; system: the start of the registry"))
 
 SCHEMA(credential, "the credential that asks",
        HAS_WORD("kind", REQUIRED, "robot external rule",
@@ -30,10 +41,26 @@ struct result target_credential_read(struct request *request, struct lookup *loo
     return SUCCESS;
 }
 
+static json_t *describe_role(const struct held_role *held)
+{
+    const bool is_of_rule = strcmp(held->granted_by, "rule") == 0;
+    const bool is_of_group = strncmp(held->granted_by, GROUP_GIVER, sizeof GROUP_GIVER - 1) == 0;
+    const bool is_bound = !is_of_rule && !is_of_group;
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&held->binding, id);
+    return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "role", held->role, "scope", held->scope, "origin",
+                     is_of_rule    ? "rule"
+                     : is_of_group ? "group"
+                                   : "binding",
+                     "document", is_of_group ? held->granted_by + sizeof GROUP_GIVER - 1 : NULL, "binding", is_bound ? id : NULL,
+                     "granted_by", is_bound ? held->granted_by : NULL);
+}
+
 static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)
 {
     for (size_t i = 0; i < held->count; i++) {
-        json_t *role = json_pack("{s:s, s:s}", "role", held->roles[i].role, "scope", held->roles[i].scope);
+        json_t *role = describe_role(&held->roles[i]);
         if (role == NULL || !api_set_time(role, "expires", held->roles[i].expires_ms) || json_array_append_new(list, role) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for roles");
     }

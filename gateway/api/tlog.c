@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/cosigned.h"
 #include "audit/published.h"
 #include "audit/sequencer.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/keyd_client.h"
@@ -13,8 +15,14 @@
 #define NOTE_TYPE      "text/plain; charset=utf-8"
 #define PROOF_TEXT_MAX ((size_t)20 << 10) /* 63 hashes and a note */
 
+PART(cosignature, "the cosignature of a witness", HAS_TEXT("witness", REQUIRED, FORM_FREE, 1, 255, "the name of its key"),
+     HAS_TIME("at", REQUIRED, "when it saw the log"))
 SCHEMA(checkpoint, "a checkpoint of the log", HAS_COUNT("size", REQUIRED, "the number of entries"),
-       HAS_TEXT("note", REQUIRED, FORM_FREE, 1, 2048, "the signed note"), HAS_TIME("stored_at", REQUIRED, "when it was stored"))
+       HAS_TEXT("note", REQUIRED, FORM_FREE, 1, 12288,
+                "the signed note; with the cosignatures, if a quorum has cosigned this size"),
+       HAS_TIME("stored_at", REQUIRED, "when it was stored"),
+       HAS_LIST("cosignatures", REQUIRED, WITNESS_POLICY_WITNESSES_MAX, schema_cosignature,
+                "of the witnesses of the policy; empty without a policy, and for a size that no quorum has cosigned"))
 
 SCHEMA(checkpoints, "a page of checkpoints",
        HAS_LIST("checkpoints", REQUIRED, 1000, schema_checkpoint, "in the order that was asked for"), HAS_NEXT)
@@ -193,7 +201,7 @@ static struct result cosigned_found(const struct request *request, struct pg *pg
 struct result api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
                             struct signed_checkpoint *checkpoint_out, struct error *err)
 {
-    struct published_query query = {.action = action, .key = sequencer_log_key(request->gateway->sequencer)};
+    struct published_query query = {.action = action, .keys = sequencer_log_keys(request->gateway->sequencer)};
 
     if (size == NULL) return api_newest(request, 0, checkpoint_out, err);
     if (!read_size(size, &query.size)) return failure(err, ERROR_INVALID, "the size of a log is a whole number");
@@ -204,27 +212,80 @@ struct result api_published(const struct request *request, struct pg *pg, enum a
     return published_checkpoint(request->permit, pg, &query, checkpoint_out, err);
 }
 
+/* Whoever has a root of an unpublished size, from a dump of the log, wants to know whether the signed log has it, too. */
+static struct result find_old(const struct request *request, struct pg *pg, const char *text,
+                              const struct signed_checkpoint *newer, struct signed_checkpoint *old_out, struct error *err)
+{
+    const struct result found = api_published(request, pg, ACTION_CHECKPOINT_READ, text, old_out, err);
+    uint64_t size = 0;
+
+    if (found.ok || err->kind != ERROR_NOT_FOUND || !read_size(text, &size) || size > newer->size) return found;
+    return published_state_at(request->permit, pg, size, newer, old_out, err);
+}
+
 static struct result handle_consistency(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PROOF_TEXT_MAX);
     const char *old_size = request_argument(request, "old");
     struct signed_checkpoint old, newer;
 
-    if (old_size == NULL) return failure(err, ERROR_INVALID, "old is the size of a log that was published before");
+    if (old_size == NULL) return failure(err, ERROR_INVALID, "old is a smaller size of the log");
     TRY(api_published(request, pg, ACTION_CHECKPOINT_READ, request_argument(request, "size"), &newer, err));
-    TRY(api_published(request, pg, ACTION_CHECKPOINT_READ, old_size, &old, err));
+    TRY(find_old(request, pg, old_size, &newer, &old, err));
     TRY(published_consistency(request->permit, pg, &(struct published_pair){&old, &newer}, &text, err));
     return answer_note(request, &text, "no-store", err);
+}
+
+static struct result add_cosignatures(const struct witness_policy *policy, const struct witness_verdict *verdict, json_t *list,
+                                      struct error *err)
+{
+    for (size_t i = 0; i < policy->witness_count; i++) {
+        if (verdict->times_s[i] == 0) continue;
+        json_t *one = json_pack("{s:s}", "witness", policy->witnesses[i].key.name);
+        if (one == NULL || !api_set_time(one, "at", (int64_t)verdict->times_s[i] * 1000) || json_array_append(list, one) != 0) {
+            json_decref(one);
+            return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+        }
+        json_decref(one);
+    }
+    return SUCCESS;
+}
+
+/* What no quorum has cosigned is listed as it was signed. */
+static struct result take_cosigned(const struct request *request, const struct published_row *row, const char **note_out,
+                                   json_t *list, struct error *err)
+{
+    const struct log_keys *keys = sequencer_log_keys(request->gateway->sequencer);
+    const struct witness_policy *policy = NULL;
+    struct error why = {0};
+
+    if (request->gateway->witness_feed == NULL || row->cosigned == NULL) return SUCCESS;
+    struct cosigned *cosigned = memory_zeroed(1, sizeof *cosigned); /* large for a stack */
+    if (cosigned == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    policy = witness_feed_policy(request->gateway->witness_feed);
+    struct result added = SUCCESS;
+    if (cosigned_read(keys, policy, bytes_of_text(row->cosigned), cosigned, &why).ok &&
+        cosigned->checkpoint.size == row->checkpoint.size) {
+        added = add_cosignatures(policy, &cosigned->verdict, list, err);
+        *note_out = row->cosigned;
+    }
+    free(cosigned);
+    return added;
 }
 
 /* Rows that sijil-keyd did not sign are left out. */
 static struct result describe(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
     struct published_row row;
+    OWNED_JSON cosignatures = json_array();
 
-    published_page_row(rows, index, sequencer_log_key(request->gateway->sequencer), &row);
+    published_page_row(rows, index, sequencer_log_keys(request->gateway->sequencer), &row);
     if (!row.is_signed) return SUCCESS;
-    OWNED_JSON value = json_pack("{s:I, s:s}", "size", (json_int_t)row.checkpoint.size, "note", row.checkpoint.note);
+    if (cosignatures == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    const char *note = row.checkpoint.note;
+    TRY(take_cosigned(request, &row, &note, cosignatures, err));
+    OWNED_JSON value =
+        json_pack("{s:I, s:s, s:O}", "size", (json_int_t)row.checkpoint.size, "note", note, "cosignatures", cosignatures);
     if (value == NULL || !api_set_time(value, "stored_at", row.stored_ms))
         return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     *row_out = GIVE(value);
@@ -236,13 +297,33 @@ static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE
     (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)published_page_id(rows, index));
 }
 
+static struct result read_time(const char *text, const char *what, int64_t *time_ms_out, struct error *err)
+{
+    *time_ms_out = 0;
+    if (text == NULL || (clock_parse(bytes_of_text(text), time_ms_out) && *time_ms_out > 0)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%s is a time such as 2026-11-20T10:39:46Z (RFC 3339)", what);
+}
+
+static struct result read_wish(const struct request *request, struct published_wish *wish, struct error *err)
+{
+    const char *entry = request_argument(request, "entry");
+
+    *wish = (struct published_wish){.has_entry = entry != NULL};
+    if (entry != NULL && !read_size(entry, &wish->entry)) return failure(err, ERROR_INVALID, "entry is the number of an entry");
+    TRY(read_time(request_argument(request, "since"), "since", &wish->since_ms, err));
+    return read_time(request_argument(request, "until"), "until", &wish->until_ms, err);
+}
+
 static struct result handle_history(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED(published_page) *page = NULL;
     struct published_span span = {.ascending = false};
+    struct published_wish wish;
     struct api_page asked;
 
     if (!api_page(request, &asked)) return SUCCESS;
+    TRY(read_wish(request, &wish, err));
+    TRY(published_find(request->permit, pg, sequencer_log_keys(request->gateway->sequencer), &wish, &span.bounds, err));
     TRY(api_order(request, &span.ascending, err));
     TRY(api_after_number(&asked, &span.cursor, err));
     span.has_cursor = asked.after[0] != '\0';

@@ -110,16 +110,16 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct document_known known;
-    bool has_root = false;
+    struct document_signers signers;
 
     TRY(request_envelope(request, &body, err));
     TRY(api_scope_exists(&request->pairs[0].resource, err));
     TRY(check_rule(body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &has_root, err));
-    if (!has_root) TRY(check_alone(rules, body->document, err));
-    if (!has_root) {
+    TRY(document_check_signers(request, body, &trust, &signers, err));
+    if (!signers.has_root) TRY(check_alone(rules, body->document, err));
+    if (!signers.has_root) {
         TRY(document_record_draft(request, body, ACTION_RULE_DRAFT, err));
         return document_answer(request, 201, body->document, 0, err);
     }
@@ -133,7 +133,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct document_known known;
-    bool has_root = false;
+    struct document_signers signers;
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
@@ -141,10 +141,10 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(check_rule(body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &has_root, err));
-    if (!has_root) TRY(check_alone(rules, body->document, err));
+    TRY(document_check_signers(request, body, &trust, &signers, err));
+    if (!signers.has_root) TRY(check_alone(rules, body->document, err));
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, has_root ? NULL : rules, err);
+    return put_in_force(request, pg, body, ACTION_RULE_APPROVE, signers.has_root ? NULL : rules, err);
 }
 
 /* ---- withdrawing ---- */

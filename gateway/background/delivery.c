@@ -100,6 +100,7 @@ static struct result begin(struct gateway *gateway, struct worker *worker, const
     const struct settings *settings = gateway->settings;
     const struct deliverer_options options = {.conninfo = settings->database,
                                               .origin = gateway->origin,
+                                              .log_name = gateway->log_name,
                                               .folder = settings->delivery_folder,
                                               .certificate = settings->delivery_certificate,
                                               .key = settings->delivery_key,

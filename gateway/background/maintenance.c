@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "audit/job_permit.h"
+#include "audit/log_key_jobs.h"
+#include "audit/log_key_list.h"
 #include "audit/sequencer.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -35,6 +37,7 @@ struct maintenance {
     struct thread thread;
     struct mint_watch mints;
     struct erasures erasures;
+    struct log_key_list log_keys;
     bool is_woken;             /* with the thread's mutex */
     uint64_t unwraps_reported; /* keyd's count in the newest keyd.unwraps event of this gateway */
 };
@@ -66,7 +69,6 @@ static const struct drain {
     {run_expire_due, "ending expired runs failed; it is tried again"},
     {run_lose_due, "ending lost attempts of runs failed; it is tried again"},
     {run_log_forget_due, "removing logs of runs that are over failed; it is tried again"},
-    {run_checkpoint_forget_due, "removing checkpoints of runs that are over failed; it is tried again"},
 };
 
 /* True: there may be more. */
@@ -77,6 +79,19 @@ static bool free_ended(struct maintenance *maintenance)
 
     if (!run_free_ended(maintenance->gateway->keyd, maintenance->pg, &count, &err).ok)
         log_error("sijil-keyd is not told which runs have ended; it is tried again", &err);
+    return count > 0;
+}
+
+/* True: there may be more. */
+static bool forget_checkpoints(struct maintenance *maintenance)
+{
+    OWNED(ecdsa_key) *signer = NULL;
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!keyd_signer(maintenance->gateway->keyd, &signer, &err).ok) return false; /* /readyz shows it already */
+    if (!run_checkpoint_forget_due(maintenance->gateway->sequencer, maintenance->pg, signer, &count, &err).ok)
+        log_error("removing checkpoints of runs that are over failed; it is tried again", &err);
     return count > 0;
 }
 
@@ -93,6 +108,7 @@ static bool drain_runs(struct maintenance *maintenance)
         has_more = has_more || count > 0;
     }
     if (!run_offer_forget(maintenance->pg, &err).ok) log_error("removing old offers of runners failed; it is tried again", &err);
+    has_more = forget_checkpoints(maintenance) || has_more;
     return free_ended(maintenance) || has_more;
 }
 
@@ -116,6 +132,19 @@ static void report_unwraps(struct maintenance *maintenance)
     maintenance->unwraps_reported = identity.unwrap_count;
 }
 
+/* Under the lock, so that one gateway alone records it. */
+static void record_log_keys(struct maintenance *maintenance)
+{
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    if (!keyd_identify(maintenance->gateway->keyd, &identity, &err).ok) return; /* /readyz shows it already */
+    struct result recorded = log_key_list_load(&maintenance->log_keys, maintenance->gateway->keyd, &identity, &err);
+    if (recorded.ok)
+        recorded = log_key_record(maintenance->gateway->sequencer, maintenance->pg, log_key_view(&maintenance->log_keys), &err);
+    if (!recorded.ok) log_error("a new key of the log is not recorded; it is tried again", &err);
+}
+
 /* Reads and records the count under one lock. Else a newer count could be recorded before an older one of another gateway. */
 static void record_unwraps(struct maintenance *maintenance)
 {
@@ -125,6 +154,7 @@ static void record_unwraps(struct maintenance *maintenance)
     if (!advisory_lock_take(maintenance->pg, LOCK_OF_UNWRAP_COUNT, &is_ours, &ignored).ok || !is_ours)
         return; /* another gateway records it */
     report_unwraps(maintenance);
+    record_log_keys(maintenance);
     (void)advisory_lock_release(maintenance->pg, LOCK_OF_UNWRAP_COUNT, &ignored).ok; /* a broken connection releases it too */
 }
 
@@ -195,6 +225,7 @@ void maintenance_free(struct maintenance *maintenance)
     if (maintenance == NULL) return;
     thread_stop(&maintenance->thread);
     erasures_done(&maintenance->erasures);
+    log_key_list_done(&maintenance->log_keys);
     pg_free(maintenance->pg);
     free(maintenance);
 }

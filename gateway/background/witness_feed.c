@@ -89,7 +89,7 @@ static struct result look(struct witness_feed *feed, struct error *err)
     if (stored == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a cosigned checkpoint");
     (void)pthread_mutex_lock(&feed->pg_mutex);
     struct result found = pg_is_broken(feed->pg) ? pg_reopen(feed->pg, &why) : SUCCESS;
-    if (found.ok) found = cosigned_newest(feed->pg, &feed->log_key, feed->policy, stored, &why);
+    if (found.ok) found = cosigned_newest(feed->pg, witness_feed_keys(feed), feed->policy, stored, &why);
     (void)pthread_mutex_unlock(&feed->pg_mutex);
     if (found.ok) {
         take(feed, stored);
@@ -196,7 +196,7 @@ static struct result prepare(struct witness_feed *feed, const struct keyd_identi
 {
     const struct settings *settings = feed->settings;
 
-    TRY(note_key_read(bytes_of_text(identity->log_vkey), &feed->log_key, err));
+    TRY(log_key_list_load(&feed->log_keys, feed->keyd, identity, err));
     TRY(witness_policy_open(feed, settings->witness_policy, err));
     for (size_t i = 0; i < feed->policy->witness_count; i++)
         feed->lanes[i] = (struct witness_lane){
@@ -250,6 +250,11 @@ struct result witness_feed_newest(struct witness_feed *feed, struct cosigned *co
     return failure(err, ERROR_UNAVAILABLE, "no quorum of witnesses has cosigned a checkpoint of this log yet");
 }
 
+struct bytes witness_feed_text(const struct witness_feed *feed)
+{
+    return buffer_bytes(&feed->text);
+}
+
 const struct witness_policy *witness_feed_policy(const struct witness_feed *feed)
 {
     return feed->policy;
@@ -266,6 +271,7 @@ void witness_feed_free(struct witness_feed *feed)
     pg_free(feed->pg);
     outgoing_free(feed->outgoing);
     witness_policy_free(feed->policy);
+    log_key_list_done(&feed->log_keys);
     (void)pthread_mutex_destroy(&feed->pg_mutex);
     free(feed);
 }

@@ -37,4 +37,6 @@ DEFINE_OWNED(witness_feed);
 
 /** The newest cosigned checkpoint, from memory. ERROR_UNAVAILABLE: there is none yet. Thread-safe. */
 RESULT witness_feed_newest(struct witness_feed *feed, struct cosigned *cosigned_out, struct error *err);
+/** The text of the policy, as sijil-keyd pins it. */
+struct bytes witness_feed_text(const struct witness_feed *feed);
 const struct witness_policy *witness_feed_policy(const struct witness_feed *feed);

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "audit/log_key_list.h"
+#include "audit/sequencer.h"
 #include "base/thread.h"
 #include "gateway/background/witness_call.h"
 #include "gateway/background/witness_feed.h"
@@ -28,8 +30,8 @@ struct witness_feed {
     struct keyd_client *keyd;
     struct sequencer *sequencer; /* from the start on, as the next */
     atomic_bool *is_without;
-    struct note_key log_key;
-    struct buffer file, text; /* of the policy: as it was configured; what sijil-keyd pins */
+    struct log_key_list log_keys; /* before the start; from then on the sequencer knows them */
+    struct buffer file, text;     /* of the policy: as it was configured; what sijil-keyd pins */
     struct witness_policy *policy;
     struct outgoing *outgoing;
     struct pg *pg; /* with the mutex below */
@@ -44,6 +46,12 @@ struct witness_feed {
     const struct signed_checkpoint *submitted; /* of the round */
     struct witness_lane lanes[WITNESS_POLICY_WITNESSES_MAX];
 };
+
+/** The keys of the log. */
+static inline const struct log_keys *witness_feed_keys(const struct witness_feed *feed)
+{
+    return feed->sequencer == NULL ? log_key_view(&feed->log_keys) : sequencer_log_keys(feed->sequencer);
+}
 
 /** Reads the file: a policy, or the signed envelope of one (keyd/quorum.h). */
 RESULT witness_policy_open(struct witness_feed *feed, const char *path, struct error *err);

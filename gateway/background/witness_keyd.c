@@ -51,9 +51,9 @@ struct result witness_policy_open(struct witness_feed *feed, const char *path, s
     if (is_envelope(buffer_bytes(&feed->file))) TRY(open_envelope(feed, err));
     else TRY(buffer_add(&feed->text, feed->file.data, feed->file.length, err));
     TRY(witness_policy_read(buffer_bytes(&feed->text), &feed->policy, err));
-    if (!witness_policy_is_about(feed->policy, &feed->log_key))
+    if (!witness_policy_is_about(feed->policy, witness_feed_keys(feed)))
         return failure(err, ERROR_INVALID, "the policy of witnesses does not list the key of this log (%.100s)",
-                       feed->log_key.name);
+                       witness_feed_keys(feed)->keys[0].name);
     return check_urls(feed->policy, err);
 }
 
@@ -89,7 +89,7 @@ static struct result last_checkpoint(struct witness_feed *feed, const struct key
 
     memcpy(request.root, known->log_root, sizeof request.root);
     TRY(keyd_sign_checkpoint(feed->keyd, &request, &note, err));
-    return signed_checkpoint_read(&feed->log_key, buffer_bytes(&note), last_out, err);
+    return signed_checkpoint_read(witness_feed_keys(feed), buffer_bytes(&note), last_out, err);
 }
 
 static struct result open_keyd_once(struct witness_feed *feed, const struct keyd_witnesses *known, struct error *err)

@@ -78,7 +78,7 @@ struct result witness_round_collect(struct witness_feed *feed, struct cosigned *
     for (size_t i = 0; i < feed->policy->witness_count; i++)
         if (feed->lanes[i].reply.end == WITNESS_COSIGNED)
             TRY(buffer_add(&note, feed->lanes[i].reply.line.data, feed->lanes[i].reply.line.length, err));
-    return cosigned_read(&feed->log_key, feed->policy, buffer_bytes(&note), cosigned_out, err);
+    return cosigned_read(witness_feed_keys(feed), feed->policy, buffer_bytes(&note), cosigned_out, err);
 }
 
 void witness_round_say(struct witness_feed *feed)

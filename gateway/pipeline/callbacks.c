@@ -122,11 +122,11 @@ static void headers(const struct http_exchange *http, http_header_function *add,
 {
     const struct exchange *exchange = (const struct exchange *)(const void *)http;
     const struct gateway *gateway = exchange->request.gateway;
-    char audit[sizeof gateway->origin + 24];
+    char audit[sizeof gateway->log_name + 24];
 
     add(context, "X-Request-Id", exchange->request.id);
     if (exchange->recorded == RECORDED_EVENT) {
-        (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->origin, (unsigned long long)exchange->sequence);
+        (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->log_name, (unsigned long long)exchange->sequence);
         add(context, "Sijil-Audit", audit);
     }
     if (exchange->request.speaks_oci) add(context, "Docker-Distribution-Api-Version", "registry/2.0");

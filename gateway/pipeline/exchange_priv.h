@@ -65,6 +65,8 @@ struct exchange {
     size_t step;    /* of the pipeline's table */
     bool has_begun; /* the handler ran, so its release must run too */
 
+    struct authentication *found; /* by the check of the credential, which is made again if an issuer is asked */
+    struct trust_use *rule;       /* the same */
     struct decision *decision;
     struct stale stale;
     struct record record;
@@ -125,6 +127,9 @@ void outcome_conclude(struct exchange *exchange, struct result result, const str
 /* gateway/pipeline/pause.c */
 /** After request->wait_ms the answer goes out; if there is none, `then` is called. The exchange does not belong to the caller any more. */
 void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchange));
+/** For a step that is run again after the wait, on a worker. ERROR_UNAVAILABLE: the server ends, and nothing waits. */
+RESULT pause_again(struct exchange *exchange, int64_t milliseconds, void (*then)(struct exchange *exchange), struct error *err);
+#define ISSUER_WAIT_MS 50 /* an issuer is being asked about an opaque token */
 struct pauser;
 /** Starts the thread that ends pauses. */
 RESULT pauser_start(struct pauser **pauser_out, struct error *err);

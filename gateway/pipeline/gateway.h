@@ -19,6 +19,9 @@ struct authenticator;
 struct authz_directory;
 struct decider;
 struct document_view;
+struct introspect;
+struct introspection;
+struct issuer_watch;
 struct maintenance;
 struct region_watch;
 struct run_admission;
@@ -33,6 +36,7 @@ struct route_table;
 struct sequencer;
 struct job_workers;
 struct log_verifier;
+struct token_keys_watch;
 struct witness_feed;
 
 #define DESCRIPTION_ETAG_SIZE 140 /* the text of a digest, in quotes */
@@ -44,7 +48,8 @@ struct gateway {
     struct buffer description;            /* of all routes: gateway/api/openapi.h */
     char description_etag[DESCRIPTION_ETAG_SIZE];
     uint8_t runner_authority[65]; /* of keyd: verifies certificates of runners (crypto/runner_certificate.h) */
-    char origin[128];             /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
+    char origin[128];             /* the name of the registry, from keyd: sealed parts and documents are bound to it */
+    char log_name[128]; /* of the log that is signed now; the same, until a recovery: Sijil-Audit is "<log_name>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     struct log_verifier *log_verifier; /* goes through the log again and again */
@@ -60,8 +65,12 @@ struct gateway {
     struct audit_index *audit_index;            /* writes the index of searches of the log */
     struct delivery *delivery;                  /* delivers the log to sinks */
     struct detection *detection;                /* watches the log */
+    struct introspect *introspect;              /* asks issuers about opaque tokens; NULL: none is asked */
+    struct introspection *introspection;        /* what they said; NULL: none is asked */
+    struct issuer_watch *issuer_watch;          /* keeps the keys of issuers current */
     struct maintenance *maintenance;            /* cleans up ended uploads */
     struct region_watch *region_watch;          /* checks the regions */
+    struct token_keys_watch *token_keys;        /* knows the keys of tokens */
     struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */

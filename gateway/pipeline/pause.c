@@ -159,6 +159,16 @@ void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchan
     (void)pthread_mutex_unlock(&pauser->thread.mutex);
 }
 
+struct result pause_again(struct exchange *exchange, int64_t milliseconds, void (*then)(struct exchange *exchange),
+                          struct error *err)
+{
+    if (!request_may_wait(&exchange->request)) return failure(err, ERROR_UNAVAILABLE, "the server stops");
+    request_wait(&exchange->request, milliseconds);
+    exchange->step--;
+    pause_begin(exchange, then);
+    return SUCCESS;
+}
+
 /* ---- waking ---- */
 
 static bool waits_for(const struct exchange *exchange, const char *topic, uint64_t round)

@@ -141,11 +141,13 @@ static struct credential credential_of(const struct request *request)
 static struct result check_credential(struct exchange *exchange, struct pg *pg, struct error *err)
 {
     struct request *request = &exchange->request;
-    struct authentication *found = arena_take(request->arena, sizeof *found);
+    struct authentication *found = exchange->found != NULL ? exchange->found : arena_take(request->arena, sizeof *found);
     struct credential credential = credential_of(request);
 
-    if (credential.endpoint == CREDENTIAL_AT_TOKEN)
-        request->rule = credential.rule = arena_take(request->arena, sizeof *credential.rule);
+    exchange->found = found;
+    if (credential.endpoint == CREDENTIAL_AT_TOKEN && exchange->rule == NULL)
+        exchange->rule = arena_take(request->arena, sizeof *exchange->rule);
+    request->rule = credential.rule = exchange->rule;
     if (found == NULL || (credential.endpoint == CREDENTIAL_AT_TOKEN && credential.rule == NULL))
         return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
     if (request->route->credential == CREDENTIAL_RUNNER) TRY(runner_authenticate(request, pg, &credential, found, err));
@@ -174,7 +176,9 @@ static enum step_result step_authenticate(struct exchange *exchange, struct pg *
     if (request->route->credential == CREDENTIAL_NONE) return STEP_NEXT;
     if (!check_credential(exchange, pg, &err).ok) return answer_failure(exchange, &err);
     const struct authentication *found = request->authentication;
-    if (run_gate_waits(found, pg)) return STEP_WORKER;
+    if (run_gate_waits(found, pg) || (found->is_waiting && pg == NULL)) return STEP_WORKER;
+    if (found->is_waiting)
+        return pause_again(exchange, ISSUER_WAIT_MS, pipeline_continue, &err).ok ? STEP_WAIT : answer_failure(exchange, &err);
     if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
     if (budget_enter(exchange, &metric, &err).ok) return STEP_NEXT;
     return too_many(exchange, err.message, 1, metric);

@@ -14,6 +14,7 @@
 #include "gateway/pipeline/route.h"
 #include "gateway/pipeline/runner_gate.h"
 #include "training/content.h"
+#include "training/format/chain.h"
 #include "training/unproven.h"
 #include "training/work.h"
 
@@ -99,20 +100,52 @@ static struct result read_lease(struct pg *pg, const struct run_holder *holder, 
     return SUCCESS;
 }
 
-static struct result prove_signed(const struct request *request, struct pg *pg, const struct run_holder *holder,
-                                  struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
+struct proven_lease {
+    struct run_envelope *order, *lease;
+};
+static void proven_lease_done(struct proven_lease *proven)
 {
-    OWNED(run_envelope) *order = NULL, *lease = NULL;
+    run_envelope_free(proven->order);
+    run_envelope_free(proven->lease);
+}
+#define OWNED_PROVEN __attribute__((cleanup(proven_lease_done))) struct proven_lease
+
+static struct result read_proven(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                                 struct proven_lease *proven, struct error *err)
+{
     OWNED(ecdsa_key) *key = NULL;
 
     TRY(keyd_signer(request->gateway->keyd, &key, err));
-    TRY(read_order(pg, &holder->run, key, &order, err));
-    TRY(read_lease(pg, holder, key, &lease, err));
-    TRY(run_lease_check(lease, order, holder, clock_wall_ms(), err));
-    *ends_ms_out = run_time(lease, "expires");
-    lease_proofs_keep(request->gateway->lease_proofs, holder, order->digest, *ends_ms_out);
-    *order_out = GIVE(order);
+    TRY(read_order(pg, &holder->run, key, &proven->order, err));
+    TRY(read_lease(pg, holder, key, &proven->lease, err));
+    return run_lease_check(proven->lease, proven->order, holder, clock_wall_ms(), err);
+}
+
+static struct result prove_signed(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                                  struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
+{
+    OWNED_PROVEN proven = {.order = NULL};
+
+    TRY(read_proven(request, pg, holder, &proven, err));
+    *ends_ms_out = run_time(proven.lease, "expires");
+    lease_proofs_keep(request->gateway->lease_proofs, holder, proven.order->digest, *ends_ms_out);
+    *order_out = GIVE(proven.order);
     return SUCCESS;
+}
+
+struct result run_certificate_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                                    struct bytes certificate, struct error *err)
+{
+    OWNED_PROVEN proven = {.order = NULL};
+    OWNED(run_envelope) *read = NULL;
+    const int64_t now_ms = clock_wall_ms();
+
+    TRY(read_proven(request, pg, holder, &proven, err));
+    TRY(run_envelope_read(certificate, RUN_CERTIFICATE, &read, err));
+    TRY(run_chain_check_certificate(&(struct run_chain){.order = proven.order, .lease = proven.lease, .certificate = read}, err));
+    if (run_time(read, "not_before") <= now_ms + RUN_CLOCK_SKEW_MS && now_ms < run_time(read, "expires")) return SUCCESS;
+    return failure(err, ERROR_DENIED,
+                   "certificate: it has expired, or has not begun: is the clock of the runner's machine right?");
 }
 
 struct result run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,

@@ -27,6 +27,12 @@ struct run_grant {
  */
 RESULT run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
                        struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err);
+/**
+ * Whether an envelope certifies a key for the lease of this holder, which sijil-keyd has signed, with the runner's key, for this time. ERROR_INVALID: it is no
+ * certificate; ERROR_DENIED: it is not one for this lease; ERROR_CORRUPT.
+ */
+RESULT run_certificate_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                             struct bytes certificate, struct error *err);
 /** As run_lease_prove(), for a report of the holder that nothing is decided for. A row of an attempt alone lets nobody report. */
 RESULT run_lease_require(const struct request *request, struct pg *pg, const struct run_holder *holder, struct error *err);
 /** Whether a request with this credential must be authenticated on a worker: `pg` is NULL, and the token is a run's. */

@@ -4,7 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "authz/group_login.h"
 #include "authz/mint.h"
+#include "authz/opaque_login.h"
 #include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -24,6 +26,7 @@ struct token_grant {
     bool is_exchange;
     struct uuid organisation; /* of the first repository that it gets a right for; nil: none */
     struct trust_mint mint;   /* by a trust rule */
+    struct group_mint groups; /* of a person whose groups have changed */
 };
 
 static const char *field_of(const struct fields *fields, const char *name)
@@ -56,6 +59,7 @@ static struct result read_form(struct request *request, struct authentication *a
     const char *content_type = request_header(request, "Content-Type");
     struct error wrong = {0};
 
+    if (request->waits > 0) return SUCCESS; /* it was read before an issuer was asked */
     if (content_type == NULL || strncasecmp(content_type, type, sizeof type - 1) != 0)
         refuse(authentication, OAUTH_INVALID_REQUEST, "the body must be application/x-www-form-urlencoded");
     else if (request->arguments.count > 0)
@@ -89,6 +93,28 @@ static struct result try_password(struct request *request, const struct credenti
     return result;
 }
 
+/* A token that is no JWT: its issuer is asked. */
+static struct result try_opaque(struct request *request, const struct credential *credential, const char *token,
+                                struct authentication *authentication, struct error *err)
+{
+    const struct opaque_login login = {.introspection = request->gateway->introspection,
+                                       .directory = request->gateway->directory,
+                                       .credential = credential,
+                                       .attempts = authenticator_attempts(request->gateway->authenticator),
+                                       .is_first = request->waits == 0,
+                                       .issuer = request_argument(request, "subject_issuer"),
+                                       .token = bytes_of_text(token)};
+    bool is_waiting = false;
+
+    if (login.introspection == NULL) {
+        refuse(authentication, OAUTH_INVALID_GRANT, "subject_token is no JWT, and no issuer is asked about other tokens here");
+        return SUCCESS;
+    }
+    TRY(authenticate_opaque(&login, authentication, &is_waiting, err));
+    authentication->is_waiting = is_waiting;
+    return SUCCESS;
+}
+
 static struct result try_exchange(struct request *request, const struct credential *credential,
                                   struct authentication *authentication, struct error *err)
 {
@@ -108,7 +134,12 @@ static struct result try_exchange(struct request *request, const struct credenti
         refuse(authentication, OAUTH_INVALID_REQUEST, "acting for another is not offered: leave actor_token out");
         return SUCCESS;
     }
-    return authenticate_token(request->gateway->authenticator, credential, bytes_of_text(token), authentication, err);
+    if (strcmp(type, TOKEN_TYPE "id_token") != 0 && introspection_token_is_opaque(bytes_of_text(token)))
+        return try_opaque(request, credential, token, authentication, err);
+    struct credential exchanged = *credential;
+    if (strcmp(type, TOKEN_TYPE "id_token") == 0) exchanged.subject_token = SUBJECT_TOKEN_ID;
+    if (strcmp(type, TOKEN_TYPE "access_token") == 0) exchanged.subject_token = SUBJECT_TOKEN_ACCESS;
+    return authenticate_token(request->gateway->authenticator, &exchanged, bytes_of_text(token), authentication, err);
 }
 
 /* One credential, in the header or in the form, never in both (RFC 6749, 2.3). */
@@ -208,6 +239,8 @@ static const struct schema_member members_of_token_form[] = {
     HAS_TEXT("subject_token", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: a token of a trusted issuer"),
     HAS_WORD("subject_token_type", OPTIONAL, TOKEN_TYPE "jwt " TOKEN_TYPE "id_token " TOKEN_TYPE "access_token",
              "of an exchange: what subject_token is"),
+    HAS_TEXT("subject_issuer", OPTIONAL, FORM_FREE, 1, 255,
+             "of an exchange: whose token it is, if it is no JWT and several issuers are asked about such tokens"),
 };
 const struct schema schema_token_form = {.name = "token_form",
                                          .meaning = "a form, as OAuth 2.0 has it",
@@ -222,6 +255,12 @@ SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
        HAS_NUMBER("expires_in", REQUIRED, 1, 86400, "seconds that it lives"), HAS_TIME("issued_at", REQUIRED, "when it was made"),
        HAS_TEXT("issued_token_type", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: that it is an access token"),
        HAS_TEXT("scope", OPTIONAL, FORM_FREE, 0, 0, "what it is for"))
+
+/* Roles by groups that the token names anew come with the event. */
+static bool has_role(const struct request *request)
+{
+    return request->rule->groups.grants > 0 || decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
+}
 
 struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -240,8 +279,7 @@ struct result target_token_mint(struct request *request, struct lookup *lookup, 
     else if (!read_scopes(request, &token_grant->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
     /* The event must show exactly the tokens for the administration that are issued, so the event's scope must not name the administration if the
      * token will not have it (docs/keys.md). */
-    if (token_grant->scope.administration)
-        token_grant->scope.administration = decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
+    if (token_grant->scope.administration) token_grant->scope.administration = has_role(request);
     return describe_scope(&token_grant->scope, resource, err);
 }
 
@@ -301,6 +339,7 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
     struct error wrong = {0};
 
+    if (request->rule->groups.is_new) TRY(decider_await_newer(request->gateway->decider, permit_epoch(request->permit), err));
     for (size_t i = 0; i < token_grant->scope.count; i++)
         TRY(narrow(request, pg, token_grant, &token_grant->scope.access[i], err));
     token_scope_compact(&token_grant->scope);
@@ -320,11 +359,16 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;
 }
-/* The event of a token that a trust rule makes names the rule; its transaction spends the CI system's token. */
+/* The event of a token that a trust rule makes names the rule; its transaction spends the CI system's token. That of a person whose groups have changed
+ * gives and takes their roles. */
 static struct change *search_rule(struct request *request)
 {
     struct token_grant *token_grant = request->handler_state;
 
+    if (request->rule->groups.is_new) {
+        group_mint_init(&token_grant->groups, &request->rule->groups, request->pairs[0].resource.detail);
+        return &token_grant->groups.change;
+    }
     if (request->rule->key[0] == '\0') return NULL;
     trust_mint_init(&token_grant->mint, request->rule, request->pairs[0].resource.detail);
     return &token_grant->mint.change;

@@ -229,6 +229,16 @@ static void check_witnesses(const struct settings *settings, struct problems *pr
     if (!networks_parse("witness_networks", settings->witness_networks, &networks, &why).ok) problems_add(problems, &why);
 }
 
+static void check_issuers(const struct settings *settings, struct problems *problems)
+{
+    struct networks networks;
+    struct error why = {0};
+
+    check_file("introspection_file", settings->introspection_file, problems);
+    check_file("issuer_ca_file", settings->issuer_ca_file, problems);
+    if (!networks_parse("issuer_networks", settings->issuer_networks, &networks, &why).ok) problems_add(problems, &why);
+}
+
 void settings_examine(const struct settings *settings, struct problems *problems)
 {
     enum log_level level;
@@ -243,6 +253,7 @@ void settings_examine(const struct settings *settings, struct problems *problems
     check_file("tls_key", settings->tls_key, problems);
     check_file("tls_client_ca", settings->tls_client_ca, problems);
     check_witnesses(settings, problems);
+    check_issuers(settings, problems);
 }
 
 struct result settings_check(const struct settings *settings, struct error *err)

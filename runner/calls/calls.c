@@ -178,7 +178,8 @@ struct result calls_queue(struct calls *calls, const struct queue_wish *wish, st
 struct result calls_start(struct calls *calls, const struct leased_run *leased, const char *listen,
                           struct start_answer *answer_out, struct error *err)
 {
-    OWNED_JSON json = json_pack("{s:i s:i s:s*}", "attempt", leased->attempt, "node", leased->node, "listen", listen);
+    OWNED_JSON json = json_pack("{s:i s:i s:s s:s*}", "attempt", leased->attempt, "node", leased->node, "certificate",
+                                leased->certificate, "listen", listen);
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER body = BUFFER(SMALL_MAX), peers = BUFFER(START_ANSWER_MAX);
     char path[ROUTE_SIZE];
@@ -272,8 +273,8 @@ struct result calls_refuse(struct calls *calls, const struct leased_run *leased,
 struct result calls_write_result(const struct leased_run *leased, const char *envelope, json_t *manifests, struct buffer *body,
                                  struct error *err)
 {
-    OWNED_JSON json = json_pack("{s:i s:i s:s s:O}", "attempt", leased->attempt, "node", leased->node, "result", envelope,
-                                "manifests", manifests);
+    OWNED_JSON json = json_pack("{s:i s:i s:s s:s s:O}", "attempt", leased->attempt, "node", leased->node, "certificate",
+                                leased->certificate, "result", envelope, "manifests", manifests);
 
     return json == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a result") : json_write_canonical(body, json, err);
 }

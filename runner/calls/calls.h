@@ -62,6 +62,7 @@ RESULT calls_queue(struct calls *calls, const struct queue_wish *wish, struct qu
 struct leased_run {
     const char *run; /* UUID */
     int attempt, node;
+    const char *certificate; /* the envelope, for calls_start() and calls_write_result() */
 };
 /**
  * Says that the sandbox is ready. `listen` is where the other nodes reach this one, NULL: nowhere. An answer that is not ready yet: the other nodes are
@@ -90,6 +91,6 @@ RESULT calls_refuse(struct calls *calls, const struct leased_run *leased, const 
 /** `body` is the request's body, as calls_write_result() makes it. */
 RESULT calls_result(struct calls *calls, const char *run, struct bytes body, char state_out[ANSWER_STATE_SIZE],
                     struct error *err);
-/** Appends the body of a result: the signed envelope, and the manifests by name of a subject. */
+/** Appends the body of a result: the signed envelope, the certificate of its key, and the manifests by name of a subject. */
 RESULT calls_write_result(const struct leased_run *leased, const char *envelope, json_t *manifests, struct buffer *body,
                           struct error *err);

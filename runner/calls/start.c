@@ -19,7 +19,9 @@ static struct result read_peer(const json_t *json, struct start_peer *peer, stru
     if (!json_integer_of(json, "node", &peer->node) || peer->node < 0 || peer->node > START_PEERS_MAX) return wrong("node", err);
     peer->lease = json_text_of(json, "lease");
     peer->listen = json_string_value(listen);
+    peer->certificate = json_text_of(json, "certificate");
     if (peer->lease == NULL) return wrong("lease", err);
+    if (peer->certificate == NULL) return wrong("certificate", err);
     return listen == NULL || peer->listen != NULL ? SUCCESS : wrong("listen", err);
 }
 

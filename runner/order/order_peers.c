@@ -1,7 +1,8 @@
 #include "runner/order/order_peers.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "training/format/certificate.h"
 
 #define NODES_MAX 256 /* docs/formats/run.md */
 
@@ -30,9 +31,23 @@ static struct result read_lease(const struct run_bundle *bundle, const struct ru
     TRY(run_envelope_read(bytes_of_text(claim->lease), RUN_LEASE, &lease, err));
     TRY(run_check_signer(lease, trust->keyd, err));
     chain.lease = lease;
+    chain.certificate = NULL;
     chain.result = chain.admission = chain.refusal = NULL;
     TRY(run_chain_check(&chain, err));
     *lease_out = GIVE(lease);
+    return SUCCESS;
+}
+
+/* Step 6: the key with which the other node speaks. */
+static struct result find_key(const struct run_bundle *bundle, const struct run_envelope *lease, const char *text,
+                              char key_out[ECDSA_THUMBPRINT_SIZE], struct error *err)
+{
+    OWNED(run_envelope) *certificate = NULL;
+
+    TRY(run_envelope_read(bytes_of_text(text), RUN_CERTIFICATE, &certificate, err));
+    TRY(run_chain_check_certificate(&(struct run_chain){.order = bundle->chain.order, .lease = lease, .certificate = certificate},
+                                    err));
+    certificate_thumbprint(certificate, CERTIFICATE_ATTEMPT, key_out);
     return SUCCESS;
 }
 
@@ -45,9 +60,9 @@ static struct result check_claims(const struct run_bundle *bundle, const struct 
         OWNED(run_envelope) *lease = NULL;
         TRY(read_lease(bundle, trust, &claims->each[i], &lease, err));
         TRY(check_place(bundle, lease, &claims->each[i], claims->now_ms, err));
+        TRY(find_key(bundle, lease, claims->each[i].certificate, peers[i].key, err));
         peers[i].node = claims->each[i].node;
         run_digest_bytes(lease, peers[i].lease);
-        (void)snprintf(peers[i].key, sizeof peers[i].key, "%s", run_text(lease, "runner.key"));
         if (is_there[peers[i].node])
             return failure(err, ERROR_DENIED, "the registry names node %lld twice", (long long)peers[i].node);
         is_there[peers[i].node] = true;

@@ -1,5 +1,5 @@
 /*
- * runner/order/order_peers.h -- the other nodes of an attempt, proven by their leases.
+ * runner/order/order_peers.h -- the other nodes of an attempt, proven by their leases and the certificates of their keys.
  *
  * The registry that names them is not trusted: a lease counts if sijil-keyd has signed it for the same order and attempt, and for another node. Each other node
  * occurs once.
@@ -8,10 +8,10 @@
 
 #include "training/format/bundle.h"
 
-/** A lease that somebody says is of `node`. */
+/** A lease that somebody says is of `node`, and the certificate of its key. */
 struct order_claim {
     int64_t node;
-    const char *lease; /* the envelope */
+    const char *lease, *certificate; /* the envelopes */
 };
 struct order_claims {
     const struct order_claim *each;
@@ -21,7 +21,7 @@ struct order_claims {
 
 struct order_peer {
     int64_t node;
-    char key[ECDSA_THUMBPRINT_SIZE]; /* of its runner */
+    char key[ECDSA_THUMBPRINT_SIZE]; /* of its attempt */
     uint8_t lease[SHA256_SIZE];      /* the digest of the lease */
 };
 

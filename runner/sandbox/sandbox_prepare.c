@@ -77,16 +77,23 @@ static struct result write_passwd(const struct sandbox *sandbox, struct error *e
     return write_text(sandbox, "passwd", bytes_of_text("run:x:1000:1000::/tmp:/bin/sh\n"), err);
 }
 
-/* The sandbox's own name has the address that other nodes see: libraries listen there. */
+/* Libraries look up the sandbox's own name, and warn if it has no address. */
+static bool has_hosts(const struct sandbox_options *options)
+{
+    return options->device != NULL || options->joins_tasks;
+}
+
+/* The sandbox's own name has the address that other nodes see: libraries listen there. Without other nodes it is the loopback's. */
 static struct result write_hosts(const struct sandbox *sandbox, struct error *err)
 {
     const struct sandbox_options *options = sandbox->options;
     struct buffer OWNED_BUFFER text = BUFFER(HOSTS_MAX);
     char address[NODES_ADDRESS_SIZE];
 
-    if (options->device == NULL) return SUCCESS;
+    if (!has_hosts(options)) return SUCCESS;
     TRY(buffer_add_text(&text, "127.0.0.1 localhost\n", err));
-    for (int64_t node = 0; node < options->nodes; node++) {
+    if (options->device == NULL) TRY(buffer_add_text(&text, "127.0.0.1 " BUBBLEWRAP_NAME "\n", err));
+    for (int64_t node = 0; node < options->nodes && options->device != NULL; node++) {
         nodes_address_text(node, address);
         TRY(buffer_format(&text, err, "%s node%lld%s\n", address, (long long)node,
                           node == options->node ? " " BUBBLEWRAP_NAME : ""));
@@ -147,7 +154,7 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
     for (size_t i = 0; i < options->input_count; i++) inputs[i] = options->inputs[i].name;
     if (options->image != NULL)
         TRY(file_open_at(sandbox->work.folder, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &root, err));
-    if (root >= 0 && options->device != NULL) TRY(copy_settle(root, "hosts", err));
+    if (root >= 0 && has_hosts(options)) TRY(copy_settle(root, "hosts", err));
     const struct bubblewrap_view view = {.work = sandbox->work.path,
                                          .limits = options->limits,
                                          .variables = options->variables,
@@ -155,7 +162,7 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
                                          .inputs = inputs,
                                          .has_code = options->code != NULL,
                                          .root = root,
-                                         .has_hosts = options->device != NULL,
+                                         .has_hosts = has_hosts(options),
                                          .bind_count = options->bind_count,
                                          .binds = options->binds,
                                          .filter = FILTER_DESCRIPTOR};
@@ -170,7 +177,7 @@ static struct result write_filter(struct sandbox *sandbox, struct error *err)
 {
     TRY(memory_file("filter", &sandbox->filter, err));
     const struct sandbox_options *options = sandbox->options;
-    const bool joins = options->device != NULL || options->joins_tasks;
+    const bool joins = has_hosts(options);
     const enum sandbox_code code = joins ? SANDBOX_TASKS : options->unpacks ? SANDBOX_UNPACKS : SANDBOX_CODE;
     TRY(sandbox_write_filter(sandbox->filter, code, err));
     return lseek(sandbox->filter, 0, SEEK_SET) == 0 ? SUCCESS

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runner/serve/kept.h"
+#include "runner/serve/signatures.h"
 #include "supervision/child.h"
 
 #define PAUSE_LEAST_MS 1000
@@ -111,6 +112,27 @@ static struct result end(struct crew *crew, struct member *member, const struct 
     return SUCCESS;
 }
 
+/* Once: whoever has robbed a worker gets no second key. */
+static struct result certify(struct crew *crew, struct member *member, const struct channel_question *question,
+                             struct channel_answer *said, struct error *err)
+{
+    if (member->job != JOB_RUN || member->has_ended || member->is_certified ||
+        memcmp(question->lease.nonce, member->lease.nonce, LEASE_NONCE_SIZE) != 0)
+        return failure(err, ERROR_CONFLICT, "a key is certified once, for the worker that has taken the lease");
+    TRY(signatures_certify(crew->options->state, &member->lease, question, said->envelope, err));
+    member->is_certified = true;
+    return SUCCESS;
+}
+
+/* A worker that asks may refuse what it is given; one that has taken a lease, only this one. */
+static struct result refuse(const struct crew *crew, const struct member *member, const struct channel_question *question,
+                            struct channel_answer *said, struct error *err)
+{
+    if (member->job != JOB_ASK && memcmp(question->lease.digest, member->lease.digest, LEASE_DIGEST_SIZE) != 0)
+        return failure(err, ERROR_CONFLICT, "a worker refuses its own lease");
+    return signatures_refuse(crew->options->state, question, said->envelope, err);
+}
+
 static bool is_at_work(const struct crew *crew, const struct taken_lease *lease)
 {
     for (size_t i = 0; i < CREW_MAX; i++) {
@@ -137,7 +159,8 @@ static struct result find_worker(const struct crew *crew, const struct taken_lea
     return failure(err, ERROR_NOT_FOUND, "nobody works on the lease");
 }
 
-static struct result answer(struct crew *crew, struct member *member, const struct channel_question *question, struct error *err)
+static struct result answer(struct crew *crew, struct member *member, const struct channel_question *question,
+                            struct channel_answer *said, struct error *err)
 {
     switch (question->topic) {
     case CHANNEL_OFFER: return SUCCESS;
@@ -148,6 +171,8 @@ static struct result answer(struct crew *crew, struct member *member, const stru
         crew->options->state->certificate_from_ms = question->from_ms;
         crew->options->state->certificate_until_ms = question->until_ms;
         return SUCCESS;
+    case CHANNEL_CERTIFY: return certify(crew, member, question, said, err);
+    case CHANNEL_REFUSE: return refuse(crew, member, question, said, err);
     }
     return failure(err, ERROR_INVALID, "an unknown question of a worker");
 }
@@ -159,7 +184,7 @@ void crew_answer(struct crew *crew, struct member *member)
     while (channel_hear(member->channel, &question)) {
         struct channel_answer said = {.refused = ERROR_NONE};
         struct error err = {0};
-        if (!answer(crew, member, &question, &err).ok) {
+        if (!answer(crew, member, &question, &said, &err).ok) {
             said.refused = err.kind;
             (void)snprintf(said.why, sizeof said.why, "%s", err.message);
         }

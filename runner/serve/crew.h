@@ -25,6 +25,7 @@ struct member {
     int link;                 /* the connection of its job; -1: none, or the job has ended */
     struct taken_lease lease; /* JOB_RUN, JOB_SEND */
     bool has_ended;           /* the lease */
+    bool is_certified;        /* JOB_RUN: the key of its attempt */
     bool announces;           /* JOB_ASK */
     int64_t cpus, memory_bytes;
     struct device_names uses;

@@ -149,11 +149,28 @@ static struct result open_log(const char *work, int *fd_out, struct error *err)
     return SUCCESS;
 }
 
+/* The key of this attempt. Nothing was fetched yet. */
+static struct result make_key(struct leased *leased, struct error *err)
+{
+    struct channel_question question = {.topic = CHANNEL_CERTIFY, .lease = leased->verdict->taken};
+    struct channel_answer answer;
+
+    TRY(ecdsa_key_new(&leased->key, err));
+    ecdsa_key_public(leased->key, question.key);
+    memcpy(question.order, leased->verdict->bundle->chain.order->digest, sizeof question.order);
+    TRY(channel_ask(leased->worker->channel, &question, &answer, err));
+    memcpy(leased->certified, answer.envelope, sizeof leased->certified);
+    TRY(run_envelope_read(bytes_of_text(leased->certified), RUN_CERTIFICATE, &leased->certificate, err));
+    leased->run.certificate = leased->certified;
+    return SUCCESS;
+}
+
 static struct result open_all(struct leased *leased, struct error *err)
 {
     struct worker *worker = leased->worker;
     const char *host = worker->options->state->registry.host;
 
+    TRY(make_key(leased, err));
     TRY(open_log(worker->options->work, &leased->log, err));
     TRY(calls_open(&worker->http, worker->session, &leased->tells, err));
     calls_give_up_when(leased->tells, &leased->closes);
@@ -186,6 +203,12 @@ static void close_all(struct leased *leased)
     teller_free(leased->teller);
     calls_free(leased->tells);
     file_close_owned(&leased->log);
+}
+
+static void forget_key(struct leased *leased)
+{
+    ecdsa_key_free(leased->key);
+    run_envelope_free(leased->certificate);
 }
 
 /* ---- the run ---- */
@@ -315,5 +338,6 @@ bool leased_execute(struct worker *worker, const struct verdict *verdict)
 
     close_all(&leased);
     leased_leave(&leased);
+    forget_key(&leased); /* the network between nodes uses it */
     return has_ended;
 }

@@ -33,19 +33,18 @@ bool leased_send(struct worker *worker, const struct taken_lease *lease, struct 
 
 void leased_refuse(struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal)
 {
-    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
+    char envelope[CHANNEL_ENVELOPE_SIZE];
     const struct leased_run run = {
         .run = run_text(lease, "run"), .attempt = (int)run_integer(lease, "attempt"), .node = (int)run_integer(lease, "node")};
     const int64_t until_ms = clock_wall_ms() + REFUSED_UNTIL;
     struct error err = {0};
 
     log_line(LOG_WARNING, "order refused", "run", run.run, "check", refusal->check, "reason", refusal->reason, NULL);
-    struct result sent = verdict_refuse(lease, refusal, worker->options->state->key, &envelope, &err);
-    if (!sent.ok) {
+    if (!channel_refuse(worker->channel, lease, refusal, envelope, &err).ok) {
         log_error("a refusal can't be signed", &err);
         return;
     }
-    for (unsigned attempt = 0; !calls_refuse(worker->calls, &run, buffer_text(&envelope), &err).ok; attempt++)
+    for (unsigned attempt = 0; !calls_refuse(worker->calls, &run, envelope, &err).ok; attempt++)
         if (!worker_tries_again(&err, attempt, until_ms)) {
             log_error("a refusal was not taken", &err);
             return;
@@ -101,6 +100,7 @@ static struct result sign(const struct leased *leased, const struct harvested *h
 {
     const struct sandbox_report *report = &leased->ended;
     struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX);
+    struct run_chain below = leased->verdict->bundle->chain;
     struct run_device devices[DEVICES_MAX];
     const struct run_result_parts parts = {.outputs = harvested->outputs,
                                            .output_count = harvested->output_count,
@@ -122,8 +122,9 @@ static struct result sign(const struct leased *leased, const struct harvested *h
                                            .devices = devices,
                                            .device_count = list_devices(leased, devices)};
 
-    TRY(run_result_write(&leased->verdict->bundle->chain, &parts, &payload, err));
-    return run_sign(RUN_RESULT, buffer_bytes(&payload), leased->worker->options->state->key, envelope, err);
+    below.certificate = leased->certificate;
+    TRY(run_result_write(&below, &parts, &payload, err));
+    return run_sign(RUN_RESULT, buffer_bytes(&payload), leased->key, envelope, err);
 }
 
 static struct result compose(struct leased *leased, struct buffer *body, struct error *err)

@@ -118,7 +118,8 @@ static struct result find_others(struct leased *leased, struct error *err)
     struct order_peer peers[START_PEERS_MAX];
 
     for (size_t i = 0; i < answer->count; i++)
-        claims[i] = (struct order_claim){.node = answer->peers[i].node, .lease = answer->peers[i].lease};
+        claims[i] = (struct order_claim){
+            .node = answer->peers[i].node, .lease = answer->peers[i].lease, .certificate = answer->peers[i].certificate};
     const struct order_claims said = {.each = claims, .count = answer->count, .now_ms = clock_wall_ms()};
     TRY(order_peers_check(leased->verdict->bundle, &trust, &said, peers, err));
     for (size_t i = 0; i < answer->count; i++) {
@@ -134,7 +135,7 @@ static struct result find_others(struct leased *leased, struct error *err)
 static struct result start_tunnel(struct leased *leased, struct error *err)
 {
     struct nodes *nodes = leased->nodes;
-    struct tunnel_options options = {.key = leased->worker->options->state->key,
+    struct tunnel_options options = {.key = leased->key,
                                      .node = leased->run.node,
                                      .nodes = payload_nodes(leased->verdict->spec),
                                      .others = nodes->others,

@@ -16,9 +16,12 @@ struct leased {
     struct worker *worker;
     const struct verdict *verdict;
     struct leased_run run;
-    int64_t ends_ms;     /* of the lease */
-    struct calls *tells; /* of the teller */
-    atomic_bool closes;  /* nobody waits for the teller's calls any more */
+    struct ecdsa_key *key;                 /* of this attempt: in this process alone, and gone with it */
+    struct run_envelope *certificate;      /* of the key */
+    char certified[CHANNEL_ENVELOPE_SIZE]; /* its envelope */
+    int64_t ends_ms;                       /* of the lease */
+    struct calls *tells;                   /* of the teller */
+    atomic_bool closes;                    /* nobody waits for the teller's calls any more */
     struct report report;
     struct token_source tokens;
     struct session *session; /* under the run's token */

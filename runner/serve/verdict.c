@@ -3,11 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "client/terminal.h"
 #include "runner/order/order_policy.h"
 #include "runner/payload/payload.h"
-#include "training/format/compose.h"
 
 static void refuse(struct verdict *verdict, const char *check, const struct error *why)
 {
@@ -99,20 +96,6 @@ struct result verdict_make(struct bytes text, const struct order_terms *terms, c
     if (made.ok) *verdict_out = verdict;
     else verdict_done(&verdict);
     return made;
-}
-
-/* A message may quote others, and may be cut within a character. */
-struct result verdict_refuse(const struct run_envelope *lease, const struct order_refusal *refusal, const struct ecdsa_key *key,
-                             struct buffer *envelope, struct error *err)
-{
-    struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX);
-    char reason[ORDER_REASON_SIZE];
-
-    (void)snprintf(reason, sizeof reason, "%s", refusal->reason[0] == '\0' ? refusal->check : refusal->reason);
-    terminal_sanitize(reason);
-    const struct run_refusal_parts parts = {.check = refusal->check, .reason = reason, .at_ms = clock_wall_ms()};
-    TRY(run_refusal_write(lease, &parts, &payload, err));
-    return run_sign(RUN_REFUSAL, buffer_bytes(&payload), key, envelope, err);
 }
 
 void verdict_done(struct verdict *verdict)

@@ -29,7 +29,4 @@ struct verdict {
  */
 RESULT verdict_make(struct bytes text, const struct order_terms *terms, const struct ecdsa_key *root, struct verdict *verdict_out,
                     struct error *err);
-/** Appends the signed refusal of the lease. */
-RESULT verdict_refuse(const struct run_envelope *lease, const struct order_refusal *refusal, const struct ecdsa_key *key,
-                      struct buffer *envelope, struct error *err);
 void verdict_done(struct verdict *verdict);

@@ -97,6 +97,13 @@ static void end_lease(struct worker *worker, const struct taken_lease *lease)
     if (!channel_ask(worker->channel, &question, &answer, &err).ok) log_error("the end of a lease is not recorded", &err);
 }
 
+/* What fetches inputs, and runs and watches the program, signs with the key of the attempt alone. */
+static void forget_key(struct worker *worker)
+{
+    ecdsa_key_free(worker->options->state->key);
+    worker->options->state->key = NULL;
+}
+
 /* ---- the certificate ---- */
 
 static struct result renew(struct worker *worker, struct error *err)
@@ -258,6 +265,7 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
         (void)worker_pause(WORKER_PAUSE_LEAST_MS);
         return;
     }
+    forget_key(worker);
     log_line(LOG_INFO, "lease taken", "run", verdict->run, NULL);
     if (leased_execute(worker, verdict)) end_lease(worker, &verdict->taken);
     end(worker, worker->was_full ? WORKER_FULL : WORKER_DONE);
@@ -402,6 +410,7 @@ _Noreturn void worker_send(struct worker *worker, const struct taken_lease *leas
     struct buffer OWNED_BUFFER body = BUFFER(UINT32_MAX);
     struct error err = {0};
 
+    forget_key(worker);
     struct result begun = begin(worker, &err);
     if (begun.ok) begun = kept_read(worker->kept, lease, KEPT_RESULT, &body, &err);
     if (!begun.ok) {

@@ -3,7 +3,7 @@
  *
  * The folder is the runner's alone (0700). `sijil-runner enroll` makes it:
  *
- *   key.pem          the runner's P-256 key (PKCS#8, 0600); signs results and refusals, and proves the runner to the registry (mTLS)
+ *   key.pem          the runner's P-256 key (PKCS#8, 0600); certifies the keys of attempts, signs refusals, and proves the runner to the registry (mTLS)
  *   registry.json    documents/format/registry_pins.h
  *   ca.pem           authorities for the registry's TLS, if they are not the system's
  *   document.json    the runner's document, in the envelope that the runner's key has signed. It says what the runner was enrolled for. Only proofs

@@ -1,7 +1,7 @@
 /*
  * runner/tunnel/tunnel.h -- carries packets between the sandboxes of the nodes of one attempt (docs/runner.md, "Several nodes").
  *
- * A thread has one TLS connection to each other node. Both sides prove the keys that their leases name, and name both leases, before a packet
+ * A thread has one TLS connection to each other node. Both sides prove the certified keys of their attempt, and name both leases, before a packet
  * passes. A packet passes only from its own node to its own node, which both sides check; every other one is dropped, and counted. No packet reaches the network of
  * this machine: it comes from the device of a sandbox, and goes into such a device.
  *
@@ -22,14 +22,14 @@
 /** Another node. */
 struct tunnel_node {
     int64_t node;
-    char key[ECDSA_THUMBPRINT_SIZE]; /* the runner's, which its lease names */
+    char key[ECDSA_THUMBPRINT_SIZE]; /* of its attempt, which its runner has certified for its lease */
     uint8_t lease[TUNNEL_DIGEST_SIZE];
     char address[TUNNEL_ADDRESS_SIZE]; /* where its runner listens */
     unsigned port;
 };
 
 struct tunnel_options {
-    const struct ecdsa_key *key; /* of this runner; it must live longer, and so must `others` */
+    const struct ecdsa_key *key; /* of this attempt; it must live longer, and so must `others` */
     int64_t node, nodes;
     uint8_t lease[TUNNEL_DIGEST_SIZE]; /* of this node */
     const struct tunnel_node *others;  /* all of them: `nodes` - 1 */

@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct issuer_record record = {.url = "https://i", .audience = "us", .algorithms = 15, .types = 1, .lifetime_max_s = 60};
+    struct issuer_record record = {
+        .url = "https://i", .audience = "us", .algorithms = (1U << JOSE_ALGORITHM_COUNT) - 1, .types = 1, .lifetime_max_s = 60};
     OWNED_STRING text = memory_copy_text((const char *)data, size);
     OWNED(issuer) *issuer = NULL;
     struct error err = {0};

@@ -32,6 +32,7 @@ static void remove_folder(void)
     (void)unlinkat(folder, KEYRING_FILE, 0);
     (void)unlinkat(folder, LEDGER_FILE, 0);
     (void)unlinkat(folder, RUN_LEDGER_FILE, 0);
+    (void)unlinkat(folder, LOG_ROTATION_FILE, 0);
     (void)rmdir(path);
     keyring_free(keyring);
 }
@@ -152,8 +153,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
     OWNED(quorum) *quorum = NULL;
-    static struct run_ledger *runs;   /* no message of this target has a valid bundle */
-    static struct key_register *keys; /* nor a signed document */
+    static struct run_ledger *runs;       /* no message of this target has a valid bundle */
+    static struct key_register *keys;     /* nor a signed document */
+    static struct log_rotation *rotation; /* nor an order of the root */
     struct sealed sealed = {.has_data_key = false};
     struct reader input = reader_of((struct bytes){data, size});
     struct error err;
@@ -164,8 +166,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
            mint_limits_new(&mints, &err).ok && quorum_new(QUORUM_PATIENCE_S, &quorum, &err).ok);
     if (runs == NULL) assert(run_ledger_open(folder, keyring_ledger_key(keyring), 1, &runs, &err).ok);
     if (keys == NULL) assert(key_register_open(folder, keyring_ledger_key(keyring), ledger, &keys, &err).ok);
-    const struct keyd keyd = {
-        .keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys, .quorum = quorum};
+    if (rotation == NULL) assert(log_rotation_open(folder, keyring, &rotation, &err).ok);
+    const struct keyd keyd = {.keyring = keyring,
+                              .ledger = ledger,
+                              .rate = rate,
+                              .mints = mints,
+                              .runs = runs,
+                              .keys = keys,
+                              .quorum = quorum,
+                              .rotation = rotation};
     for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
         if (!exchange(&keyd, &input, &sealed)) break;
     return 0;

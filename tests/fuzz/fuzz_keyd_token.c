@@ -45,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     const struct bytes rest = {data + 1, size - 1};
     use.subject_issuer = bytes_of_text(issuers[data[0] % 3]);
-    assert(!token_check(signer(), rest, &use, &holder, &err).ok); /* nobody has its signature */
+    const struct ecdsa_key *const keys[] = {signer()};
+    assert(!token_check(keys, 1, rest, &use, &holder, &err).ok); /* nobody has its signature */
     if (!json_read(rest, 65536, &payload, &err).ok) return 0;
     if (token_check_claims(payload, &use, &holder, &err).ok) check_holder(payload, &use, &holder);
     else assert(err.kind == ERROR_DENIED && err.message[0] != '\0');

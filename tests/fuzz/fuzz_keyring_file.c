@@ -15,14 +15,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (keyring_header_read((struct bytes){data, size}, &header, &err).ok) {
         keyring_header_write(&header, again);
-        assert(header.format != KEYRING_FORMAT || memcmp(again, data, sizeof again) == 0);
+        assert(header.format == 1 || memcmp(again, data, sizeof again) == 0);
     }
     memset(&body, 0, sizeof body);
     (void)keyring_body_read((struct bytes){data, size}, 1, &body, &err).ok; /* is read, never written */
-    memset(&body, 0, sizeof body);
-    if (keyring_body_read((struct bytes){data, size}, KEYRING_FORMAT, &body, &err).ok) {
+    for (uint8_t format = KEYRING_FORMAT; format <= KEYRING_FORMAT_FURTHER; format++) {
+        memset(&body, 0, sizeof body);
+        if (!keyring_body_read((struct bytes){data, size}, format, &body, &err).ok) continue;
         struct buffer OWNED_BUFFER written = BUFFER(KEYRING_BODY_MAX);
-        assert(keyring_body_write(&body, &written, &err).ok);
+        assert(keyring_body_format(&body) == format && keyring_body_write(&body, &written, &err).ok);
         assert(written.length == size && memcmp(written.data, data, size) == 0);
     }
     return 0;

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "training/format/certificate.h"
 #include "training/format/chain.h"
 #include "training/format/form.h"
 
@@ -23,6 +24,23 @@ static void check_read(const struct run_envelope *envelope)
         const struct run_chain alone = {.request = envelope};
         if (run_chain_check(&alone, &err).ok) assert(run_time(envelope, "expires") > run_time(envelope, "issued_at"));
         else assert(err.kind == ERROR_DENIED);
+    }
+}
+
+/* The keys of a certificate are points, or it is refused where they are used. Nobody but the runner's key has signed it. */
+static void check_certificate(const struct run_envelope *certificate)
+{
+    static const char *const keys[] = {CERTIFICATE_RUNNER, CERTIFICATE_ATTEMPT};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char thumbprint[ECDSA_THUMBPRINT_SIZE];
+        OWNED(ecdsa_key) *key = NULL;
+        struct error err = {0};
+        certificate_thumbprint(certificate, keys[i], thumbprint);
+        assert(form_thumbprint(thumbprint));
+        assert(certificate_key(certificate, keys[i], &key, &err).ok || err.kind == ERROR_DENIED);
+        if (certificate_check_signer(certificate, keys[i], certificate, &err).ok)
+            assert(strcmp(thumbprint, certificate->dsse->signatures[0].keyid) == 0);
     }
 }
 
@@ -48,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         OWNED(run_envelope) *envelope = NULL;
         if (!run_envelope_read((struct bytes){data, size}, type, &envelope, &err).ok) continue;
         check_read(envelope);
+        if (type == RUN_CERTIFICATE) check_certificate(envelope);
         assert(!run_check_signer(envelope, stranger, &err).ok);
     }
     return 0;

@@ -107,13 +107,14 @@ static void start(struct calls *calls, const struct leased_run *leased, struct e
     for (size_t i = 0; i < answer.count; i++) {
         assert(answer.peers[i].node >= 0 && answer.peers[i].node <= START_PEERS_MAX && answer.peers[i].lease != NULL);
         (void)strlen(answer.peers[i].lease);
+        assert(answer.peers[i].certificate != NULL && strlen(answer.peers[i].certificate) < START_ANSWER_MAX);
     }
     start_answer_done(&answer);
 }
 
 static void call(struct calls *calls, unsigned which, struct error *err)
 {
-    const struct leased_run leased = {.run = "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11", .attempt = 1};
+    const struct leased_run leased = {.run = "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11", .attempt = 1, .certificate = "{}"};
 
     switch (which % 8) {
     case 0: ask_for_lease(calls, err); break;

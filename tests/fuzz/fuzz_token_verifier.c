@@ -18,12 +18,18 @@ static const char modulus[] =
     "vRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzK"
     "nqDKgw\"}";
 
+/* RFC 8032, 7.1, test 1. */
+static const uint8_t edwards[32] = {0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe,
+                                    0xd3, 0xc9, 0x64, 0x07, 0x3a, 0x0e, 0xe1, 0x72, 0xf3, 0xda, 0xa6,
+                                    0x23, 0x25, 0xaf, 0x02, 0x1a, 0x68, 0xf7, 0x07, 0x51, 0x1a};
+
 static struct verifier *verifier_for(enum jose_algorithm algorithm)
 {
-    static struct verifier *verifiers[2];
-    struct verifier **verifier = &verifiers[algorithm == JOSE_RS256 || algorithm == JOSE_PS256];
+    static struct verifier *verifiers[3];
+    struct verifier **verifier = &verifiers[algorithm == JOSE_EDDSA ? 2 : algorithm == JOSE_RS256 || algorithm == JOSE_PS256];
     struct error err;
 
+    if (algorithm == JOSE_EDDSA && *verifier == NULL) assert(verifier_new_ed25519(edwards, verifier, &err).ok);
     if (*verifier == NULL) assert(verifier_new(verifier == verifiers ? point : modulus, verifier, &err).ok);
     return *verifier;
 }

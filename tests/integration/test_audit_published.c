@@ -19,7 +19,7 @@ struct world {
     struct pg *pg;
     struct permit *tiles, *entries, *checkpoints;
     struct signed_checkpoint newest;
-    struct note_key key;
+    struct log_keys keys; /* outlive the sequencer */
 };
 
 static struct signed_checkpoint signed_now(const struct audit_log *log, uint64_t size)
@@ -42,7 +42,7 @@ static void open_world(struct world *world)
     (void)signed_now(&world->log, 256);
     record_some(&world->log, SIZE - 256);
     world->newest = signed_now(&world->log, SIZE);
-    world->key = *sequencer_log_key(world->log.sequencer);
+    world->keys = *sequencer_log_keys(world->log.sequencer);
     world->pg = reader(&world->log);
     world->tiles = permitted(ACTION_TILE_READ, RESOURCE_SYSTEM, "");
     world->entries = permitted(ACTION_ENTRIES_READ, RESOURCE_SYSTEM, "");
@@ -222,7 +222,7 @@ static void an_edited_row_never_leaves(void **state)
 static struct result find_size(const struct world *world, uint64_t size, struct signed_checkpoint *checkpoint_out,
                                struct error *err)
 {
-    const struct published_query query = {ACTION_CHECKPOINT_READ, &world->key, size};
+    const struct published_query query = {ACTION_CHECKPOINT_READ, &world->keys, size};
 
     return published_checkpoint(world->checkpoints, world->pg, &query, checkpoint_out, err);
 }
@@ -283,9 +283,74 @@ static void rows_that_keyd_did_not_sign_are_no_checkpoints(void **state)
     close_world(&world);
 }
 
+/* 0: nothing is found. */
+static uint64_t first_of(const struct world *world, const struct published_wish *wish, bool ascending)
+{
+    struct published_span span = {.ascending = ascending, .limit = 1000};
+    OWNED(published_page) *page = NULL;
+    struct error err = {0};
+
+    must(published_find(world->checkpoints, world->pg, &world->keys, wish, &span.bounds, &err), &err);
+    must(published_list(world->checkpoints, world->pg, &span, &page, &err), &err);
+    for (size_t i = 0; i < published_page_count(page); i++) {
+        struct published_row row;
+        published_page_row(page, i, &world->keys, &row);
+        assert_null(row.cosigned);
+        if (row.is_signed) return row.checkpoint.size;
+    }
+    return 0;
+}
+
+/* By code of PostgreSQL: the signed notes alone begin with the name of the log. */
+static uint64_t smallest_above(const struct world *world, uint64_t entry)
+{
+    char sql[200];
+
+    (void)snprintf(sql, sizeof sql, "SELECT min(size) FROM audit_checkpoint WHERE size > %d AND note LIKE '" TEST_ORIGIN "%%'",
+                   (int)entry);
+    return strtoull(database_ask(world->log.database, sql), NULL, 10);
+}
+
+/* The world has checkpoints of 3, 256 and SIZE entries, and of some sizes between. */
+static void a_checkpoint_is_found_by_entry_and_by_time(void **state)
+{
+    static const char foreign[] =
+        "INSERT INTO audit_checkpoint (size, root, note) SELECT 101, sha256('x'), 'x' || n FROM generate_series";
+    struct published_bounds bounds;
+    struct world world;
+    char sql[200];
+    struct error err = {0};
+
+    (void)state;
+    open_world(&world);
+    (void)snprintf(sql, sizeof sql, "%s(1, 250) n", foreign);
+    database_execute(world.log.database, sql);
+    static const uint64_t entries[] = {2, 3, 100, 255, 256};
+    for (size_t i = 0; i < COUNT(entries); i++) {
+        const struct published_wish wish = {.has_entry = true, .entry = entries[i]};
+        assert_int_equal(first_of(&world, &wish, true), smallest_above(&world, entries[i]));
+        assert_int_equal(first_of(&world, &wish, false), SIZE);
+    }
+    assert_int_equal(first_of(&world, &(struct published_wish){.has_entry = true, .entry = UINT64_MAX}, true), 0);
+    database_execute(world.log.database, "UPDATE audit_checkpoint SET signed_at = '2020-01-01T00:00:00Z' WHERE size = 3;"
+                                         "UPDATE audit_checkpoint SET signed_at = '2020-01-02T00:00:00Z' WHERE size = 256");
+    const int64_t first_ms = 1577836800000, second_ms = first_ms + 86400000;
+    const struct published_wish second = {.since_ms = first_ms + 1, .until_ms = second_ms + 1};
+    assert_int_equal(first_of(&world, &second, true), 256);
+    assert_int_equal(first_of(&world, &(struct published_wish){.until_ms = first_ms + 1}, false), 3);
+    assert_int_equal(first_of(&world, &(struct published_wish){.until_ms = first_ms}, true), 0);
+    /* An answer that others can empty would look complete. */
+    (void)snprintf(sql, sizeof sql, "%s(251, 1100) n", foreign);
+    database_execute(world.log.database, sql);
+    const struct published_wish flooded = {.has_entry = true, .entry = 100};
+    assert_false(published_find(world.checkpoints, world.pg, &world.keys, &flooded, &bounds, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    close_world(&world);
+}
+
 static unsigned walk(const struct world *world, bool ascending, uint64_t *largest_out)
 {
-    struct published_span span = {.ascending = ascending, .limit = 2};
+    struct published_span span = {.bounds = {INT64_MIN, INT64_MAX, -1}, .ascending = ascending, .limit = 2};
     unsigned count = 0;
     struct error err = {0};
 
@@ -297,7 +362,7 @@ static unsigned walk(const struct world *world, bool ascending, uint64_t *larges
         assert_true(rows <= 2);
         for (size_t i = 0; i < rows; i++) {
             struct published_row row;
-            published_page_row(page, i, &world->key, &row);
+            published_page_row(page, i, &world->keys, &row);
             count += row.is_signed;
             if (row.is_signed && row.checkpoint.size > *largest_out) *largest_out = row.checkpoint.size;
             assert_true(row.stored_ms > 0);
@@ -374,6 +439,7 @@ int main(void)
         cmocka_unit_test(bundles_have_the_entries_of_their_tile),
         cmocka_unit_test(an_edited_row_never_leaves),
         cmocka_unit_test(proofs_lead_from_one_published_size_to_another),
+        cmocka_unit_test(a_checkpoint_is_found_by_entry_and_by_time),
         cmocka_unit_test(rows_that_keyd_did_not_sign_are_no_checkpoints),
         cmocka_unit_test(the_history_has_each_checkpoint_once),
         cmocka_unit_test(reading_survives_every_failure),

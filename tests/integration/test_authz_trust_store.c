@@ -13,12 +13,12 @@
     "\"immutable\":[\"/id\"],\"issuer\":\"https://i\",\"match\":{\"/id\":{\"eq\":\"7\"},\"/sub\":{\"eq\":\"x\"}},"              \
     "\"max_ttl\":300,\"priority\":1,\"single_use\":true,\"system\":\"generic\"}"
 
-static struct document *document_of(const char *name, const char *text)
+static struct document *document_of(enum document_kind kind, const char *name, const char *text)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(TRUST_RULE_BYTES_MAX);
     OWNED_JSON body = json_loads(text, 0, NULL);
     const int64_t now_ms = clock_wall_ms();
-    const struct document_parts parts = {.kind = DOCUMENT_TRUST_RULE,
+    const struct document_parts parts = {.kind = kind,
                                          .scope = "",
                                          .name = name,
                                          .version = 1,
@@ -29,16 +29,16 @@ static struct document *document_of(const char *name, const char *text)
     struct error err = {0};
 
     must(document_compose(&parts, &payload, &err), &err);
-    must(document_read_payload(DOCUMENT_TRUST_RULE, buffer_bytes(&payload), &document, &err), &err);
+    must(document_read_payload(kind, buffer_bytes(&payload), &document, &err), &err);
     return document;
 }
 
 /* Three rules: on a project, on a path in it, and one that was signed before its organisation was made. */
 static struct trust_rules *make_rules(void)
 {
-    OWNED(document) *project = document_of("project", RULE("acme/models"));
-    OWNED(document) *path = document_of("path", RULE("acme/models/team/*"));
-    OWNED(document) *early = document_of("early", RULE("later"));
+    OWNED(document) *project = document_of(DOCUMENT_TRUST_RULE, "project", RULE("acme/models"));
+    OWNED(document) *path = document_of(DOCUMENT_TRUST_RULE, "path", RULE("acme/models/team/*"));
+    OWNED(document) *early = document_of(DOCUMENT_TRUST_RULE, "early", RULE("later"));
     const struct pinned_document pinned[] = {{project, 1000}, {path, 1000}, {early, 1}};
     struct trust_rules *rules = NULL;
     struct error err = {0};
@@ -101,6 +101,149 @@ static void grants_become_bindings(void **state)
     assert_false(may_push(without, ":project", "acme/models/x"));
 }
 
+/* ---- groups ---- */
+
+#define GROUPS                                                                                                                     \
+    "{\"issuer\":\"https://i\",\"claim\":\"/groups\",\"grant\":[{\"group\":\"ds\",\"role\":\"publisher\",\"on\":\"acme/models\"}," \
+    "{\"group\":\"all\",\"role\":\"consumer\",\"on\":\"acme/models/team/*\"},{\"group\":\"ds\",\"role\":\"consumer\",\"on\":\"later\"}]}"
+
+static struct trust_rules *make_groups(uint64_t sequence)
+{
+    OWNED(document) *bank = document_of(DOCUMENT_GROUP_ROLES, "bank", GROUPS);
+    const struct pinned_document pinned = {bank, sequence};
+    struct trust_rules *rules = NULL;
+    struct error err = {0};
+
+    must(trust_rules_of(&pinned, 1, &rules, &err), &err);
+    return rules;
+}
+
+static const struct principal ann = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ann"};
+
+static enum authz_verdict may(const struct authz_snapshot *snapshot, enum action action, const char *name)
+{
+    const struct resource resource = resource_of(RESOURCE_REPOSITORY, name);
+
+    return authz_snapshot_authorize(snapshot, &ann, action, &resource, clock_wall_ms()).verdict;
+}
+
+/* What a token with these groups says, compared with the snapshot. */
+static struct group_use use_of(const struct authz_snapshot *snapshot, const char *payload, int64_t issued_s)
+{
+    OWNED_JSON json = json_loads(payload, 0, NULL);
+    const struct claims claims = {.issuer = "https://i", .subject = "ann", .issued_s = issued_s, .expires_s = issued_s + 300};
+    const struct group_login login = {snapshot, json, &claims, clock_wall_ms()};
+    struct group_use use = {.is_new = false};
+    struct error err = {0};
+
+    assert_non_null(json);
+    must(group_login(&login, &use, &err), &err);
+    return use;
+}
+
+static bool log_in(struct pg *pg, const struct group_use *use)
+{
+    const struct resource all = resource_of(RESOURCE_SYSTEM, "");
+    struct group_mint mint;
+    struct error err = {0};
+
+    group_mint_init(&mint, use, "registry:admin:*");
+    return run(pg, &mint.change, ACTION_TOKEN_MINT, &all, &err);
+}
+
+static struct authz_snapshot *load_with(struct pg *pg, const struct trust_rules *rules)
+{
+    struct authz_snapshot *snapshot = NULL;
+    struct error err = {0};
+
+    must(authz_snapshot_load(pg, rules, &snapshot, &err), &err);
+    return snapshot;
+}
+
+static void groups_of_the_newest_token_count(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg *pg = fixture->pg;
+    const int64_t now_s = clock_wall_ms() / 1000;
+    OWNED(trust_rules) *rules = make_groups(1000);
+    OWNED(authz_snapshot) *before = NULL;
+    OWNED(authz_snapshot) *in = NULL;
+    OWNED(authz_snapshot) *again = NULL;
+    OWNED(authz_snapshot) *left = NULL;
+    struct error err = {0};
+    const struct uuid acme = uuid_of(ACME);
+
+    trust_issuer(pg);
+    before = load_with(pg, rules);
+    assert_int_equal(may(before, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_INVISIBLE);
+    const struct group_use first = use_of(before, "{\"groups\":[\"ds\",\"none\"]}", now_s);
+    assert_true(first.is_new && first.count == 1 && first.grants == 1 && first.organisation_count == 1);
+    assert_true(log_in(pg, &first));
+    must(authz_snapshot_renew(pg, before, &(struct rights_change){&acme, 1}, &in, &err), &err);
+    assert_int_equal(may(in, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_ALLOWED);
+    assert_false(use_of(in, "{\"groups\":[\"ds\"]}", now_s).is_new); /* nothing is written again */
+
+    const struct group_use second = use_of(in, "{\"groups\":[\"all\"]}", now_s + 10);
+    assert_true(second.is_new && second.left_count == 1);
+    assert_true(log_in(pg, &second));
+    assert_true(log_in(pg, &first)); /* an older token, which comes later: it changes nothing */
+    again = load_with(pg, rules);
+    assert_int_equal(may(again, ACTION_MANIFEST_PUSH, "acme/models/team/x"), AUTHZ_NOT_ALLOWED);
+    assert_int_equal(may(again, ACTION_MANIFEST_READ, "acme/models/team/x"), AUTHZ_ALLOWED);
+    assert_int_equal(may(again, ACTION_MANIFEST_READ, "acme/models/x"), AUTHZ_INVISIBLE);
+
+    const struct group_use none = use_of(again, "{}", now_s + 20);
+    assert_true(none.is_new && none.count == 0);
+    assert_true(log_in(pg, &none));
+    left = load_with(pg, rules);
+    assert_int_equal(may(left, ACTION_MANIFEST_READ, "acme/models/team/x"), AUTHZ_INVISIBLE);
+    assert_false(use_of(left, "{}", now_s + 20).is_new);
+}
+
+static void rows_give_nothing_that_no_document_gives(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(trust_rules) *rules = make_groups(1000);
+    OWNED(trust_rules) *early = make_groups(1);
+    OWNED(authz_snapshot) *snapshot = NULL;
+    OWNED(authz_snapshot) *without = NULL;
+    OWNED(authz_snapshot) *deleted = NULL;
+
+    trust_issuer(fixture->pg);
+    database_execute(fixture->database,
+                     "INSERT INTO organisation (organisation_id, name, born) VALUES ('" LATER "', 'later', 100)");
+    database_execute(fixture->database,
+                     "INSERT INTO group_login VALUES ('https://i', 'ann', '{ds,admins}', now(), now() + interval '1 hour'),"
+                     " ('https://j', 'ann', '{ds}', now(), now() + interval '1 hour'),"
+                     " ('https://i', 'old', '{ds}', now(), now() - interval '1 hour')");
+    snapshot = load_with(fixture->pg, rules);
+    const struct uuid acme = uuid_of(ACME), later = uuid_of(LATER);
+    assert_int_equal(snapshot_part(snapshot, &acme)->binding_count, 1);
+    assert_int_equal(snapshot_part(snapshot, &later)->binding_count, 1);
+    assert_int_equal(may(snapshot, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_ALLOWED);
+    without = load_with(fixture->pg, NULL);
+    assert_int_equal(may(without, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_INVISIBLE);
+    deleted = load_with(fixture->pg, early); /* it was signed before the organisation was made */
+    assert_null(snapshot_part(deleted, &later));
+    assert_int_equal(snapshot_part(deleted, &acme)->binding_count, 1);
+}
+
+static void other_routes_take_no_such_token(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(trust_rules) *rules = make_groups(1000);
+    OWNED(authz_snapshot) *snapshot = load_with(fixture->pg, rules);
+    OWNED_JSON payload = json_pack("{s:[s]}", "groups", "ds");
+    struct claims claims = {.issuer = "https://i", .subject = "ann", .issued_s = 1, .expires_s = 2};
+    struct group_login login = {snapshot, payload, &claims, clock_wall_ms()};
+    struct error err = {0};
+
+    assert_false(group_login(&login, NULL, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    claims.issuer = "https://j";
+    must(group_login(&login, NULL, &err), &err);
+}
+
 struct attempt {
     struct pg *pg;
     const struct trust_rules *rules;
@@ -159,6 +302,9 @@ int main(void)
         TEST(grants_become_bindings),
         TEST(loading_survives_every_failure),
         TEST(a_token_is_spent_once),
+        TEST(groups_of_the_newest_token_count),
+        TEST(rows_give_nothing_that_no_document_gives),
+        TEST(other_routes_take_no_such_token),
     };
 
     return cmocka_run_group_tests_name("trust rules in the database", tests, NULL, NULL);

@@ -386,7 +386,7 @@ static void what_is_missing_is_said_exactly(void **state)
     assert_false(sequencer_check_identity(database_app(log.database), &identity, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     if (strstr(err.message, "sijil-keyd signed 5210 events, the log ends at 1 (20") == NULL) fail_msg("%s", err.message);
-    if (strstr(err.message, "Restore all up to 5210; else two approvers must sign a new origin") == NULL)
+    if (strstr(err.message, "Restore all up to 5210 (docs/backup.md); if they are lost, two officers sign a new origin") == NULL)
         fail_msg("%s", err.message);
     (void)snprintf(identity.origin, sizeof identity.origin, "another.example/audit");
     assert_false(sequencer_check_identity(database_app(log.database), &identity, &err).ok);

@@ -18,12 +18,12 @@ static void check_served(const struct audit_log *log, uint64_t size)
 {
     const struct keyd_identity identity = identify(log);
     struct signed_checkpoint served, again;
-    struct note_key key;
+    struct log_keys keys;
     struct error err = {0};
 
-    assert_true(note_key_read(bytes_of_text(identity.log_vkey), &key, &err).ok);
+    assert_true(log_keys_read(bytes_of_text(identity.log_vkey), &keys, &err).ok);
     assert_true(sequencer_checkpoint(log->sequencer, &served, &err).ok);
-    assert_true(signed_checkpoint_read(&key, bytes_of_text(served.note), &again, &err).ok);
+    assert_true(signed_checkpoint_read(&keys, bytes_of_text(served.note), &again, &err).ok);
     assert_true(served.size >= size);
     assert_int_equal(again.size, served.size);
 }

@@ -210,6 +210,106 @@ static void a_forged_attempt_removes_no_checkpoint(void **state)
     assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "0");
 }
 
+/* ---- whether a run is over ---- */
+
+static size_t forget_due(void)
+{
+    struct error err = {0};
+    size_t count = 9;
+
+    must(run_checkpoint_forget_due(stack->sequencer, stack->pg, signer_of("keyd"), &count, &err), &err);
+    return count;
+}
+
+/* The same in a repository that is there: only these are looked for. */
+static struct uuid with_stored_checkpoint(const char *pool)
+{
+    const struct uuid run = with_checkpoint(pool);
+
+    execute(
+        "INSERT INTO repository (repository_id, project_id, name, full_name, label) SELECT gen_random_uuid(), project_id, 'trained', 'x/y/trained', '{}' FROM run LIMIT 1"
+        " ON CONFLICT DO NOTHING");
+    execute("UPDATE run_checkpoint SET repository_id = r.repository_id FROM repository r WHERE r.name = 'trained'");
+    return run;
+}
+
+static void add_envelope(const char *run, const char *kind, const char *envelope)
+{
+    char sql[20000];
+
+    (void)snprintf(sql, sizeof sql,
+                   "DELETE FROM run_envelope WHERE run_id = '%s' AND kind = '%s'; INSERT INTO run_envelope (run_id, kind, digest,"
+                   " principal, envelope) VALUES ('%s', '%s', sha256('x'), 'keyd', '%s')",
+                   run, kind, run, kind, envelope);
+    execute(sql);
+}
+
+#define LONG_AGO  "2020-01-01T00:00:00.000Z"
+#define NOT_YET   "2999-01-01T00:00:00.000Z"
+#define OTHER_RUN "11111111-2222-4333-8444-555555555555"
+
+/* Somebody writes the row of a run with the gateways' role, and any envelope: only what sijil-keyd has signed of this run removes its checkpoint. */
+static const struct end_case {
+    const char *name, *kind, *of, *expires, *signer; /* of: a run's id; NULL: its own; kind NULL: no envelope */
+    bool goes;
+} end_cases[] = {
+    {"nothing signed", NULL, NULL, NULL, NULL, false},
+    {"an order that has ended", "order", NULL, LONG_AGO, "keyd", true},
+    {"an order that goes on", "order", NULL, NOT_YET, "keyd", false},
+    {"an order of another run", "order", OTHER_RUN, LONG_AGO, "keyd", false},
+    {"an order that somebody else signed", "order", NULL, LONG_AGO, "requester", false},
+    {"an admission", "admission", NULL, NULL, "keyd", true},
+    {"an admission of another run", "admission", OTHER_RUN, NULL, "keyd", false},
+    {"an admission that somebody else signed", "admission", NULL, NULL, "runner", false},
+};
+
+static void only_what_keyd_signed_ends_a_checkpoint(void **state)
+{
+    const struct end_case *row = *state;
+    static const char *const states[] = {"succeeded", "failed", "cancelled", "expired", "refused", "quarantined"};
+    const struct uuid run = with_stored_checkpoint(row->name);
+    char sql[300], id[UUID_TEXT_SIZE];
+
+    uuid_format(&run, id);
+    const char *of = row->of != NULL ? row->of : id;
+    if (row->kind != NULL)
+        add_envelope(id, row->kind,
+                     row->expires != NULL ? signed_order(of, row->expires, row->signer) : signed_admission(of, row->signer));
+    assert_int_equal(forget_due(), 0); /* the run is open */
+    for (size_t i = 0; i < COUNT(states) && !row->goes; i++) {
+        (void)snprintf(sql, sizeof sql,
+                       "ALTER TABLE run DISABLE TRIGGER USER; UPDATE run SET state = '%s', ended_at = now() - interval '31 days',"
+                       " expires_at = now() - interval '31 days' WHERE run_id = '%s'; ALTER TABLE run ENABLE TRIGGER USER",
+                       states[i], id);
+        execute(sql);
+        assert_int_equal(forget_due(), 0);
+        assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "1");
+    }
+    execute(
+        "ALTER TABLE run DISABLE TRIGGER USER; UPDATE run SET state = 'succeeded', ended_at = now(); ALTER TABLE run ENABLE TRIGGER USER");
+    assert_int_equal(forget_due(), row->goes ? 1 : 0);
+    assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), row->goes ? "0" : "1");
+    execute("DELETE FROM run_checkpoint");
+}
+
+/* More of them than are looked at in one round. */
+static void forged_ends_keep_no_checkpoint_back(void **state)
+{
+    char id[UUID_TEXT_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < 101; i++) (void)with_stored_checkpoint("forged end");
+    const struct uuid last = with_stored_checkpoint("over");
+    uuid_format(&last, id);
+    add_envelope(id, "admission", signed_admission(id, "keyd"));
+    execute(
+        "ALTER TABLE run DISABLE TRIGGER USER; UPDATE run SET state = 'succeeded', ended_at = now(); ALTER TABLE run ENABLE TRIGGER USER");
+    assert_int_equal(forget_due(), 1);
+    assert_string_equal(ask("SELECT count(*) FROM run_checkpoint JOIN run USING (run_id) WHERE pool = 'over'"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM run_checkpoint"), "101");
+    execute("DELETE FROM run_checkpoint");
+}
+
 /* As if another gateway had been faster: its removal is not counted twice. */
 static void a_log_that_is_gone_already_does_not_count(void **state)
 {
@@ -303,16 +403,23 @@ static void a_state_of_a_newer_program_is_no_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest others[] = {
         cmocka_unit_test(the_schema_knows_each_state),
         cmocka_unit_test(a_state_that_the_schema_refuses_is_a_failure),
         cmocka_unit_test(no_attempt_uses_more_than_its_order_gives),
         cmocka_unit_test(one_bad_run_does_not_stop_the_others),
         cmocka_unit_test(one_bad_checkpoint_does_not_keep_the_others),
         cmocka_unit_test(a_forged_attempt_removes_no_checkpoint),
+        cmocka_unit_test(forged_ends_keep_no_checkpoint_back),
         cmocka_unit_test(a_log_that_is_gone_already_does_not_count),
         cmocka_unit_test(a_state_of_a_newer_program_is_no_end), /* the last one: the constraint is gone afterwards */
     };
+    struct CMUnitTest tests[COUNT(end_cases) + COUNT(others)];
 
+    for (size_t i = 0; i < COUNT(end_cases); i++)
+        tests[i] = (struct CMUnitTest){.name = end_cases[i].name,
+                                       .test_func = only_what_keyd_signed_ends_a_checkpoint,
+                                       .initial_state = (void *)(uintptr_t)&end_cases[i]};
+    memcpy(tests + COUNT(end_cases), others, sizeof others);
     return cmocka_run_group_tests_name("rounds of training runs", tests, set_up, tear_down);
 }

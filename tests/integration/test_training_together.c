@@ -8,14 +8,20 @@
 
 /* ---- the start ---- */
 
-static int64_t ready(const struct run_holder *holder, const char *listen)
+static int64_t ready_with(const struct run_holder *holder, const char *listen, const char *certificate)
 {
+    const struct run_readiness readiness = {.listen = listen, .certificate = certificate};
     struct error err = {0};
     int64_t count = 0;
 
-    if (run_ready(stack->pg, holder, listen, &count, &err).ok) return count;
+    if (run_ready(stack->pg, holder, &readiness, &count, &err).ok) return count;
     assert_int_equal(err.kind, ERROR_CONFLICT);
     return -1;
+}
+
+static int64_t ready(const struct run_holder *holder, const char *listen)
+{
+    return ready_with(holder, listen, "{}");
 }
 
 static void nodes_wait_for_each_other(void **state)
@@ -30,6 +36,7 @@ static void nodes_wait_for_each_other(void **state)
     assert_int_equal(ready(&holders[0], "192.0.2.1:1"), 1);
     assert_int_equal(ready(&holders[0], "192.0.2.1:1"), 1);
     assert_int_equal(ready(&holders[0], "192.0.2.9:1"), -1); /* what the others may have been told stays so */
+    assert_int_equal(ready_with(&holders[0], "192.0.2.1:1", "{\"second\":1}"), -1); /* a node certifies one key */
     const struct run_holder stranger = {holders[1].run, holders[1].attempt, holders[1].node, keys[0]};
     assert_int_equal(ready(&stranger, "192.0.2.9:1"), -1);
     assert_string_equal(ask("SELECT phase FROM run_attempt WHERE ended_at IS NULL ORDER BY node LIMIT 1"), "waiting");
@@ -39,6 +46,7 @@ static void nodes_wait_for_each_other(void **state)
     assert_int_equal(pg_rows_count(peers), 1);
     assert_int_equal(pg_int8(peers, 0, 0), 1);
     assert_string_equal(pg_text(peers, 0, 1), "[2001:db8::2]:2");
+    assert_string_equal(pg_text(peers, 0, 3), "{}");
     clear();
     assert_int_equal(ready(&holders[0], "192.0.2.1:1"), -1); /* it has ended */
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Outsiders verify a run that this product made: its result's provenance and its admission's verification summary, as an oras client finds them beside the
-output. INTEROP_PROGRAMS has cosign; INTEROP_SIGSTORE a folder of npm with @sigstore/verify. What is missing is named and left out."""
+output. A result is verified with the key of its attempt, after the certificate by the runner's key. INTEROP_PROGRAMS has cosign; INTEROP_SIGSTORE a folder of npm with @sigstore/verify. What is missing is named and left out."""
 import atexit
 import base64
 import json
@@ -72,16 +72,19 @@ def fetch(server, digest):
     state["manifest"] = write("manifest.json", there.call("GET", "manifests/" + digest, **scope).body)
     for name in ("provenance", "admission"):
         referrer = there.call("GET", "manifests/" + found[f"application/vnd.sijil.run-{name}.v1"], **scope).json
-        envelope = there.call("GET", "blobs/" + referrer["layers"][0]["digest"], **scope).body
-        state[name] = write(f"{name}.json", envelope)
-        state[f"changed {name}"] = write(f"changed-{name}.json", changed(envelope))
+        for layer in referrer["layers"]:
+            title = layer["annotations"]["org.opencontainers.image.title"].removesuffix(".json")
+            envelope = there.call("GET", "blobs/" + layer["digest"], **scope).body
+            state[title] = write(f"{title}.json", envelope)
+            state[f"changed {title}"] = write(f"changed-{title}.json", changed(envelope))
 
 
 def changed(envelope):
     """One bit of one byte of the payload is another; the payload is still JSON: a digit of a digest."""
     value = json.loads(envelope)
     payload = bytearray(base64.b64decode(value["payload"]))
-    at = payload.index(b'"sha256":"') + len(b'"sha256":"')
+    head = b'"sha256":"' if b'"sha256":"' in payload else b'"sha256:'
+    at = payload.index(head) + len(head)
     payload[at] = ord("1") if payload[at] == ord("0") else ord("0")
     return json.dumps({**value, "payload": base64.b64encode(bytes(payload)).decode()}).encode()
 
@@ -98,6 +101,33 @@ def prepare():
     server.finish(False)  # what follows needs no registry
 
 
+# ---- the key of the attempt ----
+
+def check_certificate(envelope, folder):
+    """The recipe of docs/formats/run.md, with openssl and jq alone: whether the runner's key has signed the certificate; then the key of the attempt."""
+    script = r"""
+set -eu
+payload=$(jq -r .payload "$1" | base64 -d); type=$(jq -r .payloadType "$1")
+printf 'DSSEv1 %d %s %d %s' "${#type}" "$type" "$(printf %s "$payload" | wc -c)" "$payload" > "$3/signed"
+jq -r '.signatures[0].sig' "$1" | base64 -d > "$3/signature"
+openssl dgst -sha256 -verify "$2" -signature "$3/signature" "$3/signed" >&2
+printf %s "$payload" | jq -r .attempt_key | base64 -d | openssl pkey -pubin -inform DER
+"""
+    return subprocess.run(["sh", "-c", script, "sh", state[envelope], state["runner"], folder], capture_output=True, text=True, timeout=60, check=False)
+
+
+def the_runner_has_certified_the_key_of_the_attempt():
+    assert check_certificate("changed certificate", work).returncode != 0
+    done = check_certificate("certificate", work)
+    assert done.returncode == 0 and "BEGIN PUBLIC KEY" in done.stdout, done.stderr
+    state["attempt"] = write("attempt.pem", done.stdout.encode())
+    (named,) = (json.loads(base64.b64decode(json.load(open(state[name], encoding="ascii"))["payload"])) for name in ("provenance",))
+    envelope = json.load(open(state["certificate"], encoding="ascii"))
+    kind, payload = envelope["payloadType"].encode(), base64.b64decode(envelope["payload"])
+    digest = sha256(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+    assert named["predicate"]["buildDefinition"]["externalParameters"]["certificate"] == digest, "the result names this certificate"
+
+
 # ---- npm ----
 
 def npm(envelope, key):
@@ -108,7 +138,7 @@ def npm(envelope, key):
 def sigstore_verify_takes_the_envelopes_as_they_are():
     if not os.path.isdir(MODULES + "/node_modules"):
         raise sijil_test.LeftOut("@sigstore/verify could not be had")
-    for name, key, other, kind in (("provenance", "runner", "keyd", PROVENANCE), ("admission", "keyd", "runner", SUMMARY)):
+    for name, key, other, kind in (("provenance", "attempt", "runner", PROVENANCE), ("admission", "keyd", "runner", SUMMARY)):
         done = npm(name, key)
         assert done.returncode == 0 and done.stdout.strip() == kind, (name, done.stdout, done.stderr)
         for envelope, signer in ((f"changed {name}", key), (name, other)):
@@ -129,7 +159,7 @@ def cosign_verifies_what_the_output_is():
     if not os.access(COSIGN, os.X_OK):
         raise sijil_test.LeftOut("cosign could not be had")
     another = write("another.json", b"{}")
-    for name, key, other, kind in (("provenance", "runner", "keyd", "slsaprovenance1"), ("admission", "keyd", "runner", SUMMARY)):
+    for name, key, other, kind in (("provenance", "attempt", "runner", "slsaprovenance1"), ("admission", "keyd", "runner", SUMMARY)):
         done = cosign(name, key, kind)
         assert done.returncode == 0 and "Verified OK" in done.stderr, (name, done.stdout, done.stderr)
         for what, refused in (("a changed byte", cosign(f"changed {name}", key, kind)), ("another key", cosign(name, other, kind)),
@@ -138,4 +168,4 @@ def cosign_verifies_what_the_output_is():
 
 
 if __name__ == "__main__":
-    sijil_test.run(prepare, sigstore_verify_takes_the_envelopes_as_they_are, cosign_verifies_what_the_output_is)
+    sijil_test.run(prepare, the_runner_has_certified_the_key_of_the_attempt, sigstore_verify_takes_the_envelopes_as_they_are, cosign_verifies_what_the_output_is)

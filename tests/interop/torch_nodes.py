@@ -31,7 +31,7 @@ def train_together(world, nodes, tasks=1, python="/usr/bin/python3", environment
     assert sorted(losses) == list(range(nodes * tasks)), losses
     assert all(0 < one["end"] < one["begin"] / 2 for one in losses.values()), losses
     print("   ", f"{nodes} nodes of {tasks}:", ", ".join(f"rank {rank} {one['begin']} to {one['end']}" for rank, one in sorted(losses.items())), flush=True)
-    return [world.registry.opened(run.result["result"], run.name) for run in runs], runs
+    return [world.registry.statement(run.result, run.name) for run in runs], runs
 
 
 def model_of(world, run):

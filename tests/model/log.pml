@@ -54,12 +54,25 @@ byte next_event = 1;
 byte acts, deaths;
 bool restored_keyd;            /* an old ledger came back */
 
+/* ---- a recovery: the log goes on under a new origin ---- */
+byte keyd_number = 1, db_number = 1; /* which log sijil-keyd signs, and which one the database has */
+bool recovered;
+
+/* ---- a pinned document: its event, and where that is ---- */
+byte pin_event, pin_place;
+
+/* ---- a standby: what it has on its disk ---- */
+byte standby_size, standby_frontier, standby_rows;
+bool promoted;
+
 /* ---- what a gateway has in memory ---- */
 typedef memory {
     bool serves, stopped;      /* stopped: it has found a fork */
     byte newest_size, newest_root; /* of sequencer->newest */
     byte appended, cache;      /* sequencer->appended_size and log_cache */
     bool knows;                /* log_cache.is_known */
+    byte number;               /* of the log whose name it read at its start */
+    bool restarted;            /* since the recovery */
     bool lost;                 /* an event that it acknowledged is not in a signed tree */
 };
 memory g[GATEWAYS];
@@ -87,11 +100,13 @@ inline note_lost(size, root) {
 
 /* The signature leaves. No two checkpoints of one log contradict each other. */
 inline release(size, root) {
-    /* @step keyd/checkpoint.c: compose */
+    /* @step keyd/checkpoint.c: checkpoint_compose */
 #if !defined(KEYD_RESTORE) || defined(ONE_HISTORY)
     /* They may leave in another order than they were signed. */
     assert(CONTINUES(noted_root, noted_size, root, size) || CONTINUES(root, size, noted_root, noted_size));
 #endif
+    /* what sijil-keyd has pinned stays in the log */
+    assert(pin_event == 0 || (pin_place < size && PLACE(root, pin_place) == pin_event));
     note_lost(size, root);
     if :: size > noted_size -> noted_size = size; noted_root = root :: else fi;
 #ifdef WITNESS
@@ -119,6 +134,10 @@ inline sign_round() {
         /* @step audit/sequencer_sign.c: check_state */
         :: size < g[me].newest_size || (size == g[me].newest_size && root != g[me].newest_root) -> forked = true
 #endif
+#ifndef NO_CHECK_NEWEST
+        /* @step audit/sequencer_sign.c: check_newest */
+        :: !CONTINUES(g[me].newest_root, g[me].newest_size, root, size) -> forked = true
+#endif
 #ifndef NO_OWN_CHECK
         /* @step audit/sequencer_sign.c: check_appended */
         :: !CONTINUES(g[me].cache, g[me].appended, root, size) -> forked = true
@@ -145,7 +164,11 @@ inline sign_round() {
 #ifdef RELEASE_FIRST
                    if :: keyd_size = size; keyd_root = root :: skip fi; /* it dies between signature and disk */
 #endif
-                   g[me].newest_size = size; g[me].newest_root = root; ok = true /* @step audit/sequencer_sign.c: take_note */
+                   /* The note has the name of the log: a gateway takes that of its own log alone. @step audit/sequencer_sign.c: take_note */
+                   if
+                   :: g[me].number == keyd_number -> g[me].newest_size = size; g[me].newest_root = root; ok = true
+                   :: else
+                   fi
                 :: skip /* sijil-keyd dies before it answers */
                 fi
             fi
@@ -172,8 +195,10 @@ proctype gateway(byte me) {
 start:
     /* @step audit/sequencer_check.c: sequencer_check_log */
     atomic {
-        size = db_size;
+        size = db_size; g[me].number = keyd_number;
         if
+        /* @step audit/sequencer_check.c: check_name */
+        :: db_number != keyd_number -> goto refused
 #ifndef NO_START_CHECK
         /* @step audit/sequencer_check.c: check_state */
         :: FIRST(db_rows, size) != FIRST(db_frontier, size) -> goto refused
@@ -226,8 +251,20 @@ start:
 #ifdef NONE_AFTER_A_LOSS
                 assert(!g[me].lost);
 #endif
-                db_rows = ADD(db_rows, size, e); db_frontier = ADD(root, size, e); db_size = size + 1;
-                g[me].appended = size + 1; g[me].cache = ADD(root, size, e); g[me].knows = true; ok = true
+                if
+                :: db_rows = ADD(db_rows, size, e); db_frontier = ADD(root, size, e); db_size = size + 1;
+#if defined(STANDBY) && !defined(NO_SYNCHRONOUS)
+                   standby_rows = db_rows; standby_frontier = db_frontier; standby_size = db_size; /* before the commit returns, and before anybody else sees it */
+#endif
+                   g[me].appended = size + 1; g[me].cache = ADD(root, size, e); g[me].knows = true; ok = true
+#ifdef STANDBY
+                :: !promoted -> /* the primary dies before the standby has it: nobody has seen it */
+                   db_size = standby_size; db_rows = standby_rows; db_frontier = standby_frontier; promoted = true; g[me].knows = false; ok = false
+                :: /* it is on both, and the answer is lost */
+                   db_rows = ADD(db_rows, size, e); db_frontier = ADD(root, size, e); db_size = size + 1;
+                   standby_rows = db_rows; standby_frontier = db_frontier; standby_size = db_size; g[me].knows = false; ok = false
+#endif
+                fi
             :: else -> g[me].knows = false; ok = false /* @step audit/log_cache.c: log_cache_forget */
             fi
         };
@@ -256,13 +293,33 @@ start:
 #endif
         fi };
        goto found
+#ifdef PINS
+    /* A document is recorded, and sijil-keyd is asked to pin it. */
+    :: atomic { pin_event == 0 && db_size > 0 ->
+        /* @step keyd/document_pin.c: check_inclusion */
+#ifndef NO_INCLUSION
+        if
+        :: keyd_size > 0 -> pin_place = keyd_size - 1; pin_event = PLACE(keyd_root, pin_place)
+        :: else
+        fi
+#else
+        pin_place = db_size - 1; pin_event = PLACE(db_rows, pin_place)
+#endif
+        }
+#endif
     :: DIES -> die(); goto start
     od;
 
 found:
     atomic { finds_fork(); size = 0; root = 0; e = 0; forked = false };
 refused:
-    atomic { g[me].serves = false; size = 0; root = 0; ok = false; forked = false }
+    atomic { g[me].serves = false; size = 0; root = 0; ok = false; forked = false };
+#ifdef RECOVERY
+    /* After the recovery the gateways are started again. */
+    atomic { recovered && !g[me].restarted -> g[me].restarted = true;
+        g[me].stopped = false; g[me].newest_size = 0; g[me].newest_root = 0; g[me].appended = 0; g[me].cache = 0; g[me].knows = false };
+    goto start
+#endif
 }
 
 /* Whoever owns the database does what he wants with it, while anything runs. */
@@ -280,6 +337,56 @@ proctype owner() {
     :: break
     od
 }
+
+#ifdef STANDBY
+/* The primary dies, and the standby becomes the primary. */
+proctype failover() {
+#ifdef NO_SYNCHRONOUS
+    do
+    :: atomic { !promoted -> standby_rows = db_rows; standby_frontier = db_frontier; standby_size = db_size } /* when it comes to it */
+    :: break
+    od;
+#endif
+    atomic { !promoted -> db_size = standby_size; db_rows = standby_rows; db_frontier = standby_frontier; promoted = true }
+}
+#endif
+
+#ifdef RECOVERY
+/* Entries are lost: the operator makes a plan, two officers sign it, sijil-keyd takes it, and the database gets the new name. Gateways may run meanwhile, although they must not. */
+proctype officers() {
+    byte before, left, rest;
+
+    atomic { db_size < keyd_size || !CONTINUES(keyd_root, keyd_size, db_rows, db_size) ->
+        before = keyd_size; left = db_size; rest = FIRST(db_rows, db_size) };
+    /* @step keyd/recovery.c: recovery_take */
+    atomic {
+        if
+#ifndef NO_BEFORE
+        /* @step keyd/recovery.c: check_before */
+        :: before == keyd_size ->
+#else
+        :: true ->
+#endif
+            assert(noted_size <= before); /* the statement says how large the log was: nobody has a larger checkpoint of it */
+            /* @step keyd/recovery.c: apply */
+            keyd_size = left; keyd_root = rest; keyd_finding = false; pin_event = 0; pin_place = 0;
+#ifndef SAME_ORIGIN
+            keyd_number++; noted_size = left; noted_root = rest
+#endif
+        :: else -> goto end
+        fi
+    };
+    /* @step audit/succession_store.c: audit_succeed */
+    atomic {
+        if
+        :: db_size == left -> db_number = keyd_number; recovered = true
+        :: else
+        fi
+    };
+end:
+    skip
+}
+#endif
 
 #ifdef KEYD_RESTORE
 /* The folder of sijil-keyd comes back from a backup, too. Only a witness notices. */
@@ -328,6 +435,12 @@ init {
 #endif
 #ifdef KEYD_RESTORE
         run operator();
+#endif
+#ifdef STANDBY
+        run failover();
+#endif
+#ifdef RECOVERY
+        run officers();
 #endif
     }
 }

@@ -21,6 +21,10 @@ HOLDS = (
     ("a gateway that dies, whoever owns the database", {**WIDE, "ACTS": 2, "DEATHS": 1, "GATEWAYS": 1}, ()),
     ("gateways that die: each acknowledged event is in each later tree", {**WIDE, "ACTS": 0, "DEATHS": 1}, ("KEPT",)),
     ("one gateway: nothing is acknowledged after a loss was signed", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1}, ("NONE_AFTER_A_LOSS",)),
+    ("sijil-keyd and the database restored under a gateway that goes on", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1}, ("KEYD_RESTORE", "ONE_HISTORY")),
+    ("a standby that is promoted: each acknowledged event is in each later tree", {**SMALL, "ACTS": 0, "DEATHS": 1}, ("STANDBY", "KEPT")),
+    ("a recovery: each log has one history, and the statement names the end of the first", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("RECOVERY",)),
+    ("a pinned document is in each later tree", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("PINS",)),
     ("sijil-keyd restored: cosigned checkpoints are one history", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("KEYD_RESTORE", "WITNESS")),
 )
 # Guards behind which another one stands: they find the same earlier, or remember it. What must hold holds without any one of them.
@@ -30,6 +34,8 @@ LARGE = (
     ("two gateways, one dies, whoever owns the database", {**SMALL, "ACTS": 1, "DEATHS": 1}, ()),
     ("gateways that die twice: each acknowledged event is in each later tree", {**WIDE, "ACTS": 0, "DEATHS": 2}, ("KEPT",)),
     ("a gateway that dies twice, whoever owns the database", {"SIZE_MAX": 4, "EVENTS": 3, "ACTS": 3, "DEATHS": 2, "GATEWAYS": 1}, ()),
+    ("a recovery while two gateways run", {**SMALL, "ACTS": 1, "DEATHS": 0}, ("RECOVERY",)),
+    ("a standby that is promoted, three events", {**WIDE, "ACTS": 0, "DEATHS": 1}, ("STANDBY", "KEPT")),
     ("sijil-keyd restored, two gateways: cosigned checkpoints are one history", {**SMALL, "ACTS": 1, "DEATHS": 0}, ("KEYD_RESTORE", "WITNESS")),
 )
 BREAKS = (
@@ -39,6 +45,12 @@ BREAKS = (
     ("reads are not compared with the signed tree", {**SMALL, "ACTS": 1, "DEATHS": 0}, ("NO_READ_CHECK",)),
     ("the signer does not look for what it acknowledged", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1}, ("NONE_AFTER_A_LOSS", "NO_OWN_CHECK")),
     ("an append is not compared with what its gateway has appended", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1}, ("NONE_AFTER_A_LOSS", "NO_CACHE_COMPARE")),
+    ("sijil-keyd and the database restored, and the gateway does not look for what it has had signed", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1},
+     ("KEYD_RESTORE", "ONE_HISTORY", "NO_CHECK_NEWEST", "NO_OWN_CHECK", "NO_COMPARE_NEWEST")),
+    ("a standby that nobody waits for", {**SMALL, "ACTS": 0, "DEATHS": 0}, ("STANDBY", "NO_SYNCHRONOUS", "KEPT")),
+    ("a recovery under the same origin", {**SMALL, "ACTS": 1, "DEATHS": 0, "GATEWAYS": 1}, ("RECOVERY", "SAME_ORIGIN")),
+    ("a plan that sijil-keyd does not compare with what it has signed", {**SMALL, "ACTS": 2, "DEATHS": 1, "GATEWAYS": 1}, ("RECOVERY", "NO_BEFORE")),
+    ("a document is pinned without a proof", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("PINS", "NO_INCLUSION")),
     ("a witness that does not compare", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("KEYD_RESTORE", "WITNESS", "NO_WITNESS_CHECK")),
     ("a witness that comes back from a backup", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("KEYD_RESTORE", "WITNESS", "WITNESS_RESTORE")),
     # What is not stopped, and docs/audit-model.md says so.

@@ -56,6 +56,15 @@ def an_image_is_the_root(world):
     assert seen(world, made, "program", "id") == ["1000 1000"]
 
 
+def tasks_in_an_image_know_their_own_name(world):
+    """Whatever /etc/hosts of the image is. A program that reaches nobody sees that of the image."""
+    for hosts, own in (({"etc/hosts": Image.link("/etc/name"), "etc/name": Image.file(b"of the image\n")}, "of the image"), ({"etc/hosts": Image.file(b"mine\n")}, "mine")):
+        made = image(world, hosts)
+        assert sorted(seen(world, made, "program", "cat", "/etc/hosts", tasks=2)) == ["[0] 127.0.0.1 localhost", "[0] 127.0.0.1 sandbox", "[1] 127.0.0.1 localhost",
+                                                                                       "[1] 127.0.0.1 sandbox"]
+        assert seen(world, made, "program", "cat", "/etc/hosts") == [own]
+
+
 def nothing_of_it_can_be_changed(world):
     made = image(world, {"etc/name": Image.file(b"mine\n", 0o666), "opt/own": Image.folder_entry(0o777)})
     lines = seen(world, made, "program", "write", "/etc/name", "/opt/own/new", "/new", "/usr/bin/program", "/etc/passwd", "/code/x", "/dev/x", "/run/x")
@@ -203,5 +212,5 @@ def a_killed_unpacking_leaves_nothing(world):
 if not os.access("/usr/bin/umoci", os.X_OK):
     print("left out: there is no umoci")
     sys.exit(77)
-run_tests((an_image_is_the_root, nothing_of_it_can_be_changed, a_run_in_an_image_has_outputs, layers_lie_on_each_other, media_types_of_docker_and_plain_tar,
+run_tests((an_image_is_the_root, tasks_in_an_image_know_their_own_name, nothing_of_it_can_be_changed, a_run_in_an_image_has_outputs, layers_lie_on_each_other, media_types_of_docker_and_plain_tar,
            its_config_gives_nothing, modes_are_settled, names_and_links_stay_inside, refused_images, damaged_images, a_killed_unpacking_leaves_nothing))

@@ -43,6 +43,8 @@ class NodeHandler(Handler):
         order = self.server.orders[run.id]
         with self.server.changed:
             order.listens[body["node"]] = body.get("listen")
+            order.certificates[body["node"]] = body["certificate"]
+            run.certify(body)
             ready = len(order.listens) == order.nodes and not order.is_held
         if order.nodes == 1:
             run.has_started = True
@@ -51,9 +53,10 @@ class NodeHandler(Handler):
             self.answer(409, {"title": "the attempt has ended", "detail": run.stop})
         elif not ready:
             self.answer(200, {"ready": False, "every_ms": 200})
+            order.waiting.add(body["node"])
         else:
             run.has_started = True
-            peers = [{"node": node, "lease": order.leases[node], **({"listen": listen} if listen else {})}
+            peers = [{"node": node, "lease": order.leases[node], "certificate": order.certificates[node], **({"listen": listen} if listen else {})}
                      for node, listen in sorted(order.listens.items()) if node != body["node"]]
             self.answer(200, {"ready": True, "peers": order.change(peers)})
 
@@ -63,7 +66,7 @@ class NodeHandler(Handler):
 
     def take_result(self, run, body):
         super().take_result(run, body)
-        if self.server.registry.opened(body["result"], run.name)["predicate"]["runDetails"]["sijil_outcome"]["status"] != "succeeded":
+        if self.server.registry.statement(body, run.name)["predicate"]["runDetails"]["sijil_outcome"]["status"] != "succeeded":
             self.server.end(run.id, f"node {body['node']} failed", but=body["node"])
 
 
@@ -71,7 +74,8 @@ class Order:
     """One attempt of one run."""
 
     def __init__(self, nodes):
-        self.nodes, self.leases, self.listens = nodes, {}, {}
+        self.nodes, self.leases, self.certificates, self.listens = nodes, {}, {}, {}
+        self.waiting = set()  # nodes that know that they wait for others
         self.is_held = False           # the barrier does not open
         self.change = lambda peers: peers  # what a dishonest registry says of other nodes
 
@@ -179,10 +183,10 @@ class NodeWorld(World):
         self.peer.wait(lambda: all(run.result or run.refusal for run in runs), f"no result: {self.all_logs()}")
         for run in runs:
             assert run.refusal is None, self.registry.opened(run.refusal, run.name)
-        return [self.registry.opened(run.result["result"], run.name)["predicate"]["runDetails"]["sijil_outcome"] for run in runs]
+        return [self.registry.statement(run.result, run.name)["predicate"]["runDetails"]["sijil_outcome"] for run in runs]
 
     def subjects(self, run):
-        statement = self.registry.opened(run.result["result"], run.name)
+        statement = self.registry.statement(run.result, run.name)
         return [one["name"] for one in statement["subject"]], [one["name"] for one in statement["predicate"]["runDetails"].get("byproducts", [])]
 
 

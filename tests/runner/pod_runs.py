@@ -90,7 +90,7 @@ def a_run_in_a_pod(world):
     assert run.log == f"training on digits with {SEED} in /code\n".encode() and world.files(manifests["log"]) == {"log.txt": run.log}, run.log
     assert any(beat.get("progress") == 30 for beat in run.heartbeats), run.heartbeats
     assert "cgroup-v2" in json.dumps(world.statement(run)), world.statement(run)
-    done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, "result": run.result["result"]})
+    done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, **{name: run.result[name] for name in ("certificate", "result")}})
     assert done.returncode == 0 and "succeeded" in done.stdout, (done.stdout, done.stderr)
     world.peer.wait(lambda: not os.listdir(os.path.join(world.state, "leases")), "its files are left")
 

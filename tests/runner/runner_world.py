@@ -92,7 +92,7 @@ class World:
         return self.peer.give(lease), lease
 
     def statement(self, run):
-        return self.registry.opened(run.result["result"])
+        return self.registry.statement(run.result)
 
     def ended(self, run):
         """Outcome of the result, and its subjects by name."""

@@ -29,7 +29,7 @@ def a_run_comes_back_with_its_result(world):
     assert world.files(manifests["metrics"]) == {"metrics.jsonl": b'{"loss": 1}\n'}
     assert run.log == b"training on digits with seed 7\n" and world.files(manifests["log"]) == {"log.txt": run.log}, run.log
     assert any(beat.get("progress") == 30 for beat in run.heartbeats) and {beat["phase"] for beat in run.heartbeats} >= {"running"}
-    done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, "result": run.result["result"]})
+    done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, **{name: run.result[name] for name in ("certificate", "result")}})
     assert done.returncode == 0 and "succeeded" in done.stdout, (done.stdout, done.stderr)
     world.peer.wait(lambda: os.listdir(os.path.join(world.state, "leases")) == [], "its files are left")
 
@@ -157,7 +157,7 @@ def a_run_in_an_image(world):
         statement = world.statement(run)
         assert [one["name"] for one in statement["predicate"]["buildDefinition"]["resolvedDependencies"]] == ["code", "image"]
         assert statement["predicate"]["runDetails"]["sijil_outcome"]["reason"].startswith("the output model is missing")
-        done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, "result": run.result["result"]})
+        done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, **{name: run.result[name] for name in ("certificate", "result")}})
         assert done.returncode == 0, (done.stdout, done.stderr)
     code = world.peer.push("code", {"train.sh": b"true\n"})
     run, _ = world.give({**spec(code), "image": world.peer.push_image(image_with()), "argv": ["/bin/program", "keep", "/out/model", "weights"]})

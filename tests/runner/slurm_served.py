@@ -187,7 +187,7 @@ def a_run_of_two_nodes_has_one_job(world):
     other = world.peer.runs[queued.run + " 1"]
     world.wait_for(lambda: (run.result and other.result) or run.refusal or other.refusal, "no result")
     assert run.refusal is None and other.refusal is None and sorted(name for _, name in queued.leases) == list(NODES), queued.leases
-    outcomes = [world.registry.opened(one.result["result"], queued.leases[node][1])["predicate"]["runDetails"]["sijil_outcome"]["status"]
+    outcomes = [world.registry.statement(one.result, queued.leases[node][1])["predicate"]["runDetails"]["sijil_outcome"]["status"]
                 for node, one in enumerate((run, other))]
     assert outcomes == ["succeeded", "succeeded"], outcomes
     assert b"rank 0 of 2 at 198.18.0.1: 3.000 1.000" in run.log and b"rank 1 of 2" in other.log, (run.log, other.log)

@@ -27,7 +27,7 @@ class Queued:
         self.attempt, self.state, self.heard = 1, "ordered", 0.0
         self.leases, self.statement_of = [], None  # (attempt, runner)
         self.nodes, self.results = wanted["nodes"], 0
-        self.gathers, self.listens, self.texts = set(), {}, {}  # of several nodes: who waits, where they listen, their leases
+        self.gathers, self.listens, self.texts, self.certificates = set(), {}, {}, {}  # of several nodes: who waits, where they listen, their leases
 
     def name(self, head):
         return f"sijil-{head[:8]}-{self.run}-{self.attempt}"
@@ -114,10 +114,13 @@ class QueueHandler(Handler):
             super().take_start(run, body)
             return
         queued.listens[body["node"]] = body["listen"]
+        queued.certificates[body["node"]] = body["certificate"]
+        run.certify(body)
         if len(queued.listens) < queued.nodes:
             self.answer(200, {"ready": False, "every_ms": 200})
         else:
-            self.answer(200, {"ready": True, "peers": [{"node": node, "listen": listen, "lease": queued.texts[node]}
+            self.answer(200, {"ready": True, "peers": [{"node": node, "listen": listen, "lease": queued.texts[node],
+                                                        "certificate": queued.certificates[node]}
                                                        for node, listen in sorted(queued.listens.items()) if node != body["node"]]})
 
 
@@ -225,11 +228,11 @@ class SlurmWorld(World):
         return self.ended(run) if queued is None else self.ended_by(run, queued.leases[-1][1])
 
     def ended_by(self, run, name):
-        statement = self.registry.opened(run.result["result"], name)
+        statement = self.registry.statement(run.result, name)
         return statement["predicate"]["runDetails"]["sijil_outcome"], {key: json.loads(text) for key, text in run.result["manifests"].items()}
 
     def details(self, run, queued):
-        return self.registry.opened(run.result["result"], queued.leases[-1][1])["predicate"]["runDetails"]
+        return self.registry.statement(run.result, queued.leases[-1][1])["predicate"]["runDetails"]
 
     def refusal(self, run, queued):
         self.wait_for(lambda: run.result or run.refusal, "no refusal")

@@ -60,6 +60,15 @@ def tasks_reach_each_other(world):
         assert report["addresses_out_of_reach"] >= 3
 
 
+def the_own_name_has_an_address(world):
+    """Gloo looks it up, and warned. A program that reaches nobody has no such file."""
+    text = "import socket; print(socket.gethostname(), socket.gethostbyname(socket.gethostname()), socket.gethostbyname('localhost'))"
+    for members in ({"tasks": 2}, {"tasks": 1, "network": "tasks"}):
+        code, _, out, errors = world.run("/usr/bin/python3", "-c", text, **members)
+        assert code == 0 and {line.split("] ")[-1] for line in lines_of(out)} == {"sandbox 127.0.0.1 127.0.0.1"}, (out, errors)
+    assert shell(world, "test ! -e /etc/hosts")[0] == 0
+
+
 def one_failure_ends_all(world):
     began = time.monotonic()
     code, report, out, errors = shell(world, "if [ $RANK = 1 ]; then sleep 0.3; exit 7; fi; trap 'echo told; exit 0' TERM; sleep 60 & wait", tasks=3,
@@ -121,5 +130,5 @@ def bad_tasks_are_explained(world):
         assert code == 126 and wanted in errors, (members, code, errors)
 
 
-run_tests((each_task_has_its_rank, tasks_reach_each_other, one_failure_ends_all, the_first_failure_counts, lines_stay_whole, a_program_that_is_not_there,
+run_tests((each_task_has_its_rank, tasks_reach_each_other, the_own_name_has_an_address, one_failure_ends_all, the_first_failure_counts, lines_stay_whole, a_program_that_is_not_there,
            time_and_cancellation_reach_all, limits_hold_for_all_together, bad_tasks_are_explained))

@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import tempfile
-import threading
 import time
 
 import signing_keys
 import sijil_test
 from ci_systems import SHAPES, actions, commands_of, filled_in
 from fleet import Fleet
+from psql import Psql
 from signing_keys import Key
 from sijil_test import Issuer, Server, make_person, run, wait_until
 
@@ -368,7 +368,7 @@ def approver_at(fleet, who, boss):
 
 
 def of_two_rules_at_two_gateways_one_comes_into_force():
-    """Both could match one token, and both approvals are sent at one moment: each gateway has not yet read the other's rule."""
+    """Both could match one token, and each gateway has not yet read the other's rule when it checks its own."""
     with Fleet(2) as fleet, concurrent.futures.ThreadPoolExecutor(2) as pool:
         first = fleet.clients(fleet.admin)[0]
         first.api("POST", "/issuers", {"url": SHAPES["github"][0], "algorithms": ["ES256"], "jwks": Issuer(SHAPES["github"][0], audience).jwks, "lifetime_max": 900})
@@ -388,20 +388,56 @@ def of_two_rules_at_two_gateways_one_comes_into_force():
             return {"envelopes": envelopes}
 
         def approve(gateway, number, body):
-            at_once.wait()
-            return fleet.clients(ben)[gateway].call("POST", f"/api/v1/trust-rules/gh-{number}/approval", json.dumps(body), {"Content-Type": "application/json"},
+            return takers[gateway].call("POST", f"/api/v1/trust-rules/gh-{number}/approval", json.dumps(body), {"Content-Type": "application/json"},
                                                     scope="registry:admin:*")
-        races = 0
-        for number in range(500, 508):
-            drafts, at_once = [draft("main", number), draft("rival", number)], threading.Barrier(2)
-            answers = [one.result() for one in [pool.submit(approve, gateway, number, drafts[gateway]) for gateway in range(2)]]
+        def waiting():
+            """Which gateways wait to record something: one for the log's lock, and the other one for the lock that comes before."""
+            return fleet.psql.ask("SELECT DISTINCT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND classid = 7307"
+                                  " AND objid IN (1, 2) AND NOT granted ORDER BY 1").split()
+
+        def race(number, drafts):
+            """Both approvals are checked before either is recorded, because nothing can be recorded meanwhile."""
+            for taker in takers:  # each reads what there is, which has to be signed; and it has its token
+                taker.api("GET", "/trust-rules")
+            wait_until(lambda: fleet.psql.ask("SELECT max(c.size) = max(l.size) FROM audit_checkpoint c, audit_log l") == "t", 20, "the log is not signed")
+            lock.ask("SELECT pg_advisory_lock(7307, 2)")
+            sent = [pool.submit(approve, gateway, number, drafts[gateway]) for gateway in range(2)]
+            try:
+                wait_until(lambda: waiting() == ["gateway0", "gateway1"], 4, "the gateways do not record both approvals")
+            finally:
+                lock.ask("SELECT pg_advisory_unlock(7307, 2)")
+            return [one.result() for one in sent]
+        lock, numbers = Psql(fleet.database_at, "sijil_template"), iter(range(500, 508))
+        takers = fleet.clients(ben)
+        refused_late = False
+        while not refused_late:  # what else a gateway records may have waited in an approval's place
+            number = next(numbers)
+            drafts = [draft("main", number), draft("rival", number)]
+            answers = race(number, drafts)
             statuses = [answer.status for answer in answers]
             assert sum(status < 300 for status in statuses) == 1 and set(statuses) <= {200, 201, 403, 409}, [(answer.status, answer.body) for answer in answers]
             loser = statuses.index(max(statuses))
-            races += statuses[loser] == 409
-            at_once = threading.Barrier(1)
+            refused_late = statuses[loser] == 409
             wait_until(lambda: approve(loser, number, drafts[loser]).status == 403, 10, "the rule that came second is not refused")
-        print(f"{races} of 8 approvals met another one that was being recorded")
+        assert b"has recorded another document" in answers[loser].body, answers[loser].body
+        lock.close()
+
+
+def an_approver_sees_all_of_a_rule():
+    """However long: a part that is cut would be signed unseen. And no character of it steers the terminal."""
+    refs = [f"refs/heads/release-{number:03}" for number in range(30)] + ["refs/heads/\u202exnno"]
+    wanted = rule(name="long", match={"/repository_id": {"eq": "4711"}, "/ref": {"in": refs}}, single_use=True, networks=[f"2001:db8:{number:x}{number:x}{number:x}::/48" for number in range(1, 9)],
+                  grant=[{"role": "publisher", "on": f"main/models/{'x' * 60}{number}"} for number in range(5)])
+    sijil("ann", "ci", "rule", "draft", at, written(wanted), "--key", people["ann"]["key"])
+    approved = sijil("ben", "ci", "rule", "approve", at, "long", "--scope", "main", "--key", people["ben"]["key"])
+    lines = [line.split(None, 1) for line in approved.splitlines() if line.startswith("  ")]
+
+    def shown(value):
+        return value if isinstance(value, str) else signing_keys.canonical(value).decode()
+    for name, value in [(name, value) for name, value in wanted.items() if name not in ("id", "match", "scope")] + list(wanted["match"].items()):
+        assert [name, shown(value).replace("\u202e", "???")] in lines, (name, approved)
+    assert ["scope", "main"] in lines and "expires" in [line[0] for line in lines] and "\u202e" not in approved
+    revoke("long")
 
 
 def sinks_and_detection_rules_need_two_approvers():
@@ -439,6 +475,6 @@ for shape in SHAPES:
     trust(shape)
 person("ann")
 person("ben")
-run(a_rule_needs_two_approvers, sinks_and_detection_rules_need_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
+run(a_rule_needs_two_approvers, an_approver_sees_all_of_a_rule, sinks_and_detection_rules_need_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
     a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
     a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, of_two_rules_at_two_gateways_one_comes_into_force, server=server)

@@ -131,6 +131,11 @@ def checkpoints_are_cosigned():
     assert metric("sijil_audit_witness_late") == 0 and metric("sijil_audit_cosigned_last_seconds") > time.time() - 60
     assert metric("sijil_audit_cosigned_size") >= size_of(first)
     assert server.sql("SELECT count(*) FROM audit_cosigned") > "1"
+    rows = state["watcher"].api("GET", "/audit/checkpoints?limit=1000")["checkpoints"]
+    known = [row for row in rows if row["cosignatures"]]
+    assert known and known[0]["size"] >= size_of(first) and any(not row["cosignatures"] for row in rows), rows[:3]
+    for row in known:
+        assert [one["witness"] for one in row["cosignatures"]] == cosigners(row["note"]) == ["witness.test/w1", "witness.test/w2"], row
 
 
 def proofs_are_under_a_cosigned_checkpoint():

@@ -43,7 +43,7 @@ def every_reading_route_answers_as_described():
     for path, item in state["document"]["paths"].items():
         if not path.startswith("/api/v1/") or "get" not in item:
             continue
-        names = {**login, "repository": "none", "job": job, "run": job, "key": "A" * 43, "rule": "none", "reference": "none", "sequence": "1", "digest": "sha256:" + "0" * 64}
+        names = {**login, "repository": "none", "job": job, "run": job, "key": "A" * 43, "rule": "none", "issuer": "none", "reference": "none", "sequence": "1", "digest": "sha256:" + "0" * 64}
         for who in (admin, state["auditor"]):
             answer = who.call("GET", path.format(**names), scope="registry:admin:*")
             assert answer.status < 500, (path, answer.status)

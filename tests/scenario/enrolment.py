@@ -486,13 +486,18 @@ def a_withdrawn_runner_is_refused_and_its_results_are_marked():
 
 
 def rows_are_no_doubts():
-    """With the database role: a doubt about a runner that nobody has withdrawn, and one about a run of which a withdrawn runner had no part."""
+    """With the database role: a doubt about a runner that nobody has withdrawn, one about a run of which a withdrawn runner had no part, and one with an attempt
+    of that runner as a row, too: nobody has signed it a lease."""
     honest, stolen = whole("honest"), server.sql("SELECT key FROM run_doubt LIMIT 1").strip()
-    good, other = ended(leased("honest"), 5, "succeeded"), ended(leased("honest"), 5, "succeeded")
-    for run_id, key in ((good, honest), (other, stolen)):
+    good, other, forged = ended(leased("honest"), 5, "succeeded"), ended(leased("honest"), 5, "succeeded"), leased("honest")
+    server.sql("INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, lease) SELECT run_id, attempt, 1, runner,"
+               f" '{stolen}', session, deadline, ends_at, lease FROM run_attempt WHERE run_id = '{forged}'")
+    ended(forged, 5, "succeeded")
+    for run_id, key in ((good, honest), (other, stolen), (forged, stolen)):
         server.sql(f"INSERT INTO run_doubt (run_id, key, runner, since, reason) VALUES ('{run_id}', '{key}', '{uuid.uuid4()}', now() - interval '1 hour', 'invented')")
     reader = server.client(sijil_test.make_robot(server, "looker", "trainer", "main/models"))
-    for run_id in (good, other):
+    assert server.sql(f"SELECT count(*) FROM run_attempt WHERE run_id = '{forged}'").strip() == "2"
+    for run_id in (good, other, forged):
         assert "doubts" not in reader.api("GET", f"/projects/main/models/runs/{run_id}")
 
 

@@ -404,7 +404,10 @@ class Held(Session):
 
 
 def kills_at_each_step_lead_to_one_end():
-    """Before the key is destroyed, while sealed parts are deleted, before the end is noted."""
+    """Before the key is destroyed, while sealed parts are deleted, before the end is noted. Groups of the person have roles at first."""
+    server.sql(f"INSERT INTO group_login VALUES ('{server.people.url}', 'bob', '{{everyone}}', now(), now() + interval '1 hour')")
+    assert "ERASURE-ROLE" in {row["rule"] for row in plan_of("bob")["refused"]}
+    server.sql("UPDATE group_login SET until = now() - interval '1 hour'")
     pseudonym = plan_of("bob")["pseudonym"]
     numbers = [event["seq"] for event in events(actor="bob")]
     row = server.sql(f"SELECT encode(subject, 'hex') FROM audit_payload WHERE seq = {numbers[0]}")
@@ -423,6 +426,7 @@ def kills_at_each_step_lead_to_one_end():
     assert int(server.sql(f"SELECT count(*) FROM audit_payload WHERE seq IN ({','.join(map(str, numbers))})")) == 0
     assert int(server.sql(f"SELECT payloads FROM audit_erasure WHERE pseudonym = '{pseudonym}'")) == len(numbers)
     assert server.sql(f"SELECT subject IS NULL FROM audit_erasure WHERE pseudonym = '{pseudonym}'") == "t"
+    assert server.sql("SELECT count(*) FROM group_login") == "0"
     assert events(actor="bob") == [] and len(events(key="act:" + pseudonym)) == len(numbers)
 
 

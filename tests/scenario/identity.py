@@ -403,10 +403,14 @@ def a_credential_tells_who_it_is():
     assert sorted((role["role"], role["scope"], "expires" in role) for role in told["roles"]) == \
         [("consumer", "main", True), ("publisher", "main/models", False)], told
     assert told["token_expires"] and told["secret_expires"] > told["token_expires"] and not told["has_more"]
-    taken, = [row for row in admin.api("GET", "/bindings?scope=main/models")["bindings"] if row.get("robot") == login[0]]
+    rows = admin.api("GET", "/bindings?scope=main/models")["bindings"]
+    taken, = [row for row in rows if row.get("robot") == login[0]]
     admin.api("DELETE", "/bindings/" + taken["id"])
     assert [role["role"] for role in self_of(server.client(login))["roles"]] == ["consumer"], "what it has now"
-    assert {"role": "registry-admin", "scope": ""} in self_of(admin)["roles"]
+    mine, = [role for role in self_of(admin)["roles"] if role["role"] == "registry-admin"]
+    assert (mine["scope"], mine["origin"], mine["granted_by"]) == ("", "binding", "system"), mine
+    assert [role["binding"] for role in told["roles"] if role["role"] == "publisher"] == \
+        [row["id"] for row in rows if row.get("robot") == login[0] and row["role"] == "publisher"], told
     assert server.client().call("GET", "/api/v1/self").status == 401
     assert server.client(login).call("GET", "/api/v1/self?of=" + server.admin[0], scope="").status == 400
 

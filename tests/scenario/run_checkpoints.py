@@ -416,28 +416,34 @@ def finish(lease, **more):
 
 
 def they_go_when_nobody_continues_from_them():
-    succeeded, failed, quarantined, withdrawn = Lease(), Lease(), Lease(), Lease(runner=state["leaving"])
-    kept = {lease.run: lease.keep(secrets.token_bytes(10)) for lease in (succeeded, failed, quarantined, withdrawn)}
+    succeeded, continued, failed, quarantined, withdrawn = Lease(), Lease(), Lease(), Lease(), Lease(runner=state["leaving"])
+    kept = {lease.run: lease.keep(secrets.token_bytes(10)) for lease in (succeeded, continued, failed, quarantined, withdrawn)}
     before = len(events("run.forget"))
+    successor = Lease(runner=state["other"], resume=resume_of(continued, kept[continued.run]))
+    finish(continued)
     finish(succeeded)
     finish(failed, status="failed", exit_status=3, reason="it failed")
     state["alice"].wait(succeeded.asked, "succeeded", 60)
     shown = state["alice"].run(failed.asked)
     assert shown["state"] == "failed" and shown["checkpoints"][0]["until"][:4] >= "2026", shown
-    days = sql(f"SELECT round(extract(epoch FROM '{shown['checkpoints'][0]['until']}'::timestamptz - now()) / 86400) FROM run LIMIT 1")
-    assert days == "30", days
-    successor = Lease(runner=state["other"], resume=resume_of(failed, kept[failed.run]))
-    sql(f"ALTER TABLE run DISABLE TRIGGER USER; UPDATE run SET ended_at = now() - interval '31 days' WHERE run_id = '{failed.run}';"
-        " ALTER TABLE run ENABLE TRIGGER USER")
+    days = sql(f"SELECT extract(epoch FROM '{shown['checkpoints'][0]['until']}'::timestamptz - expires_at) / 86400 FROM run WHERE run_id = '{failed.run}'")
+    assert float(days) == 30 and opened(failed.bundle["order"])[0]["expires"][:19] == sql(
+        f"SELECT to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS') FROM run WHERE run_id = '{failed.run}'"), (days, shown)
+    # Rows end runs long ago, of which sijil-keyd has admitted none, and whose orders go on.
+    forged = [failed, quarantined, *(Lease() for _ in range(2))]
+    kept.update((lease.run, lease.keep(secrets.token_bytes(10))) for lease in forged[2:])
+    for lease, name in zip(forged, ("failed", "quarantined", "succeeded", "expired")):
+        sql(f"ALTER TABLE run DISABLE TRIGGER USER; UPDATE run SET state = '{name}', ended_at = now() - interval '31 days', expires_at = ended_at"
+            f" WHERE run_id = '{lease.run}'; ALTER TABLE run ENABLE TRIGGER USER")
     withdrawn.runner.withdraw()
-    sql(f"ALTER TABLE run DISABLE TRIGGER USER; UPDATE run SET state = 'quarantined', ended_at = now() WHERE run_id = '{quarantined.run}';"
-        " ALTER TABLE run ENABLE TRIGGER USER")
-    for lease in (succeeded, quarantined, withdrawn):
+    for lease in (succeeded, withdrawn):
         sijil_test.wait_until(lambda lease=lease: lease.kept() == [], 90, f"it stays: {state['alice'].run(lease.asked)}")
-    assert failed.kept() == [kept[failed.run]] and len(events("run.forget")) == before + 3, "an open run is to continue from it"
-    withdrawn.cancel()  # or the next runner that asks gets it, once its attempt was silent long enough
+    assert continued.kept() == [kept[continued.run]] and len(events("run.forget")) == before + 2, "an open run is to continue from it"
     successor.cancel()
-    sijil_test.wait_until(lambda: failed.kept() == [], 90, "it stays after its time")
+    sijil_test.wait_until(lambda: continued.kept() == [], 90, "it stays after its successor")
+    assert [lease.kept() for lease in forged] == [[kept[lease.run]] for lease in forged], "what only a row says has removed a checkpoint"
+    assert len(events("run.forget")) == before + 3
+    withdrawn.cancel()  # or the next runner that asks gets it, once its attempt was silent long enough
     assert sql("SELECT count(*) FROM run_checkpoint_blob b LEFT JOIN run_checkpoint c ON c.run_id = b.run_id AND c.digest = b.checkpoint WHERE c.run_id IS NULL") == "0"
 
 

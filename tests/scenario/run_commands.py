@@ -227,6 +227,41 @@ def the_log_of_a_failed_run_is_saved_whole():
     assert "--output writes a whole log" in command("logs", state["made"], "--output", path, "--follow", code=2)[1]
 
 
+def a_log_that_is_broken_off_leaves_no_file():
+    """The registry does not answer, and the person gives up. A program that runs under nohup goes on."""
+    path, text = path_of("broken-off.txt"), b"epoch 1\n" + os.urandom(3000)
+    run_id = failed(text)
+
+    def files():
+        return [name for name in os.listdir(os.path.dirname(path)) if name.startswith("broken-off.txt")]
+
+    def pause(number):
+        for gateway in server.gateways:
+            gateway.send_signal(number)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        pause(signal.SIGSTOP)
+        try:
+            process = start_process("alice", "run", "logs", f"127.0.0.1:{server.port}", PROJECT, run_id, "--output", path)
+            sijil_test.wait_until(lambda: len(files()) == 1 and files()[0].endswith(".part"), 20, f"no file was begun: {files()}")
+            process.send_signal(number)
+            assert process.wait(20) == -number and files() == [], (process.returncode, files())
+        finally:
+            pause(signal.SIGCONT)
+        process.communicate()
+    pause(signal.SIGSTOP)
+    try:
+        process = subprocess.Popen(["nohup", program("sijil"), "run", "logs", f"127.0.0.1:{server.port}", PROJECT, run_id, "--output", path], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "HOME": path_of("alice"), "XDG_CONFIG_HOME": path_of("alice")})
+        sijil_test.wait_until(lambda: len(files()) == 1, 20, f"no file was begun: {files()}")
+        process.send_signal(signal.SIGHUP)
+    finally:
+        pause(signal.SIGCONT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0 and files() == ["broken-off.txt"], (process.returncode, said, files())
+    with open(path, "rb") as file:
+        assert file.read() == text
+
+
 def the_manifest_of_a_log_is_for_its_readers():
     run_id = failed(b"all of it")
     place = f"/{run_id}/log/manifest"
@@ -273,6 +308,6 @@ def a_rerun_is_a_new_request_that_names_the_old_order():
 if __name__ == "__main__":
     run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
         waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
-        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, the_manifest_of_a_log_is_for_its_readers,
+        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, a_log_that_is_broken_off_leaves_no_file, the_manifest_of_a_log_is_for_its_readers,
         a_bundle_is_verified_with_own_keys,
         a_rerun_is_a_new_request_that_names_the_old_order, server=server)

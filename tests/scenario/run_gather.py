@@ -9,7 +9,7 @@ import time
 import sijil_test
 from run_fleet import RunFleet
 from run_sender import LOG, Sender, digests, manifest, produced
-from run_world import FOLDER, PROJECT, Person, World, opened, spec
+from run_world import FOLDER, PROJECT, Key, Person, World, opened, spec
 from sijil_test import Client, make_robot, program, run, sha256
 
 server = RunFleet(2).start()
@@ -156,14 +156,17 @@ def nodes_start_when_all_are_ready():
     assert answer.status == 200 and answer.json == {"ready": False, "every_ms": 1000}, answer.body
     assert start(*held[0], listen=places[0], port=server.ports[1]).json["ready"] is False
     assert start(*held[0], listen="192.0.2.9:1").status == 409, "what the others are told changes"
+    second = held[0][0].make_certificate(held[0][1], Key())
+    assert start(*held[0], listen=places[0], certificate=second).status == 409, "the key that the others are told changes"
+    assert start(*held[1], listen=places[1], certificate=held[0][0].certify(held[0][1])[1]).status == 403, "the key of another node"
     assert held[1][0].start(run_id, node=0, listen=places[1]).status == 404, "the node of another"
     shown = seen(asked)
     assert shown["state"] == "leased" and [one["phase"] for one in shown["nodes"]] == ["waiting", "leased"], shown
     answer = start(*held[1], listen=places[1])
-    assert answer.json == {"ready": True, "peers": [{"node": 0, "listen": places[0], "lease": held[0][1]["lease"]}]}, answer.body
+    assert answer.json == {"ready": True, "peers": [{"node": 0, "listen": places[0], "lease": held[0][1]["lease"], "certificate": held[0][0].certify(held[0][1])[1]}]}, answer.body
     assert start(*held[1], listen=places[1]).json == answer.json, "the answer was lost"
     answer = start(*held[0], listen=places[0], port=server.ports[1])
-    assert answer.json == {"ready": True, "peers": [{"node": 1, "listen": places[1], "lease": held[1][1]["lease"]}]}, answer.body
+    assert answer.json == {"ready": True, "peers": [{"node": 1, "listen": places[1], "lease": held[1][1]["lease"], "certificate": held[1][0].certify(held[1][1])[1]}]}, answer.body
     shown = seen(asked)
     assert shown["state"] == "running" and [one["phase"] for one in shown["nodes"]] == ["running", "running"], shown
     events = [one for one in state["world"].events("run.start") if run_id in str(one)]

@@ -16,7 +16,7 @@ import sijil_test
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
 from run_sender import LOG, METRICS, Sender, contents, digests, manifest, produced, result
-from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec, stated
+from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec, stated, utc
 from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
@@ -88,12 +88,16 @@ def referrers(digest, where=TRAINED):
 
 
 def layer_of(descriptor, where=TRAINED):
-    """The content of a referrer's only layer, and the referrer."""
+    """The content of a referrer's first layer, and the referrer. Beside a result is the certificate of its key."""
     there = state["reader"].repository(where)
     scope = f"repository:{where}:pull"
     manifest_json = there.call("GET", "manifests/" + descriptor["digest"], scope=scope).json
-    (layer,) = manifest_json["layers"]
-    return there.call("GET", "blobs/" + layer["digest"], scope=scope).body, manifest_json
+    contents_of = [there.call("GET", "blobs/" + layer["digest"], scope=scope).body for layer in manifest_json["layers"]]
+    if manifest_json["artifactType"] == PROVENANCE:
+        (result_of, _), (certificate, digest_of_it) = (opened(one) for one in contents_of)
+        assert result_of["predicate"]["buildDefinition"]["externalParameters"]["certificate"] == digest_of_it and certificate["schema"] == "sijil.run-certificate/v1"
+    assert len(contents_of) == (2 if manifest_json["artifactType"] == PROVENANCE else 1)
+    return contents_of[0], manifest_json
 
 
 def blobs_of(made, name="model"):
@@ -280,6 +284,68 @@ def unclear_layers(layer):
     yield [titled("a"), titled("b"), titled("a")], "two layers are called 'a'"
     yield [titled("x/y"), titled("x")], "'x/y' needs a folder of that name"
     yield [{name: value for name, value in layer.items() if name != "annotations"}], "layer 1 has none"
+
+
+def a_result_counts_under_the_certified_key_alone():
+    """Each certificate and signer that is not that of this lease is refused with its reason, and the right result counts afterwards."""
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    key, certificate = runner.certify(bundle)
+    lease, _ = opened(bundle["lease"])
+    zeros = "sha256:" + "0" * 64
+
+    def refused(status, says, text=None, certified=certificate):
+        answer = runner.call(f"runs/{asked['run']}/result", {"attempt": 1, "node": 0, "certificate": certified,
+                                                             "result": text or result(runner, bundle, made), "manifests": made})
+        assert answer.status == status and says in answer.body.decode(), (status, says, answer.status, answer.body)
+    refused(403, "the runner's own key has signed it", result(runner, bundle, made, key=runner.key))
+    refused(403, "is signed by the key", result(runner, bundle, made, key=Key()))
+    refused(400, "the certificate", certified="{}")
+    refused(403, "another runner's key", certified=state["other"].make_certificate(bundle, key))
+    for changes, says in (({"signer": Key()}, "is signed by the key"), ({"order": zeros}, "another order"), ({"lease": zeros}, "another lease"),
+                          ({"attempt": 2}, "attempt is not that of the lease"), ({"node": 1}, "node is not that of the lease"),
+                          ({"run": str(uuid.uuid4())}, "run is not that of the lease"), ({"audience": "elsewhere"}, "audience is not"),
+                          ({"expires": lease["not_before"]}, "expires must be after"), ({"expires": utc(time.time() + 4 * 86400)}, "not within the lease's")):
+        certified = runner.make_certificate(bundle, key, **changes)
+        refused(403, says, result(runner, bundle, made, certificate=certified), certified)
+    certified = runner.make_certificate(bundle, runner.key)
+    refused(403, "the runner's own key has signed it", result(runner, bundle, made, certificate=certified, key=runner.key), certified)
+    for more, says in ((certified, "it is for the runner's own key"), (runner.make_certificate(bundle, key, attempt=2), "attempt is not that of the lease"),
+                       (runner.make_certificate(bundle, key, lease=zeros), "another lease"), (runner.make_certificate(bundle, key, signer=Key()), "is signed by the key")):
+        answer = runner.call(f"runs/{asked['run']}/start", {"attempt": 1, "node": 0, "certificate": more})
+        assert answer.status == 403 and says in answer.body.decode(), (says, answer.body)
+    assert runner.call(f"runs/{asked['run']}/start", {"attempt": 1, "node": 0}).status == 400
+    assert runner.ask().status == 204, "nothing of that suspends the key"
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+    ended(asked, "succeeded")
+
+
+def a_second_key_of_one_lease_suspends():
+    """A thief of the runner's key has certified a key of its own for the lease that the runner has, and is faster with a result."""
+    runner, made = Sender(state["world"], pool="certified-twice"), produced()
+    asked, bundle = leased(runner, spec=spec(pool="certified-twice"))
+    thief = Key()
+    second = runner.make_certificate(bundle, thief)
+    answer = runner.call(f"runs/{asked['run']}/start", {"attempt": 1, "node": 0, "certificate": second})
+    assert answer.status == 409 and "another certificate" in answer.body.decode(), answer.body
+    runner.upload(bundle, made)
+    text = result(runner, bundle, made, certificate=second, key=thief)
+    answer = runner.call(f"runs/{asked['run']}/result", {"attempt": 1, "node": 0, "certificate": second, "result": text, "manifests": made})
+    assert answer.status == 409 and "two different results of one lease" in answer.body.decode(), answer.body
+    assert runner.ask().json["type"] == "runner-suspended"
+    assert "outputs" not in state["alice"].run(asked) and sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{asked['run']}' AND kind = 'result'") == "0"
+
+
+def a_certificate_in_a_row_stays():
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    try:
+        said = sql(f"UPDATE run_attempt SET certificate = '{{}}' WHERE run_id = '{asked['run']}'")
+    except (AssertionError, subprocess.CalledProcessError, RuntimeError) as refused:
+        said = str(refused)
+    assert "has a certified key already" in said, said
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+    ended(asked, "succeeded")
 
 
 def a_bad_result_is_refused_with_the_rule():
@@ -883,7 +949,8 @@ if __name__ == "__main__":
     run(prepare, a_result_becomes_an_admitted_artifact, an_outsider_verifies_the_bundle_with_its_admission,
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
-        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
+        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, a_result_counts_under_the_certified_key_alone,
+        a_second_key_of_one_lease_suspends, a_certificate_in_a_row_stays, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,

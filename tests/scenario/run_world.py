@@ -21,6 +21,7 @@ RUNNER_TYPE = "application/vnd.sijil.runner.v1+json"
 REQUEST = "application/vnd.sijil.run-request.v1+json"
 APPROVAL = "application/vnd.sijil.run-approval.v1+json"
 LEASE = "application/vnd.sijil.run-lease.v1+json"
+CERTIFICATE = "application/vnd.sijil.run-certificate.v1+json"
 REFUSAL = "application/vnd.sijil.run-refusal.v1+json"
 STATEMENT = "application/vnd.in-toto+json"
 PROJECT = "main/models"
@@ -45,6 +46,9 @@ def url64(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+INFO_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")  # SubjectPublicKeyInfo of P-256, before the point
+
+
 class Key:
     """A P-256 key in a file."""
 
@@ -57,6 +61,7 @@ class Key:
         self.point = subprocess.run(["openssl", "ec", "-in", self.path, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout[-65:]
         jwk = {"crv": "P-256", "kty": "EC", "x": url64(self.point[1:33]), "y": url64(self.point[33:])}
         self.name = url64(hashlib.sha256(canonical(jwk)).digest())
+        self.info = base64.b64encode(INFO_HEAD + self.point).decode()  # as a certificate names it
 
 
 def seal(kind, value, key):
@@ -172,6 +177,7 @@ class Runner:
     def __init__(self, world, **place):
         self.world, self.key, self.id = world, Key(), str(uuid.uuid4())
         self.session, self.generation = secrets.token_hex(16), 1
+        self.leases, self.certified = {}, {}  # bundles by run, attempt and node; key and certificate by lease
         self.place = {"pool": "default", "region": REGION, "jurisdictions": ["AE"], "devices": 0, "isolation": "rlimits", "assurance": 1, **place}
         self.document = self.make_document(1)
         self.certificate = self.key.path + ".crt"
@@ -243,8 +249,12 @@ class Runner:
                 own.close()
 
     def ask(self, wait_s=0, port=None, link=None, **more):
-        return self.call("leases", {"session": self.session, "generation": self.generation, "wait_s": wait_s, "isolation": "rlimits", "cpus": 4,
+        answer = self.call("leases", {"session": self.session, "generation": self.generation, "wait_s": wait_s, "isolation": "rlimits", "cpus": 4,
                                     "memory_bytes": 1 << 32, "devices": [], **more}, port, link)
+        if answer.status == 200:
+            lease, _ = opened(answer.json["lease"])
+            self.leases[(lease["run"], lease["attempt"], lease["node"])] = answer.json
+        return answer
 
     def queue(self, *regions, port=None):
         """What a scheduler sees."""
@@ -256,8 +266,25 @@ class Runner:
         assert answer.status == 200, (answer.status, answer.body)
         return answer.json
 
-    def start(self, run, attempt=1, port=None, **more):
-        return self.call(f"runs/{run}/start", {"attempt": attempt, "node": 0, **more}, port)
+    def make_certificate(self, bundle, attempt_key, signer=None, **more):
+        """The envelope that certifies a key for the lease of a bundle."""
+        (lease, lease_digest), (_, order_digest) = opened(bundle["lease"]), opened(bundle["order"])
+        value = {"schema": "sijil.run-certificate/v1", "run": lease["run"], "audience": lease["audience"], "order": order_digest, "lease": lease_digest,
+                 "attempt": lease["attempt"], "node": lease["node"], "runner_key": self.key.info, "attempt_key": attempt_key.info,
+                 "not_before": lease["not_before"], "expires": lease["expires"], **more}
+        return json.dumps(seal(CERTIFICATE, value, signer or self.key))
+
+    def certify(self, bundle):
+        """The key of the attempt, and its certificate: one for a lease, as an honest runner has it."""
+        if bundle["lease"] not in self.certified:
+            key = Key()
+            self.certified[bundle["lease"]] = key, self.make_certificate(bundle, key)
+        return self.certified[bundle["lease"]]
+
+    def start(self, run, attempt=1, port=None, node=0, **more):
+        bundle = self.leases.get((run, attempt, node))
+        certificate = self.certify(bundle)[1] if bundle else "{}"
+        return self.call(f"runs/{run}/start", {"attempt": attempt, "node": node, "certificate": certificate, **more}, port)
 
     def beat(self, run, attempt=1, phase="running", port=None, **more):
         return self.call(f"runs/{run}/heartbeat", {"attempt": attempt, "node": 0, "phase": phase, "cpu_ms": 5, "device_ms": 0,
@@ -288,9 +315,10 @@ class Runner:
         lease, _ = opened(bundle["lease"])
         return self.call(f"runs/{lease['run']}/refusal", {"attempt": lease["attempt"], "node": lease["node"], "refusal": text})
 
-    def result(self, bundle, made, metrics=None, key=None, status="succeeded", exit_status=0, reason="", **more):
+    def result(self, bundle, made, metrics=None, key=None, status="succeeded", exit_status=0, reason="", certificate=None, **more):
         """An envelope. `made`: the digests of the manifests of outputs and log, by name; `more` replaces members of runDetails."""
         (lease, lease_digest), (order, order_digest) = opened(bundle["lease"]), opened(bundle["order"])
+        attempt_key, own = self.certify(bundle)
         artifacts = [(name, order["spec"][name]) for name in ("code", "image", "resume") if name in order["spec"]]
         artifacts += [("input/" + one["name"], one) for one in order["spec"]["inputs"]]
         now = time.time()
@@ -306,16 +334,17 @@ class Runner:
                  "subject": [{"name": name, "digest": {"sha256": made[name][7:]}} for name in names],
                  "predicate": {"buildDefinition": {
                      "buildType": "urn:sijil:run:v1",
-                     "externalParameters": {"run": lease["run"], "audience": lease["audience"], "order": order_digest, "lease": lease_digest},
+                     "externalParameters": {"run": lease["run"], "audience": lease["audience"], "order": order_digest, "lease": lease_digest,
+                                            "certificate": opened(certificate or own)[1]},
                      "internalParameters": {"attempt": lease["attempt"], "node": lease["node"]},
                      "resolvedDependencies": [{"name": name, "uri": "urn:sijil:" + one["repository"], "digest": {"sha256": one["digest"][7:]}}
                                               for name, one in artifacts]}, "runDetails": details}}
-        return json.dumps(seal(STATEMENT, value, key or self.key))
+        return json.dumps(seal(STATEMENT, value, key or attempt_key))
 
     def finish(self, bundle, text, manifests, port=None):
         lease, _ = opened(bundle["lease"])
         return self.call(f"runs/{lease['run']}/result",
-                         {"attempt": lease["attempt"], "node": lease["node"], "result": text, "manifests": manifests}, port)
+                         {"attempt": lease["attempt"], "node": lease["node"], "certificate": self.certify(bundle)[1], "result": text, "manifests": manifests}, port)
 
 
 class World:

@@ -358,7 +358,7 @@ class Client:
     def exchange(self, subject_token, scope):
         """A token of the registry for one of a trusted issuer (RFC 8693)."""
         body = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": subject_token,
-                                       "subject_token_type": "urn:ietf:params:oauth:token-type:id_token", "scope": scope})
+                                       "subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "scope": scope})
         return self.call("POST", "/token", body, {"Content-Type": "application/x-www-form-urlencoded"})
 
     def token(self, scope, fresh=False):

@@ -262,10 +262,56 @@ def a_rule_that_ends_before_the_order_stops_the_run():
     assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-train"
 
 
+def record_again(name, version):
+    """A gateway that somebody has taken over records a version once more, with the signatures that it has."""
+    path = os.path.join(FOLDER.name, f"{name}.{version}")
+    with open(path, "wb") as file:
+        file.write(bytes.fromhex(server.sql(f"SELECT encode(envelopes[1], 'hex') FROM document WHERE kind = 4 AND name = '{name}' AND version = {version}").strip()))
+    return subprocess.run([os.environ["SIJIL_ENROL_TOOL"], *state["world"].enrolment_words(), path], capture_output=True, text=True, timeout=60, check=False)
+
+
+def what_was_withdrawn_or_narrowed_does_not_come_back():
+    rule("gh-back")
+    rule("gh-back", grants=(("consumer", PROJECT),))
+    pinned = "SELECT max(sequence) FROM document_pin WHERE kind = 4"
+    before = server.sql(pinned)
+    done = record_again("gh-back", 1)
+    assert done.returncode == 1 and "version 2 of the trust-rule gh-back was pinned already, and this is version 1" in done.stderr, done.stderr
+    rule("gh-back", withdrawn="stolen")
+    withdrawn = server.sql(pinned)
+    for version in (1, 2, 3):
+        done = record_again("gh-back", version)
+        assert done.returncode == 1 and "version 3 of the trust-rule gh-back was pinned already" in done.stderr, done.stderr
+    assert before != withdrawn == server.sql(pinned)
+    assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-train"  # gateways go on
+    rule("gh-back")
+    assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-back"
+    rule("gh-back", withdrawn="a test")
+
+
 def a_rule_without_the_grant_asks_for_nothing():
     rule("gh-narrow", grants=(("consumer", PROJECT),))
     refused(ask(exchanged()), 403, "")
     rule("gh-narrow", withdrawn="a test")
+
+
+def what_is_not_stored_takes_no_place():
+    """A refusal comes before sijil-keyd has signed: the same run can be asked for again, and no place of its ledger is taken."""
+    token = exchanged()
+    taken, nobody = {"run": state["of_rule"]["id"], "order": "sha256:" + "1" * 64}, {"repository": f"{PROJECT}/code", "digest": "sha256:" + "2" * 64}
+    for more, says in (({"rerun": taken}, "rerun: this project has no such run with this order"), ({"spec": {**wanted(), "resume": nobody}}, "resume: ")):
+        run_id = str(uuid.uuid4())
+        for _ in range(2):
+            refused(ask(token, run_id, **more), 400, says)
+        assert server.sql(f"SELECT count(*) FROM run WHERE run_id = '{run_id}'").strip() == "0"
+        answer = ask(token, run_id)
+        assert answer.status == 201 and ask(token, run_id).status == 201, answer.body
+    refused(ask(server.client(state["alice"].login).token("registry:admin:*"), run_id), 409, "another request has this run's id")
+    server.load(approvals=8)
+    run_id = str(uuid.uuid4())
+    refused(ask(token, run_id), 403, "needs one more")
+    server.load(approvals=1)
+    assert ask(token, run_id).status == 201
 
 
 def a_robot_asks_and_two_persons_approve():
@@ -313,6 +359,28 @@ def a_person_with_a_token_needs_no_more_than_with_a_key():
     refused(own, 403, "person")
     approve(answer.json, "bob")
     wait(answer.json["id"], "ordered")
+    state["of_alice"] = answer.json["id"]
+
+
+def runs_in_the_plan(who):
+    """What the plan of an erasure says about the runs of a person."""
+    plan = server.client(server.admin).api("POST", "/erasures/plan", {"subject": who, "issuer": server.people.url})
+    return {part["what"].split(",")[0]: part["count"] for part in plan["stays"] if " runs " in part["what"] or "requests by a token" in part["what"]}
+
+
+def a_person_that_asks_by_a_token_is_named_nowhere():
+    """Envelopes are kept for ever, so they have a digest. The plan of an erasure counts the runs, and requests from before that have the name."""
+    envelopes, request = "SELECT envelope FROM run_envelope WHERE run_id = '%s'" % state["of_alice"], request_of(shown(state["of_alice"]))
+    assert request["claims"]["issuer"] == server.people.url and request["claims"]["subject"] == request["requester"], request
+    assert request["requester"] == "ext:" + sha256(f"{server.people.url}\nalice".encode())[7:]
+    bundle = server.client(state["alice"].login).api("GET", f"/projects/{PROJECT}/runs/{state['of_alice']}/bundle")
+    payloads = [base64.b64decode(json.loads(text)["payload"]) for text in (bundle["request"], *bundle["approvals"], bundle["order"])]
+    assert len(server.sql(envelopes).split()) >= 3 and not any(b"alice" in payload for payload in payloads)
+    counted = runs_in_the_plan("alice")
+    assert list(counted) == ["training runs that the person asked for or approved"] and list(counted.values())[0] >= 1, counted
+    named = base64.b64encode(canonical({**request, "claims": {**request["claims"], "subject": "alice"}})).decode()
+    server.sql(f"UPDATE run_envelope SET envelope = jsonb_set(envelope::jsonb, '{{payload}}', '\"{named}\"')::text WHERE run_id = '{state['of_alice']}' AND kind = 'request'")
+    assert runs_in_the_plan("alice")["of these"] == 1 and "of these" not in runs_in_the_plan("bob")
 
 
 # ---- a compromised gateway ----
@@ -353,6 +421,6 @@ def a_compromised_gateway_names_no_other_subject():
 if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
         what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
-        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, a_rule_without_the_grant_asks_for_nothing,
-        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_compromised_gateway_names_no_other_subject,
+        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
+        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)

@@ -1,6 +1,7 @@
 /*
- * enrol_tool CONNINFO KEYD-SOCKET ENVELOPE-FILE...: records a runner's document as a gateway does, and has sijil-keyd pin it. Prints the runner's
- * certificate (PEM), unless the document withdraws the runner. For tests of runners, whose subject is not the enrolment.
+ * enrol_tool CONNINFO KEYD-SOCKET ENVELOPE-FILE...: records the document of a runner or a trust rule as a gateway does, and has sijil-keyd pin it. Prints
+ * the runner's certificate (PEM), unless the document withdraws the runner. For tests of runners, whose subject is not the enrolment; and of a gateway that
+ * somebody has taken over, which makes none of the checks of a gateway. Fails with keyd's reason if keyd does not pin it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,10 +58,13 @@ static struct result read_document(struct tool *tool, int count, char **names, s
 static struct result record(struct tool *tool, enum action action, struct change *change, struct permit **permit_out,
                             struct error *err)
 {
+    const char *scope = tool->document->scope;
     struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = UINT64_MAX, .pair_count = 1};
     struct record record = {.change = change};
 
     parts.pairs[0].action = action;
+    if (scope[0] != '\0') parts.pairs[0].resource.kind = RESOURCE_PROJECT;
+    (void)snprintf(parts.pairs[0].resource.name, sizeof parts.pairs[0].resource.name, "%s", scope);
     TRY(decision_make(&parts, &record.decision, err));
     sequencer_submit_and_wait(tool->sequencer, &record);
     const struct error why = record.error;
@@ -85,19 +89,25 @@ static struct result certify(struct tool *tool, uint64_t sequence, struct error 
     return SUCCESS;
 }
 
+static enum action action_of(const struct document *document)
+{
+    if (document->kind == DOCUMENT_TRUST_RULE) return document->is_withdrawn ? ACTION_RULE_REVOKE : ACTION_RULE_APPROVE;
+    return document->is_withdrawn ? ACTION_RUNNER_REVOKE : ACTION_RUNNER_APPROVE;
+}
+
 static struct result enrol(struct tool *tool, struct error *err)
 {
-    const bool is_withdrawn = tool->document->is_withdrawn;
+    const bool is_certified = tool->document->kind == DOCUMENT_RUNNER && !tool->document->is_withdrawn;
     const struct document_source source = {tool->pg, tool->keyd, tool->sequencer};
-    const struct document_row row = {is_withdrawn ? ACTION_RUNNER_REVOKE : ACTION_RUNNER_APPROVE, tool->document, tool->envelopes,
-                                     tool->count, "robot$tool"};
+    const struct document_row row = {action_of(tool->document), tool->document, tool->envelopes, tool->count, "robot$tool"};
     struct document_change change;
     OWNED(permit) *permit = NULL;
 
     document_change_init(&change, &row, false);
     TRY(record(tool, row.action, &change.change, &permit, err));
     TRY(document_view_refresh(tool->view, &source, err));
-    return is_withdrawn ? SUCCESS : certify(tool, permit_sequence(permit), err);
+    TRY(document_view_check_event(tool->view, tool->document->kind, permit_sequence(permit), err));
+    return is_certified ? certify(tool, permit_sequence(permit), err) : SUCCESS;
 }
 
 int main(int argc, char **argv)

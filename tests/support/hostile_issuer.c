@@ -34,6 +34,7 @@ struct hostile_issuer *hostile_issuer_new(enum hostile_key kind)
     MUST(issuer != NULL);
     issuer->kind = kind;
     if (kind == HOSTILE_RSA) issuer->key = EVP_RSA_gen(2048);
+    else if (kind == HOSTILE_ED25519) issuer->key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     else issuer->key = EVP_EC_gen(kind == HOSTILE_P256 ? "P-256" : "P-384");
     MUST(issuer->key != NULL);
     return issuer;
@@ -62,8 +63,23 @@ static char *number(const EVP_PKEY *key, const char *name, int size)
     return hostile_encode((struct bytes){bytes, (size_t)size});
 }
 
+static char *edwards_jwks(const struct hostile_issuer *issuer, const char *kid, const char *alg)
+{
+    uint8_t point[32];
+    size_t length = sizeof point;
+    char *text = NULL;
+
+    MUST(EVP_PKEY_get_raw_public_key(issuer->key, point, &length) == 1 && length == sizeof point);
+    char *x = hostile_encode((struct bytes){point, length});
+    MUST(asprintf(&text, "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"%s\"%s%s%s,\"x\":\"%s\"}]}", kid,
+                  alg == NULL ? "" : ",\"alg\":\"", alg == NULL ? "" : alg, alg == NULL ? "" : "\"", x) > 0);
+    free(x);
+    return text;
+}
+
 char *hostile_jwks(const struct hostile_issuer *issuer, const char *kid, const char *alg)
 {
+    if (issuer->kind == HOSTILE_ED25519) return edwards_jwks(issuer, kid, alg);
     const bool rsa = issuer->kind == HOSTILE_RSA;
     const int size = rsa ? 0 : issuer->kind == HOSTILE_P256 ? 32 : 48;
     char *first = number(issuer->key, rsa ? OSSL_PKEY_PARAM_RSA_N : OSSL_PKEY_PARAM_EC_PUB_X, size);
@@ -118,13 +134,15 @@ static size_t sign_with_key(const struct hostile_issuer *issuer, const char *alg
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     EVP_PKEY_CTX *options = NULL;
 
-    MUST(EVP_DigestSignInit(context, &options, strcmp(alg, "ES384") == 0 ? EVP_sha384() : EVP_sha256(), NULL, issuer->key) == 1);
+    const EVP_MD *hash = strcmp(alg, "ES384") == 0 ? EVP_sha384() : EVP_sha256();
+    MUST(EVP_DigestSignInit(context, &options, issuer->kind == HOSTILE_ED25519 ? NULL : hash, NULL, issuer->key) == 1);
     if (strcmp(alg, "PS256") == 0)
         MUST(EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING) == 1 &&
              EVP_PKEY_CTX_set_rsa_pss_saltlen(options, RSA_PSS_SALTLEN_DIGEST) == 1);
     MUST(EVP_DigestSign(context, raw, &length, message.data, message.length) == 1);
     EVP_MD_CTX_free(context);
-    if (issuer->kind != HOSTILE_RSA) return to_jose(raw, length, issuer->kind == HOSTILE_P256 ? 32 : 48, out);
+    if (issuer->kind == HOSTILE_P256 || issuer->kind == HOSTILE_P384)
+        return to_jose(raw, length, issuer->kind == HOSTILE_P256 ? 32 : 48, out);
     memcpy(out, raw, length);
     return length;
 }

@@ -11,7 +11,7 @@
 
 struct hostile_issuer;
 
-enum hostile_key { HOSTILE_P256, HOSTILE_P384, HOSTILE_RSA };
+enum hostile_key { HOSTILE_P256, HOSTILE_P384, HOSTILE_RSA, HOSTILE_ED25519 };
 
 struct hostile_issuer *hostile_issuer_new(enum hostile_key kind);
 /** {"keys":[one key]} with this kid; `alg` may be NULL. */
@@ -19,7 +19,7 @@ char *hostile_jwks(const struct hostile_issuer *issuer, const char *kid, const c
 /** The public point of a P-256 key, as keyd names its token key. */
 void hostile_point(const struct hostile_issuer *issuer, uint8_t point_out[65]);
 
-/** Signs the two texts correctly for `alg` (RS256, PS256, ES256, ES384, or HS256 with the public PEM as the secret). */
+/** Signs the two texts correctly for `alg` (RS256, PS256, ES256, ES384, EdDSA, or HS256 with the public PEM as the secret). */
 char *hostile_token(const struct hostile_issuer *issuer, const char *alg, const char *header, const char *payload);
 /** The same with segments that are encoded already: for payloads that are not text. */
 char *hostile_sign(const struct hostile_issuer *issuer, const char *alg, const char *signed_part);

@@ -14,12 +14,13 @@
 #include "training/format/chain.h"
 
 static const char *const made_signers[RUN_TYPES] = {
-    [RUN_REQUEST] = "requester", [RUN_APPROVAL] = "approver", [RUN_ORDER] = "keyd",    [RUN_LEASE] = "keyd",
-    [RUN_RESULT] = "runner",     [RUN_ADMISSION] = "keyd",    [RUN_REFUSAL] = "runner"};
+    [RUN_REQUEST] = "requester",  [RUN_APPROVAL] = "approver", [RUN_ORDER] = "keyd",     [RUN_LEASE] = "keyd",
+    [RUN_CERTIFICATE] = "runner", [RUN_RESULT] = "attempt",    [RUN_ADMISSION] = "keyd", [RUN_REFUSAL] = "runner"};
 static const char *const made_types[RUN_TYPES] = {[RUN_REQUEST] = "application/vnd.sijil.run-request.v1+json",
                                                   [RUN_APPROVAL] = "application/vnd.sijil.run-approval.v1+json",
                                                   [RUN_ORDER] = "application/vnd.sijil.run-order.v1+json",
                                                   [RUN_LEASE] = "application/vnd.sijil.run-lease.v1+json",
+                                                  [RUN_CERTIFICATE] = "application/vnd.sijil.run-certificate.v1+json",
                                                   [RUN_RESULT] = "application/vnd.in-toto+json",
                                                   [RUN_ADMISSION] = "application/vnd.in-toto+json",
                                                   [RUN_REFUSAL] = "application/vnd.sijil.run-refusal.v1+json"};
@@ -154,6 +155,10 @@ static inline void made_relink(struct made_run *made, enum run_type type)
     if (type == RUN_LEASE) made_link(made, type, "order", RUN_ORDER, false);
     if (type == RUN_RESULT) made_link(made, type, "predicate.buildDefinition.externalParameters.order", RUN_ORDER, false);
     if (type == RUN_RESULT) made_link(made, type, "predicate.buildDefinition.externalParameters.lease", RUN_LEASE, false);
+    if (type == RUN_CERTIFICATE) made_link(made, type, "order", RUN_ORDER, false);
+    if (type == RUN_CERTIFICATE) made_link(made, type, "lease", RUN_LEASE, false);
+    if (type == RUN_RESULT)
+        made_link(made, type, "predicate.buildDefinition.externalParameters.certificate", RUN_CERTIFICATE, false);
     if (type == RUN_REFUSAL) made_link(made, type, "lease", RUN_LEASE, false);
     for (size_t i = 0; type == RUN_ADMISSION && i < COUNT(attested); i++) {
         (void)snprintf(path, sizeof path, "predicate.inputAttestations.%zu.digest.sha256", i);
@@ -184,6 +189,7 @@ static inline struct result made_check(struct made_run *made, int stale, struct 
                                      .approvals = {made->read[RUN_APPROVAL]},
                                      .order = made->read[RUN_ORDER],
                                      .lease = made->read[RUN_LEASE],
+                                     .certificate = made->read[RUN_CERTIFICATE],
                                      .result = made->read[RUN_RESULT],
                                      .admission = made->read[RUN_ADMISSION]};
     TRY(run_chain_check(&made->chain, err));

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec  # noqa: E402
 
 RUNS = re.compile(rf"/api/v1/projects/{made.PROJECT}/runs(?:/([0-9a-f-]{{36}})(?:/(\w+(?:/manifest)?))?)?")
 PIECE = 50  # bytes of a log in one answer
-KEY = ec.generate_private_key(ec.SECP256R1())
+KEY, ATTEMPT_KEY = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 
 
 class Run:
@@ -50,12 +50,14 @@ class Run:
 
     def result(self, outputs):
         lease = {**made.lease(self.envelopes[1][1], made.thumbprint(made.point_of(KEY.public_key()))), "run": self.id}
-        value = copy.deepcopy(made.result(self.envelopes[1][1], made.seal(made.TYPES["lease"], lease, KEY)))
+        leased = made.seal(made.TYPES["lease"], lease, KEY)
+        certified = made.seal(made.TYPES["certificate"], made.certificate(self.envelopes[1][1], leased, KEY, ATTEMPT_KEY), KEY)
+        value = copy.deepcopy(made.result(self.envelopes[1][1], leased, certified))
         value["subject"] = [{"name": name, "digest": {"sha256": made.hex_of(text)}} for name, text in sorted(outputs.items())] + value["subject"][1:]
         value["subject"][-1]["digest"]["sha256"] = hashlib.sha256(self.manifest).hexdigest()
         value["predicate"]["buildDefinition"]["externalParameters"]["run"] = self.id
         value["predicate"]["runDetails"]["metadata"]["invocationId"] = f"urn:uuid:{self.id}"
-        return made.seal(made.STATEMENT, value, KEY)
+        return made.seal(made.STATEMENT, value, ATTEMPT_KEY)
 
     def look(self):
         if self.looks:

@@ -25,8 +25,13 @@ class Run:
     def __init__(self):
         self.log, self.heartbeats, self.tokens = b"", [], 0
         self.has_started, self.refusal, self.result, self.results = False, None, None, 0
+        self.certificates = {}  # by attempt
         self.stop = ""  # why the run must stop
         self.checkpoints = []  # their manifests
+
+    def certify(self, body):
+        """A runner certifies one key for an attempt, before the program begins."""
+        assert self.certificates.setdefault(body["attempt"], body["certificate"]) == body["certificate"], "another certificate"
 
 
 class Peer(http.server.ThreadingHTTPServer):
@@ -210,7 +215,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(204 if text is None else 200, text or b"")
 
-    def take_start(self, run, _):
+    def take_start(self, run, body):
+        run.certify(body)
         run.has_started = True
         self.answer(204)
 
@@ -229,6 +235,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take_result(self, run, body):
         assert run.result is None or run.result == body, "another result"
+        run.certify(body)
         run.result = body
         run.results += 1
         self.answer(200, {"state": "finishing"})

@@ -181,6 +181,17 @@ class Registry:
         self.keys[name].public_key().verify(signature, signed, ec.ECDSA(hashes.SHA256()))
         return value
 
+    def statement(self, body, name="runner"):
+        """The result in the body of a request: by the key of the attempt, which this runner has certified."""
+        certified = self.opened(body["certificate"], name)
+        signed, value, keyid, signature = made.opened(body["result"])
+        point = made.point_in(certified["attempt_key"])
+        assert keyid == made.thumbprint(point) != self.thumbprint(name)
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point).verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+        assert value["predicate"]["buildDefinition"]["externalParameters"]["certificate"] == made.digest(body["certificate"])
+        assert (certified["attempt"], certified["node"]) == (body["attempt"], body["node"])
+        return value
+
     def verify(self, program, folder, bundle):
         """What `sijil-verify run` says."""
         paths = {"bundle": json.dumps(bundle).encode()}

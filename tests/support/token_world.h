@@ -29,7 +29,7 @@
 
 /* The objects that all rows use; made once, because RSA keys take long. */
 static struct world {
-    struct hostile_issuer *ours, *a, *b, *rsa, *p384;
+    struct hostile_issuer *ours, *a, *b, *rsa, *p384, *ed;
     struct authz_directory *directory;
     struct authenticator *authenticator;
     char our_kid[ECDSA_THUMBPRINT_SIZE];
@@ -82,6 +82,7 @@ static inline void publish_all(void)
     OWNED_STRING b = hostile_jwks(world.b, "key-b", NULL);
     OWNED_STRING rsa = hostile_jwks(world.rsa, "key-r", NULL);
     OWNED_STRING p384 = hostile_jwks(world.p384, "key-3", NULL);
+    OWNED_STRING ed = hostile_jwks(world.ed, "key-e", NULL);
     const struct authz_robot robots[] = {
         make_robot("robot$acme+ci", ROBOT, (world.now_s + 86400) * 1000),
         make_robot("robot$old", "22222222-2222-4222-8222-222222222222", (world.now_s - 1) * 1000),
@@ -91,10 +92,12 @@ static inline void publish_all(void)
                                              make_binding(3, OFFICER, ROLE_PUBLISHER, 0),
                                              make_binding(4, OFFICER, ROLE_SECURITY_OFFICER, 0),
                                              make_binding(5, RETIRED, ROLE_REGISTRY_ADMIN, (world.now_s - 1) * 1000)};
-    const struct issuer_record issuers[] = {
-        make_issuer(ISSUER_A, 1U << JOSE_ES256, a), make_issuer(ISSUER_B, 1U << JOSE_ES256, b),
-        make_issuer("https://rsa.example", 1U << JOSE_RS256 | 1U << JOSE_PS256, rsa),
-        make_issuer("https://rs.example", 1U << JOSE_RS256, rsa), make_issuer("https://p384.example", 1U << JOSE_ES384, p384)};
+    const struct issuer_record issuers[] = {make_issuer(ISSUER_A, 1U << JOSE_ES256, a),
+                                            make_issuer(ISSUER_B, 1U << JOSE_ES256, b),
+                                            make_issuer("https://rsa.example", 1U << JOSE_RS256 | 1U << JOSE_PS256, rsa),
+                                            make_issuer("https://rs.example", 1U << JOSE_RS256, rsa),
+                                            make_issuer("https://p384.example", 1U << JOSE_ES384, p384),
+                                            make_issuer("https://ed.example", 1U << JOSE_EDDSA, ed)};
 
     publish(&(struct authz_parts){.robots = robots,
                                   .robot_count = COUNT(robots),
@@ -116,6 +119,7 @@ static inline int set_up(void **state)
     world.b = hostile_issuer_new(HOSTILE_P256);
     world.rsa = hostile_issuer_new(HOSTILE_RSA);
     world.p384 = hostile_issuer_new(HOSTILE_P384);
+    world.ed = hostile_issuer_new(HOSTILE_ED25519);
     hostile_point(world.ours, point);
     ecdsa_thumbprint(point, world.our_kid);
     assert_true(authz_directory_new(&world.directory, &err).ok);
@@ -136,6 +140,7 @@ static inline int tear_down(void **state)
     hostile_issuer_free(world.b);
     hostile_issuer_free(world.rsa);
     hostile_issuer_free(world.p384);
+    hostile_issuer_free(world.ed);
     return 0;
 }
 
@@ -192,12 +197,13 @@ static inline struct authentication try_bearer(enum credential_endpoint endpoint
 #define A_HEADER  "{\"alg\":\"ES256\",\"kid\":\"key-a\"}"
 #define A_CLAIMS  "\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":\"" OURS "\""
 #define A_PAYLOAD "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300}"
+#define E_PAYLOAD "{\"iss\":\"https://ed.example\",\"sub\":\"ci\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}"
 #define O_HEADER  "{\"alg\":\"ES256\",\"typ\":\"sijil-reg+jwt\",\"kid\":\"$KID\"}"
 #define O_CLAIMS  "\"iss\":\"" OURS "\",\"sub\":\"robot:" ROBOT "\",\"src\":\"robot:" ROBOT "\",\"jti\":\"j\""
 #define O_TIMES   "\"aud\":\"" SERVICE "\",\"iat\":@-10,\"nbf\":@-10,\"exp\":@+290"
 #define O_PAYLOAD "{" O_CLAIMS "," O_TIMES ",\"access\":[{\"type\":\"repository\",\"name\":\"acme/m/d\",\"actions\":[\"pull\"]}]}"
 
-enum signer { BY_A, BY_B, BY_US, BY_RSA, BY_384 };
+enum signer { BY_A, BY_B, BY_US, BY_RSA, BY_384, BY_ED };
 
 struct token_row {
     const char *name;
@@ -211,7 +217,7 @@ struct token_row {
 
 static inline char *make_token(const struct token_row *row)
 {
-    const struct hostile_issuer *const signers[] = {world.a, world.b, world.ours, world.rsa, world.p384};
+    const struct hostile_issuer *const signers[] = {world.a, world.b, world.ours, world.rsa, world.p384, world.ed};
     OWNED_STRING header = fill(row->header);
     OWNED_STRING payload = fill(row->payload);
 

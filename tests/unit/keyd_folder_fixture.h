@@ -35,6 +35,8 @@ static inline void folder_remove(struct folder *folder)
                                         "." RUN_LEDGER_FILE ".new",
                                         "." KEYRING_FILE ".new",
                                         KEY_REGISTER_FILE,
+                                        LOG_ROTATION_FILE,
+                                        "." LOG_ROTATION_FILE ".new",
                                         "." KEY_REGISTER_FILE ".new"};
 
     for (size_t i = 0; i < COUNT(names); i++) (void)unlinkat(folder->fd, names[i], 0);

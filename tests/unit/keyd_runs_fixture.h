@@ -128,7 +128,8 @@ static inline void begin_without(struct world *world, const char *unpinned)
     assert_true(key_register_open(world->folder.fd, journal_key, world->ledger, &world->keys, &err).ok);
     world->key = made_key(world->vectors, "keyd");
     world->signer = (struct run_signer){.key = world->key,
-                                        .tokens = world->key,
+                                        .tokens = {world->key},
+                                        .token_count = 1,
                                         .origin = "sijil.example/audit",
                                         .log_key = bytes_of_text(made_vkey(world->vectors, bundle_number)),
                                         .policy = {.epoch = 7},
@@ -177,7 +178,103 @@ static inline enum error_kind ask(struct world *world, signing *sign, struct buf
     return sign(&world->signer, &world->wanted, envelope, err).ok ? ERROR_NONE : err->kind;
 }
 
+/* The certificate that the runner `who` makes for a lease; its key is `attempt`. */
+static inline struct run_envelope *certify(const struct world *world, const struct run_envelope *lease, const char *who,
+                                           const char *attempt, struct buffer *envelope)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX);
+    OWNED(ecdsa_key) *runner = made_key(world->vectors, who), *key = made_key(world->vectors, attempt);
+    struct run_certificate_parts parts = {.run = run_text(lease, "run"),
+                                          .audience = run_text(lease, "audience"),
+                                          .order = run_text(lease, "order"),
+                                          .lease = lease->digest,
+                                          .attempt = run_integer(lease, "attempt"),
+                                          .node = run_integer(lease, "node"),
+                                          .not_before_ms = run_time(lease, "not_before"),
+                                          .expires_ms = run_time(lease, "expires")};
+    struct run_envelope *read = NULL;
+    struct error err = {0};
+
+    ecdsa_key_public(runner, parts.runner);
+    ecdsa_key_public(key, parts.key);
+    if (!run_certificate_write(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(run_sign(RUN_CERTIFICATE, buffer_bytes(&payload), runner, envelope, &err).ok);
+    if (!run_envelope_read(buffer_bytes(envelope), RUN_CERTIFICATE, &read, &err).ok) fail_msg("%s", err.message);
+    return read;
+}
+
 static inline void add(struct world *world, enum run_type type, const struct buffer *envelope)
 {
     assert_int_equal(json_object_set_new(world->bundle, run_type_name(type), json_string(buffer_text(envelope))), 0);
+}
+
+static inline const char *envelope_text(const struct world *world, enum run_type type)
+{
+    if (type != RUN_APPROVAL) return json_text_of(world->bundle, run_type_name(type));
+    return json_string_value(json_array_get(json_object_get(world->bundle, "approvals"), 0));
+}
+
+/** Leaves the lease in `envelope`. */
+static inline void sign_order_and_lease(struct world *world, struct buffer *envelope)
+{
+    char runner[ECDSA_THUMBPRINT_SIZE];
+    struct error err = {0};
+
+    name_of(world, "runner", runner);
+    assert_int_equal(ask(world, run_sign_order, envelope, &err), ERROR_NONE);
+    add(world, RUN_ORDER, envelope);
+    world->wanted.lifetime_s = 600;
+    world->wanted.key = bytes_of_text(runner);
+    if (ask(world, run_sign_lease, envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    world->wanted.key = bytes_of_text("");
+}
+
+/** What the runner says after the lease, signed with the key `signer`; its certificate is by `runner`. */
+static inline void add_result_by(struct world *world, const char *runner, const char *signer)
+{
+    const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
+    struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
+    struct buffer OWNED_BUFFER certified = BUFFER(RUN_ENVELOPE_MAX);
+    const struct run_subject output = {"model", zeros};
+    const struct run_device device = {"GPU-0001", "gpu", "535.1", 1LL << 34, 64};
+    const struct run_result_parts parts = {.outputs = &output,
+                                           .output_count = 1,
+                                           .log = zeros,
+                                           .metrics = zeros,
+                                           .started_ms = world->signer.now_ms + 1000,
+                                           .finished_ms = world->signer.now_ms + 2000,
+                                           .status = "succeeded",
+                                           .reason = "",
+                                           .wall_ms = 1000,
+                                           .cpu_ms = 900,
+                                           .memory_bytes = 1LL << 29,
+                                           .output_bytes = 4096,
+                                           .log_bytes = 2048,
+                                           .device_ms = 700,
+                                           .isolation = "cgroup-v2",
+                                           .devices = &device,
+                                           .device_count = 1};
+    struct run_envelope *read[RUN_CERTIFICATE] = {NULL};
+    struct error err = {0};
+
+    OWNED(ecdsa_key) *key = made_key(world->vectors, signer);
+    for (enum run_type type = 0; type < RUN_CERTIFICATE; type++)
+        assert_true(run_envelope_read(bytes_of_text(envelope_text(world, type)), type, &read[type], &err).ok);
+    OWNED(run_envelope) *certificate = certify(world, read[RUN_LEASE], runner, "attempt", &certified);
+    add(world, RUN_CERTIFICATE, &certified);
+    const struct run_chain chain = {.request = read[RUN_REQUEST],
+                                    .approval_count = 1,
+                                    .approvals = {read[RUN_APPROVAL]},
+                                    .order = read[RUN_ORDER],
+                                    .lease = read[RUN_LEASE],
+                                    .certificate = certificate};
+    if (!run_result_write(&chain, &parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(run_sign(RUN_RESULT, buffer_bytes(&payload), key, &envelope, &err).ok);
+    add(world, RUN_RESULT, &envelope);
+    for (enum run_type type = 0; type < RUN_CERTIFICATE; type++) run_envelope_free(read[type]);
+}
+
+static inline void add_result(struct world *world)
+{
+    add_result_by(world, "runner", "attempt");
 }

@@ -193,7 +193,7 @@ static void another_log_is_refused(void **state)
 
     (void)state;
     OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
-    (void)snprintf(fsck->key.name, sizeof fsck->key.name, "another.example/audit");
+    (void)snprintf(fsck->keys.keys[0].name, sizeof fsck->keys.keys[0].name, "another.example/audit");
     assert_false(fsck_feed(fsck, buffer_bytes(&made.bytes), &err).ok);
     assert_int_equal(err.kind, ERROR_DENIED);
     OWNED(fsck) *other = new_check(FSCK_MEMORY_DEFAULT);

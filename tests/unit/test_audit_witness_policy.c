@@ -184,15 +184,15 @@ static void old_keys_and_listed_logs(void **state)
 {
     OWNED(witness_policy) *policy = NULL;
     OWNED(witness_policy) *open = NULL;
-    struct note_key log, other;
+    struct log_keys log, other;
     struct error err = {0};
 
     (void)state;
     read_rows("log " LOG " https://sijil.example/audit\nwitness w " OLD " https://w.example/x\nquorum w\n", &policy);
     assert_int_equal(policy->witnesses[0].key.algorithm, NOTE_COSIGNATURE);
     assert_string_equal(policy->witnesses[0].url, "https://w.example/x");
-    must(note_key_read(bytes_of_text(LOG), &log, &err), &err);
-    must(note_key_read(bytes_of_text("sijil.example/audit+d589d843+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4"), &other, &err),
+    must(log_keys_read(bytes_of_text(LOG), &log, &err), &err);
+    must(log_keys_read(bytes_of_text("sijil.example/audit+d589d843+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4"), &other, &err),
          &err);
     assert_true(witness_policy_is_about(policy, &log) && !witness_policy_is_about(policy, &other));
     read_rows("quorum none\n", &open);

@@ -182,6 +182,116 @@ static void a_token_may_be_a_password(void **state)
     assert_int_equal(found.error, OAUTH_INVALID_GRANT);
 }
 
+static enum oauth_error exchange(const char *token, enum subject_token kind)
+{
+    const struct credential credential = {.endpoint = CREDENTIAL_AT_TOKEN, .subject_token = kind, .now_ms = world.now_s * 1000};
+    struct authentication found;
+    struct error err = {0};
+
+    assert_true(authenticate_token(world.authenticator, &credential, bytes_of_text(token), &found, &err).ok);
+    return found.error;
+}
+
+/* RFC 8693, 3: what the client says that it exchanges is what it exchanges. */
+static void kinds_of_tokens_are_not_mixed_up(void **state)
+{
+    static const struct token_row login = {
+        "", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"nonce\":\"n\"}", NULL};
+    static const struct token_row access = {"",        BY_A, "ES256", "{\"alg\":\"ES256\",\"typ\":\"at+jwt\",\"kid\":\"key-a\"}",
+                                            A_PAYLOAD, NULL};
+    OWNED_STRING of_login = make_token(&login);
+    OWNED_STRING of_access = make_token(&access);
+    OWNED_STRING of_job = make_token(&GOOD_ROW);
+
+    (void)state;
+    assert_int_equal(exchange(of_login, SUBJECT_TOKEN_ANY), OAUTH_NONE);
+    assert_int_equal(exchange(of_login, SUBJECT_TOKEN_ID), OAUTH_NONE);
+    assert_int_equal(exchange(of_login, SUBJECT_TOKEN_ACCESS), OAUTH_INVALID_GRANT);
+    assert_int_equal(exchange(of_access, SUBJECT_TOKEN_ANY), OAUTH_NONE);
+    assert_int_equal(exchange(of_access, SUBJECT_TOKEN_ID), OAUTH_INVALID_GRANT);
+    assert_int_equal(exchange(of_access, SUBJECT_TOKEN_ACCESS), OAUTH_NONE);
+    assert_int_equal(exchange(of_job, SUBJECT_TOKEN_ID), OAUTH_NONE);
+    assert_int_equal(exchange(of_job, SUBJECT_TOKEN_ACCESS), OAUTH_NONE);
+}
+
+/* A snapshot shares the issuers of the one before that are the same; an issuer that is followed may have no keys yet, and asks for them. */
+static void issuers_are_followed(void **state)
+{
+    OWNED_STRING jwks = hostile_jwks(world.a, "key-a", NULL);
+    OWNED_STRING other = hostile_jwks(world.b, "key-a", NULL);
+    OWNED_STRING text = make_token(&GOOD_ROW);
+    struct issuer_record record = make_issuer(ISSUER_A, 1U << JOSE_ES256, "");
+    struct jws OWNED_JWS token = {0};
+    OWNED(issuer) *unasked = NULL;
+    OWNED(issuer) *issuer = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(jws_parse(bytes_of_text(text), &token, &err).ok);
+    assert_false(issuer_new(&record, &unasked, &err).ok);
+    record.follows = true;
+    assert_true(issuer_new(&record, &unasked, &err).ok);
+    assert_false(issuer_take_wish(unasked));
+    assert_false(issuer_verify(unasked, &token, false, &err).ok);
+    assert_non_null(strstr(err.message, "could not be fetched yet"));
+    assert_true(issuer_take_wish(unasked) && !issuer_take_wish(unasked));
+
+    record.jwks = jwks;
+    record.confirmed_ms = clock_wall_ms() - (ISSUER_STALE_S + 1) * INT64_C(1000);
+    assert_true(issuer_new(&record, &issuer, &err).ok);
+    assert_false(issuer_verify(issuer, &token, false, &err).ok);
+    assert_non_null(strstr(err.message, "has not confirmed its keys for a day"));
+    assert_int_equal(issuer_key_serial(issuer, &token), 0);
+    record.confirmed_ms = clock_wall_ms();
+    assert_true(issuer_equals(issuer, &record)); /* takes the new time */
+    assert_true(issuer_verify(issuer, &token, false, &err).ok);
+    assert_false(issuer_take_wish(issuer));
+    record.jwks = other;
+    assert_false(issuer_equals(issuer, &record));
+    record.jwks = jwks;
+    record.lifetime_max_s++;
+    assert_false(issuer_equals(issuer, &record));
+    OWNED(issuer) *kept = issuer_keep(issuer);
+    assert_ptr_equal(kept, issuer);
+}
+
+/* The key of tokens changes while they are in use: none is refused that its key still vouches for. */
+static void our_keys_rotate(void **state)
+{
+    static const struct token_row ours_by_a = {
+        "", BY_A, "ES256", "{\"alg\":\"ES256\",\"typ\":\"sijil-reg+jwt\",\"kid\":\"$KID\"}", O_PAYLOAD, NULL};
+    char before[ECDSA_THUMBPRINT_SIZE];
+    uint8_t points[2][65];
+    struct buffer OWNED_BUFFER jwks = BUFFER(AUTHENTICATOR_JWKS_MAX);
+    struct error err = {0};
+
+    (void)state;
+    OWNED_STRING old = make_token(&OWN_ROW);
+    memcpy(before, world.our_kid, sizeof before);
+    hostile_point(world.a, points[0]);
+    hostile_point(world.ours, points[1]);
+    ecdsa_thumbprint(points[0], world.our_kid);
+    OWNED_STRING fresh = make_token(&ours_by_a);
+
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_INVALID_TOKEN);
+    assert_true(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])points, 2, &err).ok);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, old).error, OAUTH_NONE);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_NONE);
+    assert_true(authenticator_jwks(world.authenticator, &jwks, &err).ok);
+    assert_non_null(strstr(buffer_text(&jwks), before));
+    assert_non_null(strstr(buffer_text(&jwks), world.our_kid));
+    assert_null(strstr(buffer_text(&jwks), "\"d\""));
+    assert_true(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])points, 1, &err).ok);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, old).error, OAUTH_INVALID_TOKEN); /* from the cache, too */
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_NONE);
+    memset(points[0] + 1, 0, 64); /* not on the curve */
+    assert_false(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])points, 1, &err).ok);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, fresh).error, OAUTH_NONE);
+
+    memcpy(world.our_kid, before, sizeof before);
+    assert_true(authenticator_set_keys(world.authenticator, (const uint8_t(*)[65])(points + 1), 1, &err).ok);
+}
+
 static void no_credential_is_no_error(void **state)
 {
     (void)state;
@@ -297,6 +407,9 @@ int main(void)
         cmocka_unit_test(a_bound_token_works_with_its_certificate_only),
         cmocka_unit_test(a_session_outlives_its_token),
         cmocka_unit_test(a_token_may_be_a_password),
+        cmocka_unit_test(kinds_of_tokens_are_not_mixed_up),
+        cmocka_unit_test(our_keys_rotate),
+        cmocka_unit_test(issuers_are_followed),
         cmocka_unit_test(no_credential_is_no_error),
         cmocka_unit_test(only_signatures_are_cached),
         cmocka_unit_test(keys_are_replaced_as_a_whole),

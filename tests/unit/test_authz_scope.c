@@ -172,6 +172,13 @@ static const struct jwk_row {
     size_t signature_size;
 } jwk_rows[] = {
     {"P-256", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}", 1U << JOSE_ES256, 64},
+    {"Ed25519 (RFC 8037, A.2)",
+     "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"k\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}",
+     1U << JOSE_EDDSA, 64},
+    {"Ed25519 that is too short",
+     "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"k\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHUQ\"}", 0, 0},
+    {"Ed448", "{\"kty\":\"OKP\",\"crv\":\"Ed448\",\"kid\":\"k\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}", 0, 0},
+    {"X25519", "{\"kty\":\"OKP\",\"crv\":\"X25519\",\"kid\":\"k\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}", 0, 0},
     {"P-256 for ES256", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES256\",\"use\":\"sig\"," POINT "}",
      1U << JOSE_ES256, 64},
     {"P-256 for verifying", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"key_ops\":[\"verify\"]," POINT "}",

@@ -22,13 +22,17 @@ static struct invocation *invocation;
 
 static struct result keep_a_login(void *context, struct error *err)
 {
-    const struct host_login login = {.username = "robot$ci", .password = "secret"};
+    const struct host_login login = {.username = "robot$ci",
+                                     .password = "secret",
+                                     .issuer = {.url = "https://id.example", .refresh = "again", .expires_ms = 7}};
     struct host_login found;
 
     (void)context;
     TRY(host_login_save("registry.example", &login, err));
     TRY_UNTOUCHED_BYTES(found, host_login_find("registry.example", &found, err));
     assert_string_equal(found.password, "secret");
+    assert_string_equal(found.issuer.refresh, "again");
+    assert_int_equal(found.issuer.expires_ms, 7);
     return host_login_forget("registry.example", err);
 }
 

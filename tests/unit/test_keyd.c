@@ -22,6 +22,7 @@
 #include "keyd/ledger.h"
 #include "keyd/rate.h"
 #include "keyd/token.h"
+#include "keyd/token_keys.h"
 
 /* Cheap to open, so that every failure can be tried. */
 #define CHEAP ((struct password_cost){.passes = 1, .memory_kib = 64})
@@ -175,7 +176,7 @@ static void check_stage(const struct keyring *keyring, uint32_t epoch, unsigned 
     struct erased erased;
     struct error err = {0};
 
-    const struct result signed_now = erasure_certificate_sign(keyring, &request, 9, &envelope, &err);
+    const struct result signed_now = erasure_certificate_sign(&(struct signed_log){keyring, 1}, &request, 9, &envelope, &err);
     assert_int_equal(signed_now.ok, stage != 0);
     if (stage == 0) return;
     must(dsse_read(buffer_bytes(&envelope), ERASED_ENVELOPE_MAX, &dsse, &err), &err);
@@ -304,10 +305,12 @@ static struct result use_all(const struct folder *folder, struct error *err)
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     OWNED(rate) *rate = NULL;
+    OWNED(log_rotation) *rotation = NULL;
 
     TRY(create(folder, "secret", "x.example/log", err));
     TRY_UNTOUCHED_BYTES(keyring, keyring_open(folder->fd, bytes_of_text("secret"), &keyring, err));
     TRY_UNTOUCHED_BYTES(ledger, ledger_open(folder->fd, keyring_ledger_key(keyring), &ledger, err));
+    TRY_UNTOUCHED_BYTES(rotation, log_rotation_open(folder->fd, keyring, &rotation, err));
     TRY_UNTOUCHED_BYTES(rate, rate_new(&unwraps, &rate, err));
     const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
     return keyd_self_test(&keyd, err);
@@ -351,6 +354,45 @@ static struct result sign_token(void *keyring, struct error *err)
 }
 
 /* A lack of memory was reported as text that is not UTF-8, so the gateway called a good request bad. */
+static bool same(const struct ecdsa_key *one, const struct ecdsa_key *other)
+{
+    uint8_t first[ECDSA_PUBLIC_SIZE], second[ECDSA_PUBLIC_SIZE];
+
+    ecdsa_key_public(one, first);
+    ecdsa_key_public(other, second);
+    return memcmp(first, second, sizeof first) == 0;
+}
+
+/* Whoever has read the published keys once in the last month knows the key of each valid token. */
+static void token_keys_rotate_without_a_gap(void **state)
+{
+    static const uint8_t secret[32] = {7};
+    const int64_t begin = 600 * TOKEN_KEY_PERIOD_S;
+    const struct ecdsa_key *published[KEYD_TOKEN_KEYS_MAX], *later[KEYD_TOKEN_KEYS_MAX];
+    OWNED(token_keys) *keys = NULL;
+    OWNED(token_keys) *copy = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(token_keys_new(secret, begin - 1, &keys, &err), &err);
+    must(token_keys_new(secret, begin + TOKEN_KEY_PERIOD_S - 1, &copy, &err), &err);
+    assert_false(same(token_keys_at(keys, begin - 1), token_keys_at(keys, begin)));
+    assert_true(same(token_keys_at(keys, begin), token_keys_at(keys, begin + TOKEN_KEY_PERIOD_S - 1)));
+    assert_true(same(token_keys_at(keys, begin), token_keys_at(copy, begin))); /* another copy of the key ring, started later */
+
+    assert_int_equal(token_keys_published(keys, begin - 1, published), 2); /* the present one and the next */
+    assert_int_equal(token_keys_published(keys, begin, later), 3);
+    assert_ptr_equal(later[0], published[1]);
+    assert_ptr_equal(later[2], published[0]);
+    assert_int_equal(token_keys_published(keys, begin + TOKEN_KEY_KEPT_S - 1, later), 3);
+    assert_int_equal(token_keys_published(keys, begin + TOKEN_KEY_KEPT_S, later), 2);
+    assert_true(TOKEN_KEY_KEPT_S > TOKEN_LIFETIME_MAX_S + 86400); /* a session accepts a token a day after its end */
+
+    assert_ptr_equal(token_keys_at(keys, begin + 90 * TOKEN_KEY_PERIOD_S), token_keys_at(keys, begin + 91 * TOKEN_KEY_PERIOD_S));
+    assert_int_equal(token_keys_published(keys, begin + 90 * TOKEN_KEY_PERIOD_S, later), 2); /* the last one stays */
+    assert_non_null(token_keys_at(keys, 0));                                                 /* a clock that was set back */
+}
+
 static void tokens_say_that_memory_lacks(void **state)
 {
     OWNED_FOLDER folder;
@@ -367,6 +409,7 @@ static void tokens_say_that_memory_lacks(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(token_keys_rotate_without_a_gap),
         cmocka_unit_test(tokens_say_that_memory_lacks),
         cmocka_unit_test(key_rings_open_with_their_passphrase),
         cmocka_unit_test(damaged_key_rings_do_not_open),

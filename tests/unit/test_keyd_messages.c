@@ -80,7 +80,9 @@ static void fill_of_log(struct keyd_request *request)
     const struct bytes policy = bytes_of_text("quorum none"), other = bytes_of_text("{}");
 
     if (request->type == KEYD_LOG_FORKED) (void)snprintf(request->as.finding, sizeof request->as.finding, "entry 5");
+    if (request->type == KEYD_LOG_ROTATE) request->as.log_order = other;
     if (request->type == KEYD_PIN_WITNESSES) request->as.witness_policy = (struct keyd_witness_policy){policy, other};
+    if (request->type == KEYD_RECOVER) request->as.recovery = (struct keyd_recovery){other, policy, 2, {other, policy}};
     if (request->type == KEYD_COSIGNED) request->as.cosigned = (struct keyd_cosigned){policy, other};
 }
 
@@ -155,7 +157,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.data_key = (struct bytes){bytes_32, sizeof bytes_32};
     } else if (type == KEYD_TOKEN) {
         reply.as.token.text = bytes_of_text("a.b.c");
-    } else if (type == KEYD_CHECKPOINT) {
+    } else if (type == KEYD_CHECKPOINT || type == KEYD_LAST_CHECKPOINT) {
         reply.as.note = bytes_of_text("note");
     } else if (type == KEYD_SUBJECT_KEY_NEW || type == KEYD_SUBJECT_KEY_OPEN) {
         reply.as.subject_key.key = (struct bytes){bytes_32, sizeof bytes_32};
@@ -164,6 +166,10 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.certificate = bytes_of_text("der");
     } else if (type == KEYD_WITNESSES) {
         reply.as.witnesses = (struct keyd_witnesses){.is_pinned = true, .is_without = true, .epoch = 3, .log_size = 9};
+    } else if (type == KEYD_LOG_KEYS) {
+        reply.as.log_keys.keys = bytes_of_text("k"), reply.as.log_keys.next = bytes_of_text("n"), reply.as.log_keys.retires_s = 5;
+    } else if (type == KEYD_TOKEN_KEYS) {
+        reply.as.token_keys = (struct keyd_token_keys){.count = 2, .each = {{4, 1}, {4, 2}}};
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");

@@ -306,7 +306,8 @@ static void a_token_counts_under_its_widest_scope(void **state)
 static void the_ledger_before_documents_is_read(void **state)
 {
     enum {
-        BODY_6 = LEDGER_BODY_SIZE - LEDGER_WITNESSES_SIZE,
+        BODY_7 = LEDGER_BODY_SIZE - LEDGER_NUMBER_SIZE,
+        BODY_6 = BODY_7 - LEDGER_WITNESSES_SIZE,
         BODY_5 = BODY_6 - LEDGER_ASKED_SIZE,
         BODY_4 = BODY_5 - LEDGER_DOCUMENTS_SIZE
     };
@@ -320,11 +321,18 @@ static void the_ledger_before_documents_is_read(void **state)
     written.asked[15] = 8;
     written.witness_epoch = 6;
     written.witness_digest[31] = 1;
+    written.log_number = 4;
     journal_copy_write(&ledger_format, ledger_key, &written, 12, copy);
     assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
     assert_memory_equal(&read.pins, &written.pins, sizeof read.pins);
     assert_memory_equal(&read.approvers, &written.approvers, sizeof read.approvers);
     assert_true(read.asked[15] == 8 && read.witness_epoch == 6 && read.witness_digest[31] == 1);
+    assert_int_equal(read.log_number, 4);
+
+    copy[4] = 7;
+    hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_7}, copy + BODY_7);
+    assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
+    assert_true(read.log_number == 1 && read.witness_epoch == 6); /* there was no recovery before */
 
     copy[4] = 6;
     hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_6}, copy + BODY_6);
@@ -362,7 +370,7 @@ static struct result fill_in(const void *context, struct ledger_state *state, st
 /* Makes a file of format 5 out of a newer one that says nothing more. */
 static void age(struct buffer *file)
 {
-    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_WITNESSES_SIZE - LEDGER_ASKED_SIZE };
+    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_NUMBER_SIZE - LEDGER_WITNESSES_SIZE - LEDGER_ASKED_SIZE };
 
     assert_int_equal(file->length, 2 * LEDGER_COPY_SIZE);
     for (uint8_t *copy = file->data; copy < file->data + file->length; copy += LEDGER_COPY_SIZE) {

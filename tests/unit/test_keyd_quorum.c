@@ -22,6 +22,7 @@ static struct folder folder;
 static struct keyring *keyring;
 static struct ledger *ledger;
 static struct quorum *quorum;
+static struct log_rotation *rotation;
 static struct ecdsa_key *root, *stranger;
 static struct secret *seeds[COSIGNS];
 static struct note_key keys[COSIGNS];
@@ -29,7 +30,7 @@ static struct buffer policy; /* two of three */
 
 static struct quorum_place place(void)
 {
-    return (struct quorum_place){quorum, keyring, ledger};
+    return (struct quorum_place){quorum, rotation, ledger};
 }
 
 static struct result begin_log(const void *context, struct ledger_state *state, struct error *err)
@@ -135,12 +136,12 @@ struct told {
 
 static void sign_log(const struct told *told, struct bytes text, struct buffer *note)
 {
-    struct note_key key = *keyring_log_key(keyring);
+    struct note_key key = *keyring_log_key(keyring, 0);
     uint8_t signature[64];
     struct error err = {0};
 
     if (told->other_key) must(ed25519_sign(seeds[0], text, signature, &err), &err);
-    else must(keyring_sign_log(keyring, text, signature, &err), &err);
+    else must(keyring_sign_log(keyring, 0, text, signature, &err), &err);
     must(note_write_text(note, text, &err), &err);
     must(note_write_signature(note, &key, (struct bytes){signature, sizeof signature}, &err), &err);
 }
@@ -343,6 +344,7 @@ static void open_all(void)
     must(keyring_create(folder.fd, &options, ledger_create, &err), &err);
     must(keyring_open(folder.fd, options.passphrase, &keyring, &err), &err);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
+    must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
     must(ecdsa_key_new(&root, &err), &err);
     must(ecdsa_key_new(&stranger, &err), &err);
     ecdsa_key_public(root, point);
@@ -358,6 +360,7 @@ static void close_all(void)
     ecdsa_key_free(stranger);
     quorum_free(quorum);
     ledger_free(ledger);
+    log_rotation_free(rotation);
     keyring_free(keyring);
     folder_remove(&folder);
 }

@@ -1,11 +1,18 @@
-/* The register of sijil-keyd has each version of a trust rule that keyd has pinned, and reads the file of an earlier keyd, which knew no rules. */
+/* The register of sijil-keyd has each version of a trust rule that keyd has pinned, pins no older one again, and reads the file of an earlier keyd, which knew no rules. */
 #include "tests/unit/keyd_register_fixture.h"
 
 #define KEY_NAME "0123456789abcdefghijklmnopqrstuvwxyzABCDEFE" /* of the entry in the old file */
 
-static void note_rule(struct world *world, const char *scope, bool is_withdrawn, uint64_t sequence)
+/* What an event brings into force. */
+struct version {
+    const char *scope;
+    uint64_t number;
+    bool is_withdrawn;
+};
+
+static enum error_kind try_version(struct world *world, enum document_kind kind, const struct version *version, uint64_t sequence)
 {
-    struct document rule = rule_in(scope);
+    struct document rule = rule_in(version->scope);
     const struct key_register_note noted = {.document = &rule,
                                             .sequence = sequence,
                                             .is_approved = true,
@@ -13,8 +20,15 @@ static void note_rule(struct world *world, const char *scope, bool is_withdrawn,
                                             .pin = pin_number(sequence)};
     struct error err = {0};
 
-    rule.is_withdrawn = is_withdrawn;
-    if (!key_register_note(world->keys, &noted, &err).ok) fail_msg("%s", err.message);
+    rule.kind = kind;
+    rule.version = version->number;
+    rule.is_withdrawn = version->is_withdrawn;
+    return key_register_note(world->keys, &noted, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static void note_rule(struct world *world, const struct version *version, uint64_t sequence)
+{
+    assert_int_equal(try_version(world, DOCUMENT_TRUST_RULE, version, sequence), ERROR_NONE);
 }
 
 /* Each version has an entry, so that an order of an earlier version can be leased. Only the newest one asks for a run, and a rule may come back. */
@@ -25,14 +39,14 @@ static void the_newest_version_of_a_rule_counts(void **state)
 
     (void)state;
     begin(&world);
-    note_rule(&world, "acme", false, 10);
-    note_rule(&world, "acme/models", false, 11);
+    note_rule(&world, &(struct version){"acme", 1, false}, 10);
+    note_rule(&world, &(struct version){"acme/models", 1, false}, 11);
     assert_true(is_newest(&world, "acme", 10) && is_newest(&world, "acme/models", 11));
-    note_rule(&world, "acme", false, 12);
+    note_rule(&world, &(struct version){"acme", 2, false}, 12);
     assert_true(!is_newest(&world, "acme", 10) && is_newest(&world, "acme", 12));
-    note_rule(&world, "acme", true, 13);
+    note_rule(&world, &(struct version){"acme", 3, true}, 13);
     assert_true(!is_newest(&world, "acme", 12) && !is_newest(&world, "acme", 13));
-    note_rule(&world, "acme", false, 14);
+    note_rule(&world, &(struct version){"acme", 4, false}, 14);
     pin(&world, DOCUMENT_TRUST_RULE, 14);
     for (unsigned i = 0; i < 2; i++) {
         assert_true(is_newest(&world, "acme", 14) && is_newest(&world, "acme/models", 11));
@@ -43,6 +57,59 @@ static void the_newest_version_of_a_rule_counts(void **state)
     }
     pin(&world, DOCUMENT_TRUST_RULE, 16);
     assert_int_equal(open_register(&world), ERROR_CORRUPT); /* an older register */
+}
+
+/* ---- what was replaced or withdrawn ---- */
+
+static const struct kind_row {
+    const char *name;
+    enum document_kind kind;
+} kind_rows[] = {
+    {"a trust rule", DOCUMENT_TRUST_RULE},
+    {"a sink", DOCUMENT_AUDIT_SINK},
+    {"a detection rule", DOCUMENT_DETECTION_RULE},
+    {"a legal hold", DOCUMENT_LEGAL_HOLD},
+};
+
+/* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. */
+static void no_older_version_is_pinned_again(void **state)
+{
+    const struct kind_row *row = *state;
+    static const struct step {
+        struct version version;
+        enum error_kind kind;
+    } steps[] = {
+        {{"acme", 1, false}, ERROR_NONE},   {{"acme", 1, false}, ERROR_DENIED}, {{"acme", 4, false}, ERROR_NONE},
+        {{"acme", 1, false}, ERROR_DENIED}, {{"acme", 4, false}, ERROR_DENIED}, {{"acme", 3, true}, ERROR_DENIED},
+        {{"acme", 5, true}, ERROR_NONE},    {{"acme", 4, false}, ERROR_DENIED}, {{"acme", 5, true}, ERROR_DENIED},
+        {{"globex", 1, false}, ERROR_NONE}, {{"acme", 6, false}, ERROR_NONE},   {{"acme", 5, true}, ERROR_DENIED},
+    };
+    OWNED_WORLD world;
+
+    begin(&world);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const enum error_kind kind = try_version(&world, row->kind, &steps[i].version, 10 + i);
+        if (kind != steps[i].kind) fail_msg("step %zu", i);
+        if (kind != ERROR_NONE) continue;
+        pin(&world, row->kind, 10 + i);
+        assert_int_equal(open_register(&world), ERROR_NONE); /* it is in the file */
+    }
+    pin(&world, row->kind, 100);
+    assert_int_equal(open_register(&world), ERROR_CORRUPT); /* an older register */
+}
+
+/* The name of a sink is not that of a rule. */
+static void kinds_have_versions_of_their_own(void **state)
+{
+    OWNED_WORLD world;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(try_version(&world, DOCUMENT_AUDIT_SINK, &(struct version){"acme", 9, false}, 10), ERROR_NONE);
+    assert_int_equal(try_version(&world, DOCUMENT_TRUST_RULE, &(struct version){"acme", 1, false}, 11), ERROR_NONE);
+    assert_int_equal(try_version(&world, DOCUMENT_LEGAL_HOLD, &(struct version){"acme", 1, true}, 12), ERROR_NONE);
+    assert_true(is_newest(&world, "acme", 11));
+    assert_int_equal(try_version(&world, DOCUMENT_AUDIT_SINK, &(struct version){"acme", 8, false}, 13), ERROR_DENIED);
 }
 
 /* ---- a file of version 1 ---- */
@@ -95,7 +162,7 @@ static void an_older_file_is_read(void **state)
         assert_true(is_pinned(&world, &key, 10) && key_register_check(world.keys, KEY_NAME, &err).ok);
         assert_false(is_newest(&world, "acme", 11));
     }
-    note_rule(&world, "acme", false, 12);
+    note_rule(&world, &(struct version){"acme", 1, false}, 12);
     pin(&world, DOCUMENT_TRUST_RULE, 12);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_newest(&world, "acme", 12) && is_pinned(&world, &key, 10));
@@ -144,7 +211,7 @@ static void a_file_of_version_2_is_read(void **state)
     pin(&world, DOCUMENT_SIGNING_KEY, 10);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_pinned(&world, &key, 10));
-    note_rule(&world, "acme", false, 12); /* written as version 3 */
+    note_rule(&world, &(struct version){"acme", 1, false}, 12); /* written as version 4 */
     pin(&world, DOCUMENT_TRUST_RULE, 12);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_pinned(&world, &key, 10) && is_newest(&world, "acme", 12));
@@ -165,7 +232,7 @@ static void rules_alone_need_no_older_file(void **state)
         assert_int_equal(open_register(&world), ERROR_NONE);
         assert_false(is_newest(&world, "acme", 11));
     }
-    note_rule(&world, "acme", false, 12);
+    note_rule(&world, &(struct version){"acme", 1, false}, 12);
     pin(&world, DOCUMENT_TRUST_RULE, 12);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_newest(&world, "acme", 12));
@@ -180,10 +247,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_version_of_a_rule_counts),
+        cmocka_unit_test(kinds_have_versions_of_their_own),
         cmocka_unit_test(an_older_file_is_read),
         cmocka_unit_test(a_file_of_version_2_is_read),
         cmocka_unit_test(rules_alone_need_no_older_file),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = RUN_TABLE(kind_rows, no_older_version_is_pinned_again);
+
+    return failed + cmocka_run_group_tests_name("others", tests, NULL, NULL);
 }

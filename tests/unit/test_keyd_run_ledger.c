@@ -199,6 +199,36 @@ static void requests_leave_room_for_orders(void **state)
     assert_true(fill(runs, 34000, 5, 1, 2) > 0);
 }
 
+/* Requests of one principal, until keyd refuses the next one. */
+static unsigned ask(struct run_ledger *runs, uint16_t first, uint64_t principal, uint64_t project)
+{
+    for (unsigned count = 0;; count++) {
+        struct run_promise request = order_of((uint16_t)(first + count), 0, 1, project);
+        request.principal = principal;
+        if (keep(runs, &request, NULL, NOON_MS) != ERROR_NONE) return count;
+    }
+}
+
+/* The token of one CI job takes no more than half of what its project gets, also if it asks in several projects. */
+static void a_principal_leaves_room_for_others(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+
+    (void)state;
+    open_runs(&folder, &runs);
+    for (uint32_t places = RUN_PROMISES_MAX / 2; places >= 800; places /= 2) { /* of others; 800 places are left */
+        const struct run_promise other = order_of((uint16_t)places, places - 1, places, places);
+        assert_int_equal(keep(runs, &other, NULL, NOON_MS), ERROR_NONE);
+    }
+    assert_int_equal(ask(runs, 30000, 7, 1), 80);
+    reopen_runs(&folder, &runs);
+    assert_int_equal(ask(runs, 31000, 7, 1), 0);
+    assert_int_equal(ask(runs, 32000, 7, 2), 0); /* another project of the organisation */
+    assert_true(ask(runs, 33000, 8, 1) > 30);    /* somebody else */
+    assert_true(fill(runs, 34000, 5, 1, 1) > 0); /* an order */
+}
+
 /* At the edge an order is refused, and no lease or admission of an order that was signed. */
 static void a_full_ledger_refuses_orders_alone(void **state)
 {
@@ -253,7 +283,7 @@ static void an_admission_frees_what_is_reserved(void **state)
     assert_int_equal(keep(runs, &next, NULL, NOON_MS), ERROR_NONE);
 }
 
-/* ---- ledgers of runs of versions 1 and 2 ---- */
+/* ---- ledgers of runs of versions 1 to 3 ---- */
 
 enum { OLD_BODY = 8 + 4096 * 104, SECOND_BODY = 12 + RUN_PROMISES_MAX * 108 };
 
@@ -327,6 +357,49 @@ static void a_ledger_of_runs_without_shares_is_replaced(void **state)
     assert_int_equal(keep(runs, &too_large, NULL, NOON_MS), ERROR_LIMIT); /* what was reserved still is */
 }
 
+static size_t third_size(uint8_t version)
+{
+    return version == 3 ? 12 + RUN_PROMISES_MAX * 124 : 0;
+}
+
+static size_t third_length(const uint8_t *body)
+{
+    return 12 + (size_t)load_u32(body + 8) * 124;
+}
+
+static void write_third(const void *context, uint8_t *body_out)
+{
+    write_second(context, body_out);
+    store_u64(body_out + 12 + 108, 5);
+    store_u64(body_out + 12 + 116, 6);
+}
+
+static void a_ledger_of_runs_without_principals_is_replaced(void **state)
+{
+    const struct journal_format third = {.name = RUN_LEDGER_FILE,
+                                         .magic = "SJRL",
+                                         .version = 3,
+                                         .copy_size = (size_t)1551 * 4096,
+                                         .body_size = third_size,
+                                         .body_length = third_length,
+                                         .write = write_third};
+    const struct run_promise first = promise_of(1, 1), fits = order_of(2, 200, 1, 1), too_large = order_of(3, 600, 2, 2);
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+    struct run_promise found;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(journal_create(folder.fd, &third, ledger_key, &first, &err).ok);
+    for (unsigned i = 0; i < 2; i++) assert_true(is_kept(&folder, 1, 1, NOON_MS));
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
+    assert_true(run_ledger_find(runs, first.subject, NOON_MS, &found));
+    assert_true(found.reserves == 50000 && found.organisation == 5 && found.project == 6 && found.principal == 0);
+    assert_int_equal(keep(runs, &fits, NULL, NOON_MS), ERROR_NONE);
+    assert_int_equal(keep(runs, &too_large, NULL, NOON_MS), ERROR_LIMIT);
+}
+
 static void a_small_ledger_of_runs_grows(void **state)
 {
     const struct journal_format old = {.name = RUN_LEDGER_FILE,
@@ -359,6 +432,8 @@ int main(void)
         cmocka_unit_test(a_full_ledger_refuses_orders_alone),
         cmocka_unit_test(nobody_takes_all_places),
         cmocka_unit_test(requests_leave_room_for_orders),
+        cmocka_unit_test(a_principal_leaves_room_for_others),
+        cmocka_unit_test(a_ledger_of_runs_without_principals_is_replaced),
         cmocka_unit_test(an_admission_frees_what_is_reserved),
         cmocka_unit_test(a_ledger_of_runs_without_shares_is_replaced),
         cmocka_unit_test(a_small_ledger_of_runs_grows),

@@ -3,7 +3,7 @@
 
 #define HEX_ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 
-static const char *const runners[2] = {"runner", "other_runner"};
+static const char *const runners[2] = {"runner", "other_runner"}, *const attempts[2] = {"attempt", "other_attempt"};
 
 static void begin_nodes(struct world *world)
 {
@@ -44,7 +44,8 @@ static struct run_envelope *read_envelope(const char *text, enum run_type type)
 }
 
 /* What the runner of a node says after its lease. */
-static void write_result(const struct world *world, const char *lease_text, unsigned node, struct buffer *envelope)
+static void write_result(const struct world *world, const char *lease_text, unsigned node, struct buffer *certified,
+                         struct buffer *envelope)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX);
     const struct run_subject output = {"model", HEX_ZEROS};
@@ -61,8 +62,9 @@ static void write_result(const struct world *world, const char *lease_text, unsi
                                            .device_count = 1};
     OWNED(run_envelope) *order = read_envelope(json_text_of(world->bundle, "order"), RUN_ORDER);
     OWNED(run_envelope) *lease = read_envelope(lease_text, RUN_LEASE);
-    OWNED(ecdsa_key) *key = made_key(world->vectors, runners[node]);
-    const struct run_chain below = {.order = order, .lease = lease};
+    OWNED(run_envelope) *certificate = certify(world, lease, runners[node], attempts[node], certified);
+    OWNED(ecdsa_key) *key = made_key(world->vectors, attempts[node]);
+    const struct run_chain below = {.order = order, .lease = lease, .certificate = certificate};
     struct error err = {0};
 
     if (!run_result_write(&below, &parts, &payload, &err).ok) fail_msg("%s", err.message);
@@ -78,10 +80,12 @@ static void finish_nodes(struct world *world)
     sign_order(world);
     for (unsigned node = 2; node-- > 0;) { /* that of node 0 becomes part of the bundle, so it is the last */
         struct buffer OWNED_BUFFER lease = BUFFER(RUN_ENVELOPE_MAX), result = BUFFER(RUN_ENVELOPE_MAX);
+        struct buffer OWNED_BUFFER certified = BUFFER(RUN_ENVELOPE_MAX);
         if (sign_lease(world, node, runners[node], &lease, &err) != ERROR_NONE) fail_msg("%s", err.message);
-        write_result(world, buffer_text(&lease), node, &result);
+        write_result(world, buffer_text(&lease), node, &certified, &result);
         json_t *holder = node == 0 ? world->bundle : peer;
         assert_int_equal(json_object_set_new(holder, "lease", json_string(buffer_text(&lease))), 0);
+        assert_int_equal(json_object_set_new(holder, "certificate", json_string(buffer_text(&certified))), 0);
         assert_int_equal(json_object_set_new(holder, "result", json_string(buffer_text(&result))), 0);
     }
     assert_int_equal(json_object_set_new(world->bundle, "peers", json_pack("[o]", peer)), 0);
@@ -161,6 +165,14 @@ static void result_of_node_0_again(struct world *world)
 {
     assert_int_equal(json_object_set(peer_of(world), "result", json_object_get(world->bundle, "result")), 0);
 }
+static void certificate_of_node_0_again(struct world *world)
+{
+    assert_int_equal(json_object_set(peer_of(world), "certificate", json_object_get(world->bundle, "certificate")), 0);
+}
+static void no_certificate(struct world *world)
+{
+    assert_int_equal(json_object_del(peer_of(world), "certificate"), 0);
+}
 static void withdrawn(struct world *world)
 {
     withdraw_key_of(world, "other_runner");
@@ -182,6 +194,8 @@ static const struct row {
     {"with a lease that the ledger does not have", unpromised_lease, ERROR_DENIED, "the lease is not in the ledger"},
     {"with the lease of node 0 for node 1", lease_of_node_0_again, ERROR_DENIED, "node 1: "},
     {"with the result of node 0 for node 1", result_of_node_0_again, ERROR_DENIED, "node 1: "},
+    {"with the certificate of node 0 for node 1", certificate_of_node_0_again, ERROR_DENIED, "node 1: "},
+    {"with a node without its certificate", no_certificate, ERROR_INVALID, "the bundle has no certificate"},
     {"after the other runner was withdrawn", withdrawn, ERROR_DENIED, "was withdrawn"},
     {"without the other runner's document", without_document, ERROR_DENIED, "node 1: no document"},
 };

@@ -89,14 +89,18 @@ static enum error_kind ask_again(struct asking *asking, struct error *err)
 
 /* ---- whose token ---- */
 
+#define ALICE "ext:345794e1bae062269a8796a7313dbed5f5d151d6272282749a4307871eccc5f9" /* of https://id.example */
+
 static const struct holder_row {
     const char *name, *issuer, *subject; /* issuer NULL: a robot */
-    const char *requester, *claimed;
+    const char *requester, *claimed, *named;
 } holder_rows[] = {
-    {"a robot", NULL, ROBOT, "robot:" ROBOT, "sijil:registry"},
-    {"a trust rule", "sijil:rule", "acme:gh-train", NULL, "sijil:rule"},
-    {"a person", "https://id.example", "alice", "ext:345794e1bae062269a8796a7313dbed5f5d151d6272282749a4307871eccc5f9",
-     "https://id.example"},
+    {"a robot", NULL, ROBOT, "robot:" ROBOT, "sijil:registry", ROBOT},
+    {"a trust rule", "sijil:rule", "acme:gh-train", NULL, "sijil:rule", "acme:gh-train"},
+    {"a person", "https://id.example", "alice", ALICE, "https://id.example", ALICE},
+    {"one with the name of a hash", "https://id.example", ALICE,
+     "ext:4cdf598fcbbbc99035c319596c030ff09b1412d3ef19047f90360a37cb6dcdc2", "https://id.example",
+     "ext:4cdf598fcbbbc99035c319596c030ff09b1412d3ef19047f90360a37cb6dcdc2"},
 };
 
 static void a_token_asks_for_its_subject(void **state)
@@ -116,7 +120,7 @@ static void a_token_asks_for_its_subject(void **state)
     assert_true(run_envelope_read(buffer_bytes(&asking.envelope), RUN_REQUEST, &made, &err).ok);
     assert_true(run_check_signer(made, world.key, &err).ok);
     assert_string_equal(run_text(made, "claims.issuer"), row->claimed);
-    assert_string_equal(run_text(made, "claims.subject"), row->subject);
+    assert_string_equal(run_text(made, "claims.subject"), row->named);
     if (row->requester != NULL) assert_string_equal(run_text(made, "requester"), row->requester);
     assert_string_equal(run_text(made, "audience"), world.signer.origin);
     sha256_of(buffer_bytes(&asking.token), hash);
@@ -287,6 +291,31 @@ static void a_bad_request_is_refused(void **state)
     refuses(&asking, row->kind, row->says);
 }
 
+/* What a gateway names as the issuer is text of its own: no verifier may take it for another kind of requester. */
+static const struct issuer_row {
+    const char *name, *issuer;
+    enum error_kind kind;
+} issuer_rows[] = {
+    {"like that of trust rules", "sijil:Rule", ERROR_INVALID},
+    {"with a blank", "sijil:rule ", ERROR_INVALID},
+    {"no URL", "x", ERROR_INVALID},
+    {"of two lines", "https://id.example\nx", ERROR_INVALID},
+    {"that of robots", "sijil:registry", ERROR_DENIED},
+};
+
+static void an_issuer_has_a_form(void **state)
+{
+    const struct issuer_row *row = *state;
+    char sub[256];
+    OWNED_WORLD world;
+    OWNED_ASKING asking;
+
+    write_external(row->issuer, "alice", sub);
+    begin_asking(&world, sub, &asking);
+    asking.wanted.subject_issuer = bytes_of_text(row->issuer);
+    refuses(&asking, row->kind, row->kind == ERROR_INVALID ? "issuer: sijil:registry" : "claims are of another person");
+}
+
 /* ---- once ---- */
 
 static void read_digest(const struct asking *asking, char digest_out[RUN_DIGEST_TEXT])
@@ -343,6 +372,7 @@ static void a_request_takes_a_place_of_its_project(void **state)
     assert_true(run_ledger_find(world.runs, subject, world.signer.now_ms, &promise));
     assert_true(promise.organisation == run_ledger_share(bytes_of_text("acme")));
     assert_true(promise.project == run_ledger_share(bytes_of_text("acme/models")));
+    assert_true(promise.principal == run_ledger_share(bytes_of_text("robot:" ROBOT)));
     assert_int_equal(promise.reserves, 0);
 }
 
@@ -355,6 +385,7 @@ int main(void)
     int failed = 0;
 
     bundle_number = MADE_RULE;
+    failed += RUN_TABLE(issuer_rows, an_issuer_has_a_form);
     failed += RUN_TABLE(holder_rows, a_token_asks_for_its_subject);
     failed += RUN_TABLE(claim_rows, a_token_that_does_not_count_is_refused);
     failed += RUN_TABLE(spoil_rows, a_bad_request_is_refused);

@@ -54,68 +54,6 @@ static void a_lease_is_for_one_runner(void **state)
     assert_non_null(strstr(err.message, "is not in the ledger of sijil-keyd"));
 }
 
-/* Leaves the lease in `envelope`. */
-static void sign_order_and_lease(struct world *world, struct buffer *envelope)
-{
-    char runner[ECDSA_THUMBPRINT_SIZE];
-    struct error err = {0};
-
-    name_of(world, "runner", runner);
-    assert_int_equal(ask(world, run_sign_order, envelope, &err), ERROR_NONE);
-    add(world, RUN_ORDER, envelope);
-    world->wanted.lifetime_s = 600;
-    world->wanted.key = bytes_of_text(runner);
-    if (ask(world, run_sign_lease, envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
-    world->wanted.key = bytes_of_text("");
-}
-
-static const char *envelope_text(const struct world *world, enum run_type type)
-{
-    if (type != RUN_APPROVAL) return json_text_of(world->bundle, run_type_name(type));
-    return json_string_value(json_array_get(json_object_get(world->bundle, "approvals"), 0));
-}
-
-/* What the runner says after the lease, signed with its key. */
-static void add_result(struct world *world)
-{
-    const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
-    struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
-    const struct run_subject output = {"model", zeros};
-    const struct run_device device = {"GPU-0001", "gpu", "535.1", 1LL << 34, 64};
-    const struct run_result_parts parts = {.outputs = &output,
-                                           .output_count = 1,
-                                           .log = zeros,
-                                           .metrics = zeros,
-                                           .started_ms = world->signer.now_ms + 1000,
-                                           .finished_ms = world->signer.now_ms + 2000,
-                                           .status = "succeeded",
-                                           .reason = "",
-                                           .wall_ms = 1000,
-                                           .cpu_ms = 900,
-                                           .memory_bytes = 1LL << 29,
-                                           .output_bytes = 4096,
-                                           .log_bytes = 2048,
-                                           .device_ms = 700,
-                                           .isolation = "cgroup-v2",
-                                           .devices = &device,
-                                           .device_count = 1};
-    struct run_envelope *read[RUN_RESULT] = {NULL};
-    struct error err = {0};
-
-    OWNED(ecdsa_key) *key = made_key(world->vectors, "runner");
-    for (enum run_type type = 0; type < RUN_RESULT; type++)
-        assert_true(run_envelope_read(bytes_of_text(envelope_text(world, type)), type, &read[type], &err).ok);
-    const struct run_chain chain = {.request = read[RUN_REQUEST],
-                                    .approval_count = 1,
-                                    .approvals = {read[RUN_APPROVAL]},
-                                    .order = read[RUN_ORDER],
-                                    .lease = read[RUN_LEASE]};
-    if (!run_result_write(&chain, &parts, &payload, &err).ok) fail_msg("%s", err.message);
-    assert_true(run_sign(RUN_RESULT, buffer_bytes(&payload), key, &envelope, &err).ok);
-    add(world, RUN_RESULT, &envelope);
-    for (enum run_type type = 0; type < RUN_RESULT; type++) run_envelope_free(read[type]);
-}
-
 static struct run_promise promise_of_order(const struct world *world, const char *request)
 {
     struct run_promise promise;

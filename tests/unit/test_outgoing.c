@@ -126,6 +126,29 @@ static const struct reach_row {
     {"an empty list", "", "52.95.110.1", false},
 };
 
+/* What others choose must not lead into the operator's own networks. */
+static void a_public_address_is_called_or_not(void **state)
+{
+    static const char *const called[] = {"52.95.110.1", "11.0.0.0",     "172.32.0.1",
+                                         "192.169.0.1", "2a00:1450::1", "64:ff9b::345f:6e01"};
+    static const char *const not_called[] = {
+        "10.1.2.3",      "127.0.0.1",   "::1",     "172.16.0.1",      "172.31.255.255",  "192.168.7.7",     "100.64.0.1",
+        "198.19.0.1",    "fd12::1",     "fec0::1", "169.254.169.254", "fe80::1",         "::ffff:10.0.0.1", "64:ff9b::a00:1",
+        "2002:a00:1::1", "2001:0:1::1", "0.0.0.0", "192.0.2.1",       "64:ff9b:1::a00:1"};
+    const struct networks none = {0};
+    struct network address;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(called); i++) {
+        assert_true(network_of_address(called[i], &address));
+        if (!outgoing_reaches(OUTGOING_PUBLIC, &none, &address)) fail_msg("%s is not called", called[i]);
+    }
+    for (size_t i = 0; i < COUNT(not_called); i++) {
+        assert_true(network_of_address(not_called[i], &address));
+        if (outgoing_reaches(OUTGOING_PUBLIC, &none, &address)) fail_msg("%s is called", not_called[i]);
+    }
+}
+
 static void an_address_is_called_or_not(void **state)
 {
     const struct reach_row *row = *state;
@@ -342,10 +365,15 @@ static void a_peer_may_ask_for_a_certificate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_that_moved_is_checked_again), cmocka_unit_test(a_redirect_is_an_answer_and_nothing_more),
-        cmocka_unit_test(the_environment_names_no_proxy),     cmocka_unit_test(a_proxy_that_is_asked_for_gets_a_tunnel),
-        cmocka_unit_test(a_proxy_gets_around_no_check),       cmocka_unit_test(only_who_is_named_vouches),
-        cmocka_unit_test(tls_has_its_least_version),          cmocka_unit_test(a_peer_may_ask_for_a_certificate),
+        cmocka_unit_test(a_public_address_is_called_or_not),
+        cmocka_unit_test(a_name_that_moved_is_checked_again),
+        cmocka_unit_test(a_redirect_is_an_answer_and_nothing_more),
+        cmocka_unit_test(the_environment_names_no_proxy),
+        cmocka_unit_test(a_proxy_that_is_asked_for_gets_a_tunnel),
+        cmocka_unit_test(a_proxy_gets_around_no_check),
+        cmocka_unit_test(only_who_is_named_vouches),
+        cmocka_unit_test(tls_has_its_least_version),
+        cmocka_unit_test(a_peer_may_ask_for_a_certificate),
     };
 
     tls_peer_start(&peer);

@@ -260,6 +260,44 @@ static void refuses_bundles(void **state)
     assert_int_equal(err.kind, row->kind);
 }
 
+/* Bundles that a registry could make of what others have signed, each in a log of its own. */
+static void refuses_those_of_the_vectors(void **state)
+{
+    OWNED_WORLD world;
+    const json_t *row = NULL;
+    size_t i = 0;
+
+    (void)state;
+    world_begin(&world);
+    assert_int_not_equal(json_array_size(json_object_get(world.vectors, "refused")), 0);
+    json_array_foreach (json_object_get(world.vectors, "refused"), i, row) {
+        struct buffer OWNED_BUFFER report = BUFFER(65536);
+        struct error err = {0};
+        world.trust.log_key = bytes_of_text(json_text_of(row, "vkey"));
+        if (check(&world, json_object_get(row, "bundle"), &report, &err).ok) fail_msg("%s", json_text_of(row, "name"));
+        if (strstr(err.message, json_text_of(row, "says")) == NULL) fail_msg("%s", err.message);
+        assert_true(err.kind == ERROR_DENIED || err.kind == ERROR_INVALID);
+    }
+}
+
+static void accepts_those_of_the_vectors(void **state)
+{
+    OWNED_WORLD world;
+    const json_t *row = NULL;
+    size_t i = 0;
+
+    (void)state;
+    world_begin(&world);
+    assert_int_not_equal(json_array_size(json_object_get(world.vectors, "accepted")), 0);
+    json_array_foreach (json_object_get(world.vectors, "accepted"), i, row) {
+        struct buffer OWNED_BUFFER report = BUFFER(65536);
+        struct error err = {0};
+        world.trust.log_key = bytes_of_text(json_text_of(row, "vkey"));
+        if (!check(&world, json_object_get(row, "bundle"), &report, &err).ok)
+            fail_msg("%s: %s", json_text_of(row, "name"), err.message);
+    }
+}
+
 /* ---- other keys ---- */
 
 static void other_keys_prove_nothing(void **state)
@@ -337,6 +375,8 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(no_text_makes_a_line),
+        cmocka_unit_test(accepts_those_of_the_vectors),
+        cmocka_unit_test(refuses_those_of_the_vectors),
         cmocka_unit_test(other_keys_prove_nothing),
         cmocka_unit_test(manifests_are_those_of_the_order),
         cmocka_unit_test(no_byte_can_be_changed),

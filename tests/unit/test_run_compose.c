@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "crypto/digest.h"
+#include "training/format/certificate.h"
 #include "training/format/compose.h"
+#include "training/format/public_key.h"
 
 #define RUN "predicate.runDetails."
 
@@ -84,6 +86,23 @@ static const char *hex_in(const struct run_envelope *envelope, const char *list,
     return json_text_of(json_object_get(json_array_get(run_member(envelope, list), at), "digest"), "sha256");
 }
 
+static struct result write_certificate(const struct run_chain *chain, struct buffer *payload, struct error *err)
+{
+    const struct run_envelope *certificate = chain->certificate;
+    struct run_certificate_parts parts = {.run = run_text(certificate, "run"),
+                                          .audience = run_text(certificate, "audience"),
+                                          .order = chain->order->digest,
+                                          .lease = chain->lease->digest,
+                                          .attempt = run_integer(certificate, "attempt"),
+                                          .node = run_integer(certificate, "node"),
+                                          .not_before_ms = run_time(certificate, "not_before"),
+                                          .expires_ms = run_time(certificate, "expires")};
+
+    assert_true(public_key_point(run_text(certificate, CERTIFICATE_RUNNER), parts.runner));
+    assert_true(public_key_point(run_text(certificate, CERTIFICATE_ATTEMPT), parts.key));
+    return run_certificate_write(&parts, payload, err);
+}
+
 static struct result write_result(const struct run_chain *chain, struct buffer *payload, struct error *err)
 {
     const struct run_envelope *result = chain->result;
@@ -125,8 +144,13 @@ static struct result write_refusal(const struct run_chain *chain, struct buffer 
     int64_t at_ms = 0;
 
     assert_true(clock_parse(bytes_of_text("2026-11-23T10:02:00.000Z"), &at_ms));
-    const struct run_refusal_parts parts = {"devices", "the order asks for 1 gpu, and this machine has none", at_ms};
-    return run_refusal_write(chain->lease, &parts, payload, err);
+    const struct run_refusal_parts parts = {run_text(chain->lease, "run"),
+                                            run_text(chain->lease, "audience"),
+                                            chain->lease->digest,
+                                            "devices",
+                                            "the order asks for 1 gpu, and this machine has none",
+                                            at_ms};
+    return run_refusal_write(&parts, payload, err);
 }
 
 typedef struct result writer(const struct run_chain *chain, struct buffer *payload, struct error *err);
@@ -135,9 +159,13 @@ static const struct compose_row {
     enum run_type type;
     writer *write;
 } compose_rows[] = {
-    {"a request", RUN_REQUEST, write_request}, {"an approval", RUN_APPROVAL, write_approval},
-    {"an order", RUN_ORDER, compose_order},    {"a lease", RUN_LEASE, write_lease},
-    {"a result", RUN_RESULT, write_result},    {"an admission", RUN_ADMISSION, write_admission},
+    {"a request", RUN_REQUEST, write_request},
+    {"an approval", RUN_APPROVAL, write_approval},
+    {"an order", RUN_ORDER, compose_order},
+    {"a lease", RUN_LEASE, write_lease},
+    {"a certificate", RUN_CERTIFICATE, write_certificate},
+    {"a result", RUN_RESULT, write_result},
+    {"an admission", RUN_ADMISSION, write_admission},
     {"a refusal", RUN_REFUSAL, write_refusal},
 };
 
@@ -225,8 +253,10 @@ static void refuses_what_the_page_forbids(void **state)
     order.attempts = 101;
     assert_false(run_order_write(&made.chain, &order, &payload, &err).ok);
     assert_non_null(strstr(err.message, "attempts"));
-    const struct run_refusal_parts odd = {"devices", "\xff", 0};
-    assert_false(run_refusal_write(made.chain.lease, &odd, &payload, &err).ok);
+    const struct run_envelope *lease = made.chain.lease;
+    const struct run_refusal_parts odd = {
+        run_text(lease, "run"), run_text(lease, "audience"), lease->digest, "devices", "\xff", 0};
+    assert_false(run_refusal_write(&odd, &payload, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
     assert_string_equal(err.message, "a text of the refusal is not UTF-8");
     assert_int_equal(payload.length, 0);

@@ -90,17 +90,21 @@ static void digest_of_envelope(const char *text, enum run_type type, char digest
     memcpy(digest_out, envelope->digest, RUN_DIGEST_TEXT);
 }
 
-/* The result names the lease, and the admission both, as they are now: so a row changes one thing alone. */
+/* Certificate and result name the envelopes before them, and the admission names lease and result, as they are now: so a row changes one thing alone. */
 static void relink(const struct world *world, enum run_type changed)
 {
     static const char *const at[] = {ATTESTED "5.digest.sha256", ATTESTED "6.digest.sha256"};
-    char digest[RUN_DIGEST_TEXT], quoted[RUN_DIGEST_TEXT + 2];
+    char digest[RUN_DIGEST_TEXT], quoted[RUN_DIGEST_TEXT + 2], lease[RUN_DIGEST_TEXT + 2];
 
     digest_of_envelope(json_text_of(peer_of(world), "lease"), RUN_LEASE, digest);
     (void)snprintf(quoted, sizeof quoted, "\"%s\"", digest);
-    if (changed == RUN_LEASE) change(world, RUN_RESULT, DEFINED "externalParameters.lease", quoted, "other_runner");
-    (void)snprintf(quoted, sizeof quoted, "\"%s\"", digest + strlen("sha256:"));
-    change(world, RUN_ADMISSION, at[0], quoted, "keyd");
+    if (changed == RUN_LEASE) change(world, RUN_CERTIFICATE, "lease", quoted, "other_runner");
+    if (changed == RUN_LEASE) change(world, RUN_RESULT, DEFINED "externalParameters.lease", quoted, "other_attempt");
+    (void)snprintf(lease, sizeof lease, "\"%s\"", digest + strlen("sha256:"));
+    digest_of_envelope(json_text_of(peer_of(world), "certificate"), RUN_CERTIFICATE, digest);
+    (void)snprintf(quoted, sizeof quoted, "\"%s\"", digest);
+    if (changed != RUN_RESULT) change(world, RUN_RESULT, DEFINED "externalParameters.certificate", quoted, "other_attempt");
+    change(world, RUN_ADMISSION, at[0], lease, "keyd");
     digest_of_envelope(json_text_of(peer_of(world), "result"), RUN_RESULT, digest);
     (void)snprintf(quoted, sizeof quoted, "\"%s\"", digest + strlen("sha256:"));
     change(world, RUN_ADMISSION, at[1], quoted, "keyd");
@@ -147,24 +151,36 @@ static const struct row {
      "node 1: no document of the bundle had the runner's key"},
     {"a lease for another runner's id", RUN_LEASE, "runner.id", "\"7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22\"", "keyd",
      "node 1: the lease's runner is another one"},
-    {"a result by the runner of node 0", RUN_RESULT, NULL, NULL, "runner", "node 1: the result is signed by the key"},
-    {"a result of node 0", RUN_RESULT, DEFINED "internalParameters.node", "0", "other_runner", "node 1: result: its node is not"},
-    {"a result of another attempt", RUN_RESULT, DEFINED "internalParameters.attempt", "2", "other_runner",
+    {"a result by the key of its runner", RUN_RESULT, NULL, NULL, "other_runner",
+     "node 1: result: the runner's own key has signed it"},
+    {"a certificate by the runner of node 0", RUN_CERTIFICATE, NULL, NULL, "runner",
+     "node 1: the certificate is signed by the key"},
+    {"a certificate of node 0", RUN_CERTIFICATE, "node", "0", "other_runner",
+     "node 1: certificate: node is not that of the lease"},
+    {"a certificate of another attempt", RUN_CERTIFICATE, "attempt", "2", "other_runner", "node 1: certificate: attempt is not"},
+    {"a certificate of another lease", RUN_CERTIFICATE, "lease", "\"sha256:" ZEROS "\"", "other_runner",
+     "node 1: certificate: it names another lease"},
+    {"a certificate that had expired", RUN_CERTIFICATE, "expires", "\"2026-11-23T10:10:00.000Z\"", "other_runner",
+     "node 1: result: it did not start and end within the life of its certificate"},
+    {"a result by the key of node 0", RUN_RESULT, NULL, NULL, "attempt", "node 1: the result is signed by the key"},
+    {"a result of node 0", RUN_RESULT, DEFINED "internalParameters.node", "0", "other_attempt",
+     "node 1: result: its node is not"},
+    {"a result of another attempt", RUN_RESULT, DEFINED "internalParameters.attempt", "2", "other_attempt",
      "node 1: result: its attempt is not"},
-    {"a result of another lease", RUN_RESULT, DEFINED "externalParameters.lease", "\"sha256:" ZEROS "\"", "other_runner",
+    {"a result of another lease", RUN_RESULT, DEFINED "externalParameters.lease", "\"sha256:" ZEROS "\"", "other_attempt",
      "node 1: result: it names another lease"},
     {"a result with an output", RUN_RESULT, "subject",
      "[{\"name\":\"model\",\"digest\":{\"sha256\":\"" ZEROS "\"}},{\"name\":\"log\",\"digest\":{\"sha256\":\"" ZEROS "\"}}]",
-     "other_runner", "node 1: result: only node 0 has outputs and metrics"},
+     "other_attempt", "node 1: result: only node 0 has outputs and metrics"},
     {"a result with metrics", RUN_RESULT, DETAILS "byproducts", "[{\"name\":\"metrics\",\"digest\":{\"sha256\":\"" ZEROS "\"}}]",
-     "other_runner", "node 1: result: only node 0 has outputs and metrics"},
+     "other_attempt", "node 1: result: only node 0 has outputs and metrics"},
     {"a result that failed", RUN_RESULT, DETAILS "sijil_outcome",
-     "{\"status\":\"failed\",\"exit\":1,\"signal\":0,\"reason\":\"\"}", "other_runner", "the result did not succeed"},
-    {"a result without its device", RUN_RESULT, DETAILS "sijil_devices", "[]", "other_runner",
+     "{\"status\":\"failed\",\"exit\":1,\"signal\":0,\"reason\":\"\"}", "other_attempt", "the result did not succeed"},
+    {"a result without its device", RUN_RESULT, DETAILS "sijil_devices", "[]", "other_attempt",
      "node 1: result: the order has 1 devices, and it saw 0"},
-    {"a result with a weaker isolation", RUN_RESULT, DETAILS "sijil_isolation", "\"rlimits\"", "other_runner",
+    {"a result with a weaker isolation", RUN_RESULT, DETAILS "sijil_isolation", "\"rlimits\"", "other_attempt",
      "node 1: result: its isolation"},
-    {"a result after the admission", RUN_RESULT, DETAILS "metadata.finishedOn", "\"2026-11-23T10:40:00.000Z\"", "other_runner",
+    {"a result after the admission", RUN_RESULT, DETAILS "metadata.finishedOn", "\"2026-11-23T10:40:00.000Z\"", "other_attempt",
      "older than the result"},
     {"an admission that leaves the lease of a node out", RUN_ADMISSION, ATTESTED "5", NULL, "keyd",
      "it names 6 envelopes, and there are 7"},
@@ -212,6 +228,16 @@ static void peer_without_result(json_t *bundle)
 {
     assert_int_equal(json_object_del(json_array_get(json_object_get(bundle, "peers"), 0), "result"), 0);
 }
+static void peer_without_certificate(json_t *bundle)
+{
+    assert_int_equal(json_object_del(json_array_get(json_object_get(bundle, "peers"), 0), "certificate"), 0);
+}
+static void take_certificate_of_node_0(json_t *bundle)
+{
+    json_t *peer = json_array_get(json_object_get(bundle, "peers"), 0);
+
+    assert_int_equal(json_object_set(peer, "certificate", json_object_get(bundle, "certificate")), 0);
+}
 static void drop_result(json_t *bundle)
 {
     assert_int_equal(json_object_del(bundle, "admission"), 0);
@@ -254,6 +280,8 @@ static const struct whole_row {
     {"with a node twice", repeat_peer, ERROR_DENIED, "they are the nodes 1 to 1"},
     {"with 256 other nodes", too_many_peers, ERROR_INVALID, "1 to 255 nodes"},
     {"with a node without its result", peer_without_result, ERROR_INVALID, "result"},
+    {"with a node without its certificate", peer_without_certificate, ERROR_INVALID, "certificate"},
+    {"with the certificate of node 0 for node 1", take_certificate_of_node_0, ERROR_DENIED, "node 1: "},
     {"with nodes and without the result of node 0", drop_result, ERROR_INVALID, "has peers, and no result of node 0"},
     {"without the document of a runner", drop_other_runner, ERROR_DENIED,
      "node 1: no document of the bundle had the runner's key"},

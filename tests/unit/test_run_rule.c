@@ -111,6 +111,35 @@ static void the_newest_version_before_the_event_counts(void **state)
     run_keys_done(&keys);
 }
 
+/* Its signatures are as good as ever. That it is in the log again is the word of a gateway. */
+static void an_older_version_that_comes_again_counts_no_more(void **state)
+{
+    static const struct grant wide[4] = {{"trainer", "acme"}}, narrow[4] = {{"trainer", "acme/other"}};
+    static const struct {
+        const struct grant *second;
+        uint64_t version;
+        const char *says; /* NULL: it counts */
+    } seconds[] = {{NULL, 2, "was withdrawn before"}, {narrow, 2, "no grant of \"trainer\""}, {wide, 2, NULL}, {narrow, 1, NULL}};
+    OWNED_JSON vectors = made_vectors();
+    OWNED(run_envelope) *request = request_of(vectors);
+    const struct run_use use = {.project = "acme/models", .sequence = 8, .time_ms = NOW_MS};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(seconds); i++) {
+        struct run_keys keys = {.count = 3};
+        const struct run_key *rule = NULL;
+        struct error err = {0};
+        keys.each[0] = (struct run_key){document_of("acme", 1, wide), 3, NOW_MS - DAY_MS};
+        keys.each[1] = (struct run_key){document_of("acme", seconds[i].version, seconds[i].second), 5, NOW_MS - DAY_MS + 1};
+        keys.each[2] = (struct run_key){document_of("acme", 1, wide), 7, NOW_MS - DAY_MS + 2};
+        const bool ok = run_keys_rule(&keys, request, &use, &rule, &err).ok;
+        assert_int_equal(ok, seconds[i].says == NULL);
+        if (!ok && strstr(err.message, seconds[i].says) == NULL) fail_msg("%s", err.message);
+        if (ok) assert_ptr_equal(rule, &keys.each[seconds[i].version == 2 ? 1 : 0]); /* of one version the first */
+        run_keys_done(&keys);
+    }
+}
+
 /* ---- approvals ---- */
 
 static void nobody_needs_one_approval_more(void **state)
@@ -138,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(the_newest_version_before_the_event_counts),
+        cmocka_unit_test(an_older_version_that_comes_again_counts_no_more),
         cmocka_unit_test(nobody_needs_one_approval_more),
     };
     const int failed = RUN_TABLE(rows, a_rule_asks_for_what_it_grants);

@@ -58,8 +58,9 @@ static const struct start_row {
     {"too often", "{\"ready\":false,\"every_ms\":1}", NULL, 0, 200},
     {"too rarely", "{\"ready\":false,\"every_ms\":900000}", NULL, 0, 10000},
     {"all are there",
-     "{\"ready\":true,\"peers\":[{\"node\":1,\"listen\":\"127.0.0.1:1\",\"lease\":\"a\"},{\"node\":2,\"lease\":\"b\"}]}", NULL, 2,
-     0},
+     "{\"ready\":true,\"peers\":[{\"node\":1,\"listen\":\"127.0.0.1:1\",\"lease\":\"a\",\"certificate\":\"c\"},"
+     "{\"node\":2,\"lease\":\"b\",\"certificate\":\"d\"}]}",
+     NULL, 2, 0},
     {"nobody else is", "{\"ready\":true,\"peers\":[],\"more\":1}", NULL, 0, 0},
     {"not said", "{\"peers\":[]}", "ready", 0, 0},
     {"no list", "{\"ready\":true}", "peers", 0, 0},
@@ -68,7 +69,9 @@ static const struct start_row {
     {"a number below", "{\"ready\":true,\"peers\":[{\"node\":-1,\"lease\":\"a\"}]}", "node", 0, 0},
     {"a number beyond", "{\"ready\":true,\"peers\":[{\"node\":256,\"lease\":\"a\"}]}", "node", 0, 0},
     {"no lease", "{\"ready\":true,\"peers\":[{\"node\":1}]}", "lease", 0, 0},
-    {"a place that is a number", "{\"ready\":true,\"peers\":[{\"node\":1,\"lease\":\"a\",\"listen\":1}]}", "listen", 0, 0},
+    {"no certificate", "{\"ready\":true,\"peers\":[{\"node\":1,\"lease\":\"a\"}]}", "certificate", 0, 0},
+    {"a place that is a number", "{\"ready\":true,\"peers\":[{\"node\":1,\"lease\":\"a\",\"certificate\":\"c\",\"listen\":1}]}",
+     "listen", 0, 0},
     {"no JSON", "ready", "", 0, 0},
 };
 

@@ -11,6 +11,7 @@
 #include "runner/serve/channel.h"
 #include "runner/serve/kept.h"
 #include "runner/serve/outcome.h"
+#include "runner/serve/signatures.h"
 #include "runner/serve/verdict.h"
 
 /* ---- the end of a run ---- */
@@ -127,6 +128,10 @@ static void a_worker_is_not_believed(void **state)
     assert_int_equal(send(ends[1], &question, sizeof question, 0), sizeof question);
     assert_false(channel_hear(ends[0], &heard));
     question.uses.count = 0;
+    memset(question.reason, 'x', sizeof question.reason);
+    assert_int_equal(send(ends[1], &question, sizeof question, 0), sizeof question);
+    assert_false(channel_hear(ends[0], &heard));
+    question.reason[0] = '\0';
     question.cpus = -1;
     assert_int_equal(send(ends[1], &question, sizeof question, 0), sizeof question);
     assert_false(channel_hear(ends[0], &heard));
@@ -263,14 +268,17 @@ static void a_refusal_can_be_signed_whatever_it_quotes(void **state)
     (void)state;
     made_run_begin(&made);
     must(made_sign(&made, RUN_LEASE, &err), &err);
+    const struct runner_state state_of = {.key = made.keys[RUN_REFUSAL]};
     for (size_t i = 0; i < COUNT(reasons); i++) {
         struct order_refusal refusal = {.check = "policy"};
-        struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
+        struct channel_question question;
+        char envelope[CHANNEL_ENVELOPE_SIZE];
         OWNED(run_envelope) *read = NULL;
         (void)snprintf(refusal.reason, sizeof refusal.reason, "%s", reasons[i]);
         if (i == 3) memset(refusal.reason, 'x', sizeof refusal.reason - 1);
-        must(verdict_refuse(made.read[RUN_LEASE], &refusal, made.keys[RUN_REFUSAL], &envelope, &err), &err);
-        must(run_envelope_read(buffer_bytes(&envelope), RUN_REFUSAL, &read, &err), &err);
+        must(channel_refusal(made.read[RUN_LEASE], &refusal, &question, &err), &err);
+        must(signatures_refuse(&state_of, &question, envelope, &err), &err);
+        must(run_envelope_read(bytes_of_text(envelope), RUN_REFUSAL, &read, &err), &err);
         must(run_check_signer(read, made.keys[RUN_REFUSAL], &err), &err);
         assert_string_equal(run_text(read, "lease"), made.read[RUN_LEASE]->digest);
         assert_true(strlen(run_text(read, "reason")) > 0);
@@ -287,12 +295,16 @@ static struct result refuse_and_keep(void *context, struct error *err)
     const struct refusing *refusing = context;
     const struct order_refusal refusal = {.check = "digest", .reason = "it is another one"};
     const struct taken_lease lease = {.nonce = {9}};
-    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX), again = BUFFER(RUN_ENVELOPE_MAX);
+    const struct runner_state state = {.key = refusing->made->keys[RUN_REFUSAL]};
+    struct buffer OWNED_BUFFER again = BUFFER(RUN_ENVELOPE_MAX);
+    struct channel_question question;
+    char envelope[CHANNEL_ENVELOPE_SIZE];
 
-    TRY(verdict_refuse(refusing->made->read[RUN_LEASE], &refusal, refusing->made->keys[RUN_REFUSAL], &envelope, err));
-    TRY(kept_write(refusing->folder, &lease, KEPT_RESULT, buffer_bytes(&envelope), err));
+    TRY(channel_refusal(refusing->made->read[RUN_LEASE], &refusal, &question, err));
+    TRY(signatures_refuse(&state, &question, envelope, err));
+    TRY(kept_write(refusing->folder, &lease, KEPT_RESULT, bytes_of_text(envelope), err));
     TRY(kept_read(refusing->folder, &lease, KEPT_RESULT, &again, err));
-    assert_true(bytes_equal(buffer_bytes(&envelope), buffer_bytes(&again)));
+    assert_true(bytes_equal(bytes_of_text(envelope), buffer_bytes(&again)));
     return SUCCESS;
 }
 

@@ -41,6 +41,8 @@ static const struct settings_row {
     {"neither yes nor no", GOOD REGION_MAIN "metrics_public = perhaps\n", "yes or no"},
     {"a list of witnesses that is not there", GOOD REGION_MAIN "witness_policy = \"/nowhere/witnesses\"\n", "witness_policy"},
     {"networks of witnesses", GOOD REGION_MAIN "witness_networks = \"192.0.2.0/24, 2001:db8::/32\"\n", NULL},
+    {"networks of issuers", GOOD REGION_MAIN "issuer_networks = \"192.0.2.0/24, 2001:db8::/32\"\n", NULL},
+    {"no networks of issuers", GOOD REGION_MAIN "issuer_networks = \"10.0.0.1/8\"\n", "issuer_networks"},
     {"no networks of witnesses", GOOD REGION_MAIN "witness_networks = \"192.0.2.1/24\"\n", "witness_networks"},
     {"a lag that is none", GOOD REGION_MAIN "witness_lag = 1\n", "witness_lag"},
     {"nothing that must be there", REGION_MAIN, "must be given"},

@@ -232,6 +232,27 @@ static void counts_signatures(void **state)
     assert_int_equal(err.kind, row->kind);
 }
 
+/* Signatures that are older than a week bring nothing into force. A withdrawal may come at any time. */
+static void a_rule_comes_into_force_within_a_week(void **state)
+{
+    static const struct signed_row rule = {.signers = BY(ROOT), .body = GOOD};
+    static const struct signed_row withdrawal = {.signers = BY(ROOT), .body = "{}", .withdrawn = "a leak"};
+    OWNED(document) *document = NULL, *withdrawn = NULL;
+    struct document_trust trust;
+    struct error err = {0};
+
+    (void)state;
+    sign_all(&rule, &document);
+    sign_all(&withdrawal, &withdrawn);
+    trust_all(&trust);
+    trust.now_ms = document->effective_ms + 7 * DAY_MS;
+    assert_true(document_check(document, &trust, &err).ok);
+    trust.now_ms++;
+    assert_false(document_check(document, &trust, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_true(document_check(withdrawn, &trust, &err).ok);
+}
+
 /* ---- matching ---- */
 
 #define CLAIMS(more) "{\"iss\":\"" GITHUB_IS "\",\"aud\":\"https://reg.acme.ae\"" more "}"
@@ -395,6 +416,7 @@ static void permits_clients(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest others[] = {cmocka_unit_test(a_rule_comes_into_force_within_a_week)};
     struct error err = {0};
 
     for (size_t i = 0; i < KEYS; i++) must(ecdsa_key_new(&keys[i], &err), &err);
@@ -405,6 +427,7 @@ int main(void)
     failed += RUN_TABLE(meetings, meet_or_not);
     failed += RUN_TABLE(prefixes, prefixes_meet);
     failed += RUN_TABLE(places, permits_clients);
+    failed += cmocka_run_group_tests_name("others", others, NULL, NULL);
     for (size_t i = 0; i < KEYS; i++) ecdsa_key_free(keys[i]);
     return failed;
 }

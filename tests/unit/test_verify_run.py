@@ -50,6 +50,7 @@ def check_answers(verifier):
     done = verifier.run(VECTORS["bundles"][0]["bundle"])
     assert done.returncode == 0 and "sijil-keyd admitted" in done.stdout and "Not proven:" in done.stdout, done.stderr
     answer = json.loads(verifier.run(VECTORS["bundles"][0]["bundle"], "--json").stdout)
+    assert "this runner certified the key " in done.stdout and answer["certificate"] == VECTORS["bundles"][0]["digests"]["certificate"]
     assert answer["verified"] is True and answer["admission"] == VECTORS["bundles"][0]["digests"]["admission"]
     text = json.dumps(VECTORS["bundles"][1]["bundle"])
     done = subprocess.run([PROGRAM, "run", *verifier.options, "-"], input=text, capture_output=True, text=True, timeout=60)
@@ -68,7 +69,8 @@ def check_outcomes(verifier):
     cut = {name: value for name, value in whole.items() if name != "admission"}
     assert "NOT ADMITTED (succeeded)" in verifier.run(cut).stdout
     verifier.refuses(cut, 1, "the run was not admitted (succeeded)", "--admitted")
-    assert "NOT ADMITTED (ordered)" in verifier.run({name: value for name, value in cut.items() if name not in ("result", "lease")}).stdout
+    assert "NOT ADMITTED (ordered)" in verifier.run({name: value for name, value in cut.items() if name not in ("result", "certificate", "lease")}).stdout
+    assert "NOT ADMITTED (leased)" in verifier.run({name: value for name, value in cut.items() if name != "result"}).stdout
 
 
 def named(title, **more):
@@ -146,6 +148,35 @@ def check_refusals(verifier):
     assert done.returncode == 2 and "--root is for runs" in done.stderr
 
 
+def check_certificates(verifier):
+    """The chain from the runner's document over the certificate to the result: each break of it is refused, with its reason."""
+    whole, keys = VECTORS["bundles"][0]["bundle"], {name: ec.derive_private_key(int(scalar, 16), ec.SECP256R1()) for name, scalar in VECTORS["scalars"].items()}
+    two = next(row["bundle"] for row in VECTORS["bundles"] if row["name"] == "a run of two nodes")
+
+    def with_certificate(certified, signer="attempt", **more):
+        """The run under this certificate, whose result a key signs; it ends with the result."""
+        result = made.seal(made.TYPES["result"], made.result(whole["order"], whole["lease"], certified), keys[signer])
+        return {**{name: value for name, value in whole.items() if name != "admission"}, "certificate": certified, "result": result, **more}
+
+    def certificate(signer="runner", key="attempt", runner="runner", **more):
+        return made.seal(made.TYPES["certificate"], made.certificate(whole["order"], whole["lease"], keys[runner], keys[key], **more), keys[signer])
+    assert verifier.run(with_certificate(certificate())).returncode == 0
+    zeros = "sha256:" + "0" * 64
+    for certified, says in ((certificate(order=zeros), "names another order"), (certificate(lease=zeros), "names another lease"),
+                            (certificate(attempt=2), "attempt is not that of the lease"), (certificate(node=1), "node is not that of the lease"),
+                            (certificate(signer="keyd"), "the certificate is signed by the key"), (certificate(signer="attempt"), "the certificate is signed by the key"),
+                            (certificate(signer="other_runner", runner="other_runner"), "the certificate is signed by the key"),
+                            (certificate(key="runner"), "for the runner's own key"), (certificate(key="keyd"), "the result is signed by the key"),
+                            (certificate(expires="2026-11-23T10:10:00.000Z"), "within the life of its certificate"),
+                            (certificate(not_before="2026-11-23T11:10:00.000Z"), "within the life of its certificate"),
+                            (two["peers"][0]["certificate"], "the certificate is signed by the key"), (two["certificate"], "names another order")):
+        verifier.refuses(with_certificate(certified), 1, says)
+    verifier.refuses(with_certificate(certificate(), signer="runner"), 1, "the runner's own key has signed it")
+    verifier.refuses({**with_certificate(certificate()), "certificate": certificate(expires="2026-11-23T11:00:00.000Z")}, 1, "names another certificate")
+    verifier.refuses({name: value for name, value in whole.items() if name != "certificate"}, 1, "lacks an envelope before its last one")
+    verifier.refuses({name: value for name, value in whole.items() if name not in ("lease", "result", "admission")}, 1, "lacks an envelope before its last one")
+
+
 def check_decisions(verifier):
     """Sets that the root has not signed, and decisions that are not the order's, prove nothing."""
     verifier.refuses(changed(policy_sets=[VECTORS["bundles"][0]["bundle"]["order"]]), 1, "policy set 1: ")
@@ -160,7 +191,7 @@ class Registry:
     """A registry of our own, so that what its keys sign can lie: documents, then one whole run."""
 
     def __init__(self, verifier):
-        names = ("root", "officer", "second", "requester", "approver", "runner", "keyd")
+        names = ("root", "officer", "second", "requester", "approver", "runner", "attempt", "keyd")
         self.verifier, self.log = verifier, made.Log()
         self.keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in names}
 
@@ -327,6 +358,10 @@ def check_times(verifier):
             ("order", at("request", "expires", "10:00:00.001"), at("request", "expires", "10:00:00.000")),
             ("order", at("approval", "expires", "10:00:00.001"), at("approval", "expires", "10:00:00.000")),
             ("lease", at("lease", "not_before", "10:00:00.000"), at("lease", "not_before", "09:59:59.999")),
+            ("certificate", at("certificate", "not_before", "10:01:00.000"), at("certificate", "not_before", "10:00:59.999")),
+            ("certificate", at("certificate", "expires", "12:00:00.000"), at("certificate", "expires", "12:00:00.001")),
+            ("result", at("certificate", "not_before", "10:03:00.000"), at("certificate", "not_before", "10:03:00.001")),
+            ("result", at("certificate", "expires", "10:19:00.000"), at("certificate", "expires", "10:18:59.999")),
             ("result", at("result", metadata + "startedOn", "10:00:00.000"), at("result", metadata + "startedOn", "09:59:59.999")),
             ("result", at("result", metadata + "finishedOn", "12:01:00.000"), at("result", metadata + "finishedOn", "12:01:00.001")),
             ("result", at("result", metadata + "finishedOn", "10:02:00.000"), at("result", metadata + "finishedOn", "10:01:59.999")),
@@ -355,6 +390,7 @@ def main():
         check_files(verifier)
         check_unclear_files(verifier)
         check_refusals(verifier)
+        check_certificates(verifier)
         check_decisions(verifier)
         check_terms(verifier)
         check_manifests(verifier)

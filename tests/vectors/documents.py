@@ -22,6 +22,7 @@ SIGNING_KEY = "application/vnd.sijil.signing-key.v1+json"
 TRUST_RULE = "application/vnd.sijil.trust-rule.v1+json"
 AUDIT_SINK = "application/vnd.sijil.audit-sink.v1+json"
 DETECTION_RULE = "application/vnd.sijil.detection-rule.v1+json"
+GROUP_ROLES = "application/vnd.sijil.group-roles.v1+json"
 POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
 
 
@@ -96,6 +97,8 @@ def breaks_a_rule(case, enrolled):
     document = json.loads(base64.b64decode(json.loads(case["envelopes"][0])["payload"]))
     if document["kind"] == "trust-rule":
         return document["body"] != {} if "withdrawn" in document else rule_is_open(document)
+    if document["kind"] == "group-roles":
+        return document["scope"] != "" or any(grant["role"] not in CONTENT_ROLES for grant in document["body"]["grant"])
     if document["kind"] in ("audit-sink", "detection-rule"):
         return document["scope"] != "" or log_document_is_wrong(document["kind"], document["name"], document["body"])
     document, named = key_of(case)
@@ -110,7 +113,7 @@ def check_refused(vectors):
         if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
             assert not breaks_a_rule(case, enrolled), case["name"]
             enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
-        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE):
+        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES):
             assert not breaks_a_rule(case, enrolled), case["name"]
     for case in vectors["refused"]:
         assert breaks_a_rule(case, enrolled), case["name"]
@@ -167,6 +170,9 @@ def log_document_is_wrong(kind, name, body):
     return name in DETECTORS and name != body["detector"]
 
 
+CONTENT_ROLES = {"publisher", "promoter", "consumer", "trainer"}
+GROUPS = {"issuer": "https://id.bank.example", "claim": "/groups", "grant": [{"group": "data-scientists", "role": "publisher", "on": "acme/models"}]}
+OFFICERS = {**GROUPS, "grant": [{"group": "data-scientists", "role": "security-officer", "on": "acme"}]}
 RULE = {"system": "github", "issuer": "https://token.actions.githubusercontent.com", "audience": "https://reg.acme.ae",
         "match": {"/repository_id": {"eq": "260064828"}, "/event_name": {"in": ["push", "workflow_dispatch"]}, "/ref": {"eq": "refs/heads/main"}},
         "grant": [{"role": "publisher", "on": "acme/prod/*"}], "priority": 100, "max_ttl": 300, "single_use": True}
@@ -198,7 +204,8 @@ def write(path):
             ("the same rule, withdrawn by the approver", TRUST_RULE, rule_document({}, version=2, withdrawn="the repository was sold"),
              ["officer"], 21),
             ("a sink of the log, signed by the approver and the root", AUDIT_SINK, log_document("audit-sink", "siem", SINK), ["officer", "root"], 24),
-            ("a detection rule, signed by the root", DETECTION_RULE, log_document("detection-rule", "denial-burst", BURST), ["root"], 27)]
+            ("a detection rule, signed by the root", DETECTION_RULE, log_document("detection-rule", "denial-burst", BURST), ["root"], 27),
+            ("roles of groups, signed by the approver and the root", GROUP_ROLES, log_document("group-roles", "bank", GROUPS), ["officer", "root"], 30)]
     cases, pins = [], {}
     for name, kind, payload, signers, sequence in plan:
         case = {"name": name, "sequence": sequence, "signers": signers,
@@ -218,8 +225,10 @@ def write(path):
                ("a webhook that signs nothing",
                 log_document("audit-sink", "siem", {name: value for name, value in SINK.items() if name != "signature"}), ["root"]),
                ("a detection rule with the name of another detector", log_document("detection-rule", "log-gap", BURST), ["root"]),
+               ("a group of officers", log_document("group-roles", "bank", OFFICERS), ["root"]),
+               ("roles of groups of an organisation", log_document("group-roles", "bank", GROUPS, scope="acme"), ["root"]),
                ("a withdrawal of a trust rule that has a body", rule_document(RULE, version=2, withdrawn="sold"), ["root"])]
-    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE}
+    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE, "group-roles": GROUP_ROLES}
     rejected = [{"name": name, "signers": signers,
                  "envelopes": [envelope(types[json.loads(payload)["kind"]], payload, keys[signer]).decode() for signer in signers]}
                 for name, payload, signers in refused]

@@ -35,6 +35,7 @@ APPROVER = "ext:" + hashlib.sha256(b"https://id.example\nbob").hexdigest()
 STATEMENT = "application/vnd.in-toto+json"
 TYPES = {"request": "application/vnd.sijil.run-request.v1+json", "approval": "application/vnd.sijil.run-approval.v1+json",
          "order": "application/vnd.sijil.run-order.v1+json", "lease": "application/vnd.sijil.run-lease.v1+json",
+         "certificate": "application/vnd.sijil.run-certificate.v1+json",
          "result": STATEMENT, "admission": STATEMENT, "refusal": "application/vnd.sijil.run-refusal.v1+json"}
 
 
@@ -48,6 +49,18 @@ def url64(data):
 
 def point_of(key):
     return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+
+
+def info_of(key):
+    """A key as a certificate names it."""
+    return base64.b64encode(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)).decode()
+
+
+def point_in(info):
+    """Its point; openssl reads the same bytes."""
+    key = serialization.load_der_public_key(base64.b64decode(info, validate=True))
+    assert isinstance(key.curve, ec.SECP256R1) and info_of(key) == info
+    return point_of(key)
 
 
 def thumbprint(point):
@@ -100,26 +113,32 @@ def check_signers(bundle, points):
     signers = [(bundle["request"], "keyd" if "claims" in opened(bundle["request"])[1] else "requester")]
     named = {thumbprint(point): who for who, point in points.items()}
     signers += [(one, named[opened(one)[2]]) for one in bundle["approvals"]]
-    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"),
+    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("certificate", "runner"), ("admission", "keyd"),
                                                         ("refusal", "runner")) if name in bundle]
     for peer in bundle.get("peers", []):
-        signers += [(peer["lease"], "keyd"), (peer["result"], named[opened(peer["lease"])[1]["runner"]["key"]])]
+        signers += [(peer["lease"], "keyd"), (peer["certificate"], named[opened(peer["lease"])[1]["runner"]["key"]])]
+    signers = [(envelope, points[who]) for envelope, who in signers]
+    for node in [bundle, *bundle.get("peers", [])]:
+        if "result" in node:
+            signers.append((node["result"], point_in(opened(node["certificate"])[1]["attempt_key"])))
     has_tools = shutil.which("openssl") and shutil.which("jq")
     with tempfile.TemporaryDirectory() as name:
-        for envelope, who in signers:
+        for envelope, point in signers:
             encoding, _, keyid, signature = opened(envelope)
-            ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), points[who]).verify(signature, encoding, ec.ECDSA(hashes.SHA256()))
-            assert keyid == thumbprint(points[who])
+            ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point).verify(signature, encoding, ec.ECDSA(hashes.SHA256()))
+            assert keyid == thumbprint(point)
             if has_tools:
-                check_with_openssl(envelope, points[who], pathlib.Path(name))
+                check_with_openssl(envelope, point, pathlib.Path(name))
     return len(signers) if has_tools else 0
 
 
 def check_claims(request):
     """The requester of a token's claims follows from them."""
     issuer, subject = request["claims"]["issuer"], request["claims"]["subject"]
+    assert issuer in ("sijil:registry", "sijil:rule") or re.fullmatch("https://[!-~]+", issuer)
     named = f"robot:{subject}" if issuer == "sijil:registry" else "ext:" + hashlib.sha256(f"{issuer}\n{subject}".encode()).hexdigest()
-    assert request["requester"] == named
+    is_person = issuer.startswith("https://") and subject.startswith("ext:")
+    assert request["requester"] == named or (is_person and request["requester"] == subject)
 
 
 def more_approvals(request):
@@ -132,12 +151,12 @@ def covers(on, name):
 
 
 def check_rule(bundle):
-    """The rule that asked: its newest document before the order's event was in force then, and lets it train with all repositories."""
+    """The rule that asked: of its documents before the order's event, the first one with the highest version was in force then, and lets it train with all repositories."""
     request, event, found = opened(bundle["request"])[1], json.loads(bundle["event"]["entry"]), None
     for one in bundle["documents"]:
         value = opened(one["envelopes"][0])[1]
         if value["kind"] == "trust-rule" and f"{value['scope']}:{value['name']}" == request["claims"]["subject"] and json.loads(one["entry"])["seq"] < event["seq"]:
-            found = value
+            found = value if found is None or value["version"] > found["version"] else found
     assert found and "withdrawn" not in found and ms(found, "effective_from") <= event["ts"] < ms(found, "expires")
     assert covers(found["scope"], request["project"]) or found["scope"] == ""
     spec = request["spec"]
@@ -195,6 +214,21 @@ def check_times(bundle):
         assert ms(lease, "not_before") - SKEW_MS <= ms(parts["refusal"], "at") <= ms(lease, "expires") + SKEW_MS
 
 
+def check_certificate(bundle):
+    """The key that signs the result: certified by the lease's runner, for this order, lease, attempt and node, within the lease."""
+    certified, leased = opened(bundle["certificate"])[1], opened(bundle["lease"])[1]
+    assert all(certified[name] == leased[name] for name in ("run", "audience", "order", "attempt", "node")) and certified["lease"] == digest(bundle["lease"])
+    assert thumbprint(point_in(certified["runner_key"])) == leased["runner"]["key"] == opened(bundle["certificate"])[2]
+    assert thumbprint(point_in(certified["attempt_key"])) != leased["runner"]["key"]
+    assert ms(leased, "not_before") <= ms(certified, "not_before") < ms(certified, "expires") <= ms(leased, "expires")
+    if "result" in bundle:
+        value = opened(bundle["result"])[1]["predicate"]
+        assert value["buildDefinition"]["externalParameters"]["certificate"] == digest(bundle["certificate"])
+        assert opened(bundle["result"])[2] == thumbprint(point_in(certified["attempt_key"]))
+        begun, ended = (ms(value, f"runDetails.metadata.{name}") for name in ("startedOn", "finishedOn"))
+        assert ms(certified, "not_before") - SKEW_MS <= begun and ended <= ms(certified, "expires") + SKEW_MS
+
+
 def check_peers(bundle):
     """The other nodes: each with a lease of the same attempt, and a result of its own; all of them, if there is an admission."""
     order, first = opened(bundle["order"])[1], opened(bundle["lease"])[1]
@@ -206,7 +240,7 @@ def check_peers(bundle):
         assert inside["externalParameters"]["order"] == leased["order"] and inside["externalParameters"]["lease"] == digest(peer["lease"])
         assert inside["internalParameters"] == {"attempt": leased["attempt"], "node": node}
         assert result["predicate"]["runDetails"]["builder"]["id"] == f"urn:sijil:runner:{leased['runner']['id']}"
-        assert opened(peer["result"])[2] == leased["runner"]["key"]
+        check_certificate(one)
         check_times(one | ({"admission": bundle["admission"]} if "admission" in bundle else {}))
         check_statements(one, order, node)
         assert "admission" not in bundle or result["predicate"]["runDetails"]["sijil_outcome"]["status"] == "succeeded"
@@ -231,6 +265,8 @@ def check_chain(bundle):
     assert len(order["approvals"]) >= asked + (more_approvals(request) if asked > 0 else 0)
     if "lease" in bundle:
         assert opened(bundle["lease"])[1]["order"] == digest(bundle["order"])
+    if "certificate" in bundle:
+        check_certificate(bundle)
     if "result" in bundle:
         outside = opened(bundle["result"])[1]["predicate"]["buildDefinition"]["externalParameters"]
         assert outside["order"] == digest(bundle["order"]) and outside["lease"] == digest(bundle["lease"])
@@ -250,6 +286,14 @@ def check_chain(bundle):
                  ("lease", bundle["lease"]), ("result", bundle["result"]),
                  *((name, peer[name]) for peer in bundle.get("peers", []) for name in ("lease", "result"))]
         assert named == [(f"urn:sijil:run-{name}", digest(one)[7:]) for name, one in below]
+
+
+def is_chain(bundle):
+    try:
+        check_chain(bundle)
+    except AssertionError:
+        return False
+    return True
 
 
 def check_log(bundle, vkey):
@@ -272,6 +316,13 @@ def check(path):
         check_log(row["bundle"], row.get("vkey", vectors["vkey"]))
         for name, value in row["digests"].items():
             assert digest(row["bundle"][name]) == value, name
+    for row in vectors["accepted"]:
+        check_signers(row["bundle"], points)
+        check_chain(row["bundle"])
+        check_log(row["bundle"], row["vkey"])
+    for row in vectors["refused"]:
+        check_log(row["bundle"], row["vkey"])
+        assert not is_chain(row["bundle"]), f"{row['name']}: is to be refused"
     check_labels(vectors["labels"])
     print(f"{len(vectors['bundles'])} bundles are as docs/formats/run.md has them; openssl and jq agreed on {asked} envelopes")
 
@@ -371,11 +422,18 @@ def lease(ordered, keyid, node=0, runner_id=RUNNER):
             "expires": "2026-11-23T12:00:00.000Z"}
 
 
+def certificate(ordered, leased, runner_key, attempt_key, **more):
+    held = opened(leased)[1]
+    return {"schema": "sijil.run-certificate/v1", "run": held["run"], "audience": held["audience"], "order": digest(ordered), "lease": digest(leased),
+            "attempt": held["attempt"], "node": held["node"], "runner_key": info_of(runner_key.public_key()),
+            "attempt_key": info_of(attempt_key.public_key()), "not_before": held["not_before"], "expires": held["expires"], **more}
+
+
 def fetched(name, one):
     return {"name": name, "uri": f"urn:sijil:{one['repository']}", "digest": {"sha256": one["digest"][7:]}}
 
 
-def result(ordered, leased):
+def result(ordered, leased, certified):
     wanted, held = opened(ordered)[1]["spec"], opened(leased)[1]
     node = held["node"]
     inside = [fetched("code", wanted["code"]), fetched("image", wanted["image"])]
@@ -385,7 +443,8 @@ def result(ordered, leased):
                         {"name": "log", "digest": {"sha256": hex_of("log" + (str(node) if node else ""))}}],
             "predicate": {
                 "buildDefinition": {"buildType": "urn:sijil:run:v1", "resolvedDependencies": inside,
-                                    "externalParameters": {"run": RUN, "audience": ORIGIN, "order": digest(ordered), "lease": digest(leased)},
+                                    "externalParameters": {"run": RUN, "audience": ORIGIN, "order": digest(ordered), "lease": digest(leased),
+                                                           "certificate": digest(certified)},
                                     "internalParameters": {"attempt": 1, "node": node}},
                 "runDetails": {"builder": {"id": f"urn:sijil:runner:{held['runner']['id']}"},
                                "metadata": {"invocationId": f"urn:uuid:{RUN}", "startedOn": "2026-11-23T10:02:00.000Z",
@@ -485,7 +544,7 @@ def enrol(log, keys, plan):
         each = [hashlib.sha256(one.encode()).digest() for one in envelopes]
         outer = each[0] if len(each) == 1 else hashlib.sha256(b"".join(each)).digest()
         detail = f"sha256:{outer.hex()} {value['version']} sha256:{hashlib.sha256(canonical(value)).hexdigest()}"
-        action = {"signing-key": "key.approve", "runner": "runner.approve", "trust-rule": "rule.approve"}[kind]
+        action = {"signing-key": "key.approve", "runner": "runner.approve", "trust-rule": "rule.revoke" if "withdrawn" in value else "rule.approve"}[kind]
         made.append((envelopes, log.append(action, f"{scope}#{detail}", START_MS + number, {})))
     return made
 
@@ -496,9 +555,10 @@ def bundle_of(log, keys, made, asked, approvals, until):
     number = log.append("run.order", f"{PROJECT}#{digest(asked)} {RUN}", 1795428000000, why)
     ordered = seal(TYPES["order"], order(asked, approvals, {"number": number, "size": len(log.entries), "root": log.root().hex()}), keys["keyd"])
     leased = seal(TYPES["lease"], lease(ordered, thumbprint(point_of(keys["runner"].public_key()))), keys["keyd"])
-    results = seal(TYPES["result"], result(ordered, leased), keys["runner"])
+    certified = seal(TYPES["certificate"], certificate(ordered, leased, keys["runner"], keys["attempt"]), keys["runner"])
+    results = seal(TYPES["result"], result(ordered, leased, certified), keys["attempt"])
     below = [("request", asked), *(("approval", one) for one in approvals), ("order", ordered), ("lease", leased), ("result", results)]
-    whole = {"order": ordered, "lease": leased, "result": results, "admission": seal(TYPES["admission"], admission(below, results), keys["keyd"])}
+    whole = {"order": ordered, "lease": leased, "certificate": certified, "result": results, "admission": seal(TYPES["admission"], admission(below, results), keys["keyd"])}
     names = [name for name in whole if until != "refusal" or name in ("order", "lease")]
     whole["refusal"] = seal(TYPES["refusal"], refusal(leased), keys["runner"])
     names += ["refusal"] if until == "refusal" else []
@@ -527,7 +587,8 @@ def two_nodes(keys):
     approved = [seal(TYPES["approval"], approval(asked), keys["approver"])]
     bundle, digests = bundle_of(log, keys, made, asked, approved, "result")
     leased = seal(TYPES["lease"], lease(bundle["order"], thumbprint(point_of(keys["other_runner"].public_key())), 1, OTHER_RUNNER), keys["keyd"])
-    peer = {"lease": leased, "result": seal(TYPES["result"], result(bundle["order"], leased), keys["other_runner"])}
+    certified = seal(TYPES["certificate"], certificate(bundle["order"], leased, keys["other_runner"], keys["other_attempt"]), keys["other_runner"])
+    peer = {"lease": leased, "certificate": certified, "result": seal(TYPES["result"], result(bundle["order"], leased, certified), keys["other_attempt"])}
     below = [("request", asked), ("approval", approved[0]), ("order", bundle["order"]), ("lease", bundle["lease"]), ("result", bundle["result"]),
              ("lease", peer["lease"]), ("result", peer["result"])]
     bundle |= {"peers": [peer], "admission": seal(TYPES["admission"], admission(below, bundle["result"], 2), keys["keyd"])}
@@ -567,18 +628,18 @@ def labelled(keys):
     return {"name": "a run with manifests", "vkey": log.vkey, "bundle": bundle | {"manifests": texts}, "digests": digests}
 
 
-def rule():
+def rule(version=1, on=PROJECT, **more):
     body = {"issuer": "https://token.actions.githubusercontent.com", "audience": "https://registry.example", "system": "github",
-            "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, "grant": [{"role": "trainer", "on": PROJECT}],
+            "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, "grant": [{"role": "trainer", "on": on}],
             "priority": 100, "max_ttl": 300, "single_use": True}
-    return "trust-rule", "acme", {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "acme", "name": "gh-train", "version": 1,
-                                  "effective_from": "2026-11-20T09:00:00.000Z", "expires": "2027-02-20T09:00:00.000Z", "body": body}
+    return "trust-rule", "acme", {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "acme", "name": "gh-train", "version": version,
+                                  "effective_from": "2026-11-20T09:00:00.000Z", "expires": "2027-02-20T09:00:00.000Z", "body": body, **more}
 
 
-def by_rule(keys):
-    """A run that a CI job asked for by its trust rule, in a log of its own. The policies ask for one approval, so it needs two."""
+def by_rule(keys, *later):
+    """A run that a CI job asked for by its trust rule, in a log of its own. The policies ask for one approval, so it needs two. `later`: further versions of the rule."""
     log = Log()
-    made = people(log, keys, (rule(), ["officer", "second"]))
+    made = people(log, keys, *((one, ["officer", "second"]) for one in (rule(), *later)))
     claims = {"issuer": "sijil:rule", "subject": "acme:gh-train", "token": "sha256:" + hex_of("token")}
     requester = "ext:" + hashlib.sha256(b"sijil:rule\nacme:gh-train").hexdigest()
     asked = seal(TYPES["request"], request(claims=claims, requester=requester), keys["keyd"])
@@ -586,6 +647,31 @@ def by_rule(keys):
                 seal(TYPES["approval"], approval(asked, approver="ext:" + hex_of("officer")), keys["officer"])]
     bundle, digests = bundle_of(log, keys, made, asked, sorted(approved, key=digest), "admission")
     return {"name": "a run by a trust rule", "vkey": log.vkey, "bundle": bundle, "digests": digests}
+
+
+def by_person(keys, issuer="https://id.example"):
+    """An order for a person's token: the claims have its hash, and no name."""
+    log = Log()
+    made = people(log, keys)
+    asked = seal(TYPES["request"], request(claims={"issuer": issuer, "subject": REQUESTER, "token": "sha256:" + hex_of("token")}), keys["keyd"])
+    bundle, _ = bundle_of(log, keys, made, asked, [seal(TYPES["approval"], approval(asked), keys["approver"])], "order")
+    return {"name": "an order for a person's token", "vkey": log.vkey, "bundle": bundle}
+
+
+def refused_claims(keys):
+    """Issuers that are none, or of another kind of requester."""
+    rows = [("an issuer like that of trust rules", "sijil:Rule", "issuer: sijil:registry"), ("an issuer with a blank", "sijil:rule ", "issuer: sijil:registry"),
+            ("an issuer that is no URL", "x", "issuer: sijil:registry"), ("a person as a robot", "sijil:registry", "claims are of another person"),
+            ("a person as a trust rule", "sijil:rule", "no document of the bundle is the trust rule")]
+    return [{**by_person(keys, issuer), "name": name, "says": says} for name, issuer, says in rows]
+
+
+def refused_rules(keys):
+    """Whoever may add to the log adds version 1 again, which its approvers have signed once. What replaced it counts."""
+    rows = [("the old version of a withdrawn rule, again", "was withdrawn before", rule(2, withdrawn="stolen", body={})),
+            ("the old version of a narrowed rule, again", "has no grant", rule(2, f"{PROJECT}/other"))]
+    return [{**{name: value for name, value in by_rule(keys, replaced, rule()).items() if name in ("vkey", "bundle")}, "name": name, "says": says}
+            for name, says, replaced in rows]
 
 
 def save(path, vectors):
@@ -596,10 +682,10 @@ def save(path, vectors):
 def add(path):
     vectors = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     keys = {name: ec.derive_private_key(int(scalar, 16), ec.SECP256R1()) for name, scalar in vectors["scalars"].items()}
-    if "other_runner" not in keys:
-        keys["other_runner"] = key = ec.generate_private_key(ec.SECP256R1())
-        vectors["points"]["other_runner"] = point_of(key.public_key()).hex()
-        vectors["scalars"]["other_runner"] = f"{key.private_numbers().private_value:064x}"
+    for name in {"other_runner", "other_attempt"} - set(keys):
+        keys[name] = key = ec.generate_private_key(ec.SECP256R1())
+        vectors["points"][name] = point_of(key.public_key()).hex()
+        vectors["scalars"][name] = f"{key.private_numbers().private_value:064x}"
     if not any(row["name"] == "a run of two nodes" for row in vectors["bundles"]):
         vectors["bundles"].append(two_nodes(keys))
     if not any(row["name"] == "a run with manifests" for row in vectors["bundles"]):
@@ -607,11 +693,16 @@ def add(path):
     vectors["labels"] = labels()
     if not any(row["name"] == "a run by a trust rule" for row in vectors["bundles"]):
         vectors["bundles"].append(by_rule(keys))
+    if "refused" not in vectors:
+        vectors["refused"] = refused_rules(keys)
+    if "accepted" not in vectors:
+        vectors["accepted"] = [by_person(keys)]
+        vectors["refused"] += refused_claims(keys)
     save(path, vectors)
 
 
 def write(path):
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd")}
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "attempt", "keyd")}
     log = Log()
     made = people(log, keys)
     asked = seal(TYPES["request"], request(), keys["requester"])

@@ -8,11 +8,12 @@
 
 #include <stdbool.h>
 
-#define RUN_TYPES_RESERVED  "application/vnd.sijil.run-"
-#define RUN_LOG_TYPE        RUN_TYPES_RESERVED "log.v1"
-#define RUN_METRICS_TYPE    RUN_TYPES_RESERVED "metrics.v1"
-#define RUN_PROVENANCE_TYPE RUN_TYPES_RESERVED "provenance.v1" /* its layer is the envelope of the result */
-#define RUN_ADMISSION_TYPE  RUN_TYPES_RESERVED "admission.v1"  /* its layer is the envelope of the admission */
+#define RUN_TYPES_RESERVED "application/vnd.sijil.run-"
+#define RUN_LOG_TYPE       RUN_TYPES_RESERVED "log.v1"
+#define RUN_METRICS_TYPE   RUN_TYPES_RESERVED "metrics.v1"
+#define RUN_PROVENANCE_TYPE \
+    RUN_TYPES_RESERVED "provenance.v1" /* its layers are the envelopes of the result and of its certificate */
+#define RUN_ADMISSION_TYPE RUN_TYPES_RESERVED "admission.v1" /* its layer is the envelope of the admission */
 #define RUN_CHECKPOINT_TYPE \
     RUN_TYPES_RESERVED "checkpoint.v1" /* kept while the run goes on; never an artifact of the repository */
 #define RUN_DSSE_TYPE     "application/vnd.dsse.envelope.v1+json"

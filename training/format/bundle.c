@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/succession.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/digest.h"
@@ -44,6 +45,7 @@ static struct result read_peers(struct run_bundle *bundle, struct error *err)
     for (size_t i = 0; i < json_array_size(peers); i++) {
         const json_t *peer = json_array_get(peers, i);
         TRY(read_one(bundle, json_text_of(peer, "lease"), RUN_LEASE, &bundle->peers[i].lease, err));
+        TRY(read_one(bundle, json_text_of(peer, "certificate"), RUN_CERTIFICATE, &bundle->peers[i].certificate, err));
         TRY(read_one(bundle, json_text_of(peer, "result"), RUN_RESULT, &bundle->peers[i].result, err));
     }
     chain->peers = bundle->peers;
@@ -63,14 +65,15 @@ static struct result read_envelopes(struct run_bundle *bundle, struct error *err
     }
     TRY(read_named(bundle, RUN_ORDER, &chain->order, err));
     TRY(read_named(bundle, RUN_LEASE, &chain->lease, err));
+    TRY(read_named(bundle, RUN_CERTIFICATE, &chain->certificate, err));
     TRY(read_named(bundle, RUN_RESULT, &chain->result, err));
     TRY(read_named(bundle, RUN_ADMISSION, &chain->admission, err));
     TRY(read_named(bundle, RUN_REFUSAL, &chain->refusal, err));
     TRY(read_peers(bundle, err));
     if (chain->refusal != NULL && chain->result != NULL)
         return failure(err, ERROR_INVALID, "a bundle has either a result or a refusal");
-    if (((chain->result == NULL && chain->refusal == NULL) || chain->lease != NULL) &&
-        (chain->admission == NULL || chain->result != NULL))
+    if (((chain->certificate == NULL && chain->refusal == NULL) || chain->lease != NULL) &&
+        (chain->result == NULL || chain->certificate != NULL) && (chain->admission == NULL || chain->result != NULL))
         return SUCCESS;
     return failure(err, ERROR_INVALID, "the bundle lacks an envelope before its last one");
 }
@@ -100,14 +103,14 @@ static struct result check_event(struct run_bundle *bundle, const struct run_tru
     const struct leaf *leaf = &bundle->event.event;
     char resource[RESOURCE_SIZE];
 
-    TRY(proof_check(trust->log_key, bytes_of_text(json_text_of(event, "entry")), bytes_of_text(json_text_of(event, "proof")),
-                    &bundle->event, err));
+    TRY(proof_check_cosigned(&(struct proof_trust){trust->log_key, trust->policy}, bytes_of_text(json_text_of(event, "entry")),
+                             bytes_of_text(json_text_of(event, "proof")), &bundle->event, err));
     (void)snprintf(resource, sizeof resource, "%s#%s %s", run_text(order, "project"), run_text(order, "request"),
                    run_text(order, "run"));
     if (!bundle->event.is_event || leaf->target_count != 1 || strcmp(leaf->outcome, "allowed") != 0 ||
         strcmp(leaf->targets[0].action, ORDER_ACTION) != 0 || strcmp(leaf->targets[0].resource, resource) != 0)
         return failure(err, ERROR_DENIED, "the entry of the log is not the event of this order");
-    if (strcmp(bundle->event.checkpoint.origin, run_text(order, "audience")) != 0)
+    if (succession_number(bundle->event.checkpoint.origin, run_text(order, "audience")) == 0)
         return failure(err, ERROR_DENIED, "the order is for another registry than that of the given key");
     if ((int64_t)bundle->event.index != run_integer(order, "event.number"))
         return failure(err, ERROR_DENIED, "the order names another event than the one that comes with it");
@@ -201,11 +204,12 @@ static struct result check_fit(const struct run_envelope *order, const struct ru
     return SUCCESS;
 }
 
-/* The runner of a lease, and its signature. */
-static struct result check_runner(const struct run_bundle *bundle, const struct run_envelope *lease,
-                                  const struct run_envelope *signed_last, struct runner_key *runner_out, struct error *err)
+/* The runner of a lease, and what it has signed. A result is signed by the key of its certificate (run_chain_check()). */
+static struct result check_runner(const struct run_bundle *bundle, const struct run_peer *node,
+                                  const struct run_envelope *refusal, struct runner_key *runner_out, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
+    const struct run_envelope *lease = node->lease;
     const struct run_runner_use use = {.project = run_text(chain->order, "project"),
                                        .from_ms = run_time(lease, "not_before"),
                                        .until_ms = last_use_ms(chain, lease)};
@@ -213,9 +217,9 @@ static struct result check_runner(const struct run_bundle *bundle, const struct 
 
     TRY(run_keys_runner(&bundle->keys, run_text(lease, "runner.key"), &use, runner_out, err));
     TRY(check_fit(chain->order, lease, runner_out, err));
-    if (signed_last == NULL) return SUCCESS;
     TRY(ecdsa_key_from_public(runner_out->point, &key, err));
-    return run_check_signer(signed_last, key, err);
+    if (node->certificate != NULL) TRY(run_check_signer(node->certificate, key, err));
+    return refusal == NULL ? SUCCESS : run_check_signer(refusal, key, err);
 }
 
 static struct result check_peer(const struct run_bundle *bundle, const struct run_trust *trust, size_t index, struct error *err)
@@ -223,7 +227,7 @@ static struct result check_peer(const struct run_bundle *bundle, const struct ru
     const struct run_peer *peer = &bundle->peers[index];
 
     TRY(run_check_signer(peer->lease, trust->keyd, err));
-    return check_runner(bundle, peer->lease, peer->result, &bundle->others[index], err);
+    return check_runner(bundle, peer, NULL, &bundle->others[index], err);
 }
 
 static struct result check_peers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
@@ -241,8 +245,10 @@ static struct result check_runners(struct run_bundle *bundle, const struct run_t
 {
     const struct run_chain *chain = &bundle->chain;
 
+    const struct run_peer first = {chain->lease, chain->certificate, chain->result};
+
     TRY(run_check_signer(chain->lease, trust->keyd, err));
-    TRY(check_runner(bundle, chain->lease, chain->result != NULL ? chain->result : chain->refusal, &bundle->runner, err));
+    TRY(check_runner(bundle, &first, chain->refusal, &bundle->runner, err));
     bundle->has_runner = true;
     return check_peers(bundle, trust, err);
 }
@@ -306,9 +312,8 @@ static struct result check_manifests(struct run_bundle *bundle, struct error *er
     return SUCCESS;
 }
 
-static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+static struct result check_parts(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
-    TRY(run_shape_check(bundle->json, &run_shape_bundle, "the bundle", err));
     TRY(run_keys_read(json_object_get(bundle->json, "documents"), trust, &bundle->keys, err));
     TRY(read_envelopes(bundle, err));
     TRY(check_event(bundle, trust, err));
@@ -316,6 +321,20 @@ static struct result check_all(struct run_bundle *bundle, const struct run_trust
     TRY(run_chain_check(&bundle->chain, err));
     TRY(check_manifests(bundle, err));
     return bundle->chain.admission == NULL ? SUCCESS : check_level(bundle, err);
+}
+
+/* The bundle shows successions of the log's key. They count if they lead to the key that the verifier trusts. */
+static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);
+    struct run_trust trusted = *trust;
+
+    TRY(run_shape_check(bundle->json, &run_shape_bundle, "the bundle", err));
+    const char *shown = json_text_of(bundle->json, "log_keys");
+    if (shown == NULL) return check_parts(bundle, trust, err);
+    TRY(log_keys_join(trust->log_key, bytes_of_text(shown), &keys, err));
+    trusted.log_key = buffer_bytes(&keys);
+    return check_parts(bundle, &trusted, err);
 }
 
 struct result run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out,

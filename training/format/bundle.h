@@ -17,7 +17,7 @@
 struct run_bundle {
     json_t *json;                                                                      /* the whole file */
     struct run_keys keys;                                                              /* of its documents */
-    struct run_envelope *envelopes[RUN_TYPES + RUN_APPROVALS_MAX + 2 * RUN_PEERS_MAX]; /* owned; `chain` has views of them */
+    struct run_envelope *envelopes[RUN_TYPES + RUN_APPROVALS_MAX + 3 * RUN_PEERS_MAX]; /* owned; `chain` has views of them */
     size_t envelope_count;
     struct run_peer peers[RUN_PEERS_MAX]; /* of `chain` */
     struct run_chain chain;

@@ -5,6 +5,7 @@
 
 #include "base/terminal_text.h"
 #include "training/format/bundle.h"
+#include "training/format/certificate.h"
 
 #define DETAILS   "predicate.runDetails."
 #define LINE_ROOM 1024 /* the longest has a reason of 256 bytes */
@@ -28,7 +29,7 @@ static struct result write_result(const struct run_chain *chain, struct buffer *
 {
     const json_t *subjects = run_member(chain->result, "subject");
 
-    TRY(add_line(text, err, "  - the runner %s signed that it fetched exactly the order's code and inputs,",
+    TRY(add_line(text, err, "  - the runner %s signed with this key that it fetched exactly the order's code and inputs,",
                  run_text(chain->lease, "runner.id")));
     TRY(add_line(text, err, "    and that the run %s (exit status %lld), under %s, from %s to %s, with:",
                  run_text(chain->result, DETAILS "sijil_outcome.status"),
@@ -70,11 +71,23 @@ static struct result write_lease(const struct run_bundle *bundle, struct buffer 
     return SUCCESS;
 }
 
+/* The link from the runner's document to the result. */
+static struct result write_certificate(const struct run_chain *chain, struct buffer *text, struct error *err)
+{
+    char key[ECDSA_THUMBPRINT_SIZE];
+
+    certificate_thumbprint(chain->certificate, CERTIFICATE_ATTEMPT, key);
+    return add_line(text, err, "  - this runner certified the key %s for this order, attempt and node alone, from %s to %s;", key,
+                    run_text(chain->certificate, "not_before"), run_text(chain->certificate, "expires"));
+}
+
 /* The other nodes: their outputs do not count, so one line says all of each. */
 static struct result write_peers(const struct run_chain *chain, struct buffer *text, struct error *err)
 {
-    TRY(add_line(text, err, "  - all %zu nodes of the attempt have their own lease, and a result by the runner of that lease:",
-                 chain->peer_count + 1));
+    TRY(add_line(
+        text, err,
+        "  - all %zu nodes of the attempt have their own lease, and a result by a key that the runner of that lease certified:",
+        chain->peer_count + 1));
     for (size_t i = 0; i < chain->peer_count; i++) {
         const struct run_peer *peer = &chain->peers[i];
         const json_t *log = json_array_get(run_member(peer->result, "subject"), 0);
@@ -138,6 +151,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
         TRY(buffer_add_text(text, "  - the order's recorded decision follows from the signed policy set;\n", err));
     TRY(write_terms(repeated, text, err));
     if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
+    if (chain->certificate != NULL) TRY(write_certificate(chain, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
     if (chain->peer_count > 0) TRY(write_peers(chain, text, err));
     if (chain->refusal != NULL)
@@ -268,13 +282,15 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
             err));
     if (chain->result != NULL)
         TRY(buffer_add_text(text, "  - that the runner did what it says: only those that are named above can know;\n", err));
-    return buffer_add_text(
+    TRY(buffer_add_text(
         text,
         "  - that no key was withdrawn before it was used, and that its organisation is still the same: the registry\n"
         "    chose the documents of this bundle;\n"
-        "  - that two principals are two persons: the approvers of their keys said so;\n"
-        "  - that everybody is shown the same log: only a witness' signature shows that.\n",
-        err);
+        "  - that two principals are two persons: the approvers of their keys said so",
+        err));
+    if (bundle->event.policy != NULL) return buffer_add_text(text, ".\n", err);
+    return buffer_add_text(
+        text, ";\n  - that everybody is shown the same log: no policy of witnesses was given (--witness-policy).\n", err);
 }
 
 const char *run_bundle_outcome(const struct run_bundle *bundle)
@@ -339,6 +355,7 @@ struct result run_bundle_json(const struct run_bundle *bundle, const struct run_
     json_t *claims = is_claimed(chain) ? json_incref(json_object_get(chain->request->json, "claims")) : json_null();
 
     if (json == NULL || json_object_set_new(json, "claims", claims) != 0 ||
+        json_object_set_new(json, "certificate", digest_of_envelope(chain->certificate)) != 0 ||
         json_object_set_new(json, "outcome", json_string(run_bundle_outcome(bundle))) != 0 ||
         json_object_set_new(json, "manifests", json_integer((json_int_t)repeated->manifests)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a report");

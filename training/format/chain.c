@@ -30,22 +30,33 @@ int64_t run_approvals_needed(const struct run_envelope *request, int64_t asked)
     return asked > 0 && is_nobody ? asked + 1 : asked;
 }
 
-/* When keyd signs for a token, the requester is the token's subject. */
-static struct result check_claims(const struct run_envelope *request, struct error *err)
+/* Whether the requester is the hash of issuer and subject. */
+static struct result is_hashed(const struct run_envelope *request, bool *is_it_out, struct error *err)
 {
-    const char *requester = run_text(request, "requester"), *issuer = run_text(request, "claims.issuer");
-    const char *subject = run_text(request, "claims.subject");
+    const char *requester = run_text(request, "requester");
     struct buffer OWNED_BUFFER named = BUFFER(1100); /* issuer, line feed, subject: 512 bytes each */
     uint8_t digest[SHA256_SIZE];
     char hex[2 * SHA256_SIZE + 1];
 
-    TRY(buffer_format(&named, err, "%s\n%s", issuer, subject));
+    TRY(buffer_format(&named, err, "%s\n%s", run_text(request, "claims.issuer"), run_text(request, "claims.subject")));
     sha256_of(buffer_bytes(&named), digest);
     text_hex(digest, sizeof digest, hex);
-    if (strncmp(requester, "ext:", 4) == 0 && strcmp(requester + 4, hex) == 0) return SUCCESS;
-    if (strncmp(requester, "robot:", 6) == 0 && strcmp(issuer, RUN_REGISTRY_ISSUER) == 0 && strcmp(requester + 6, subject) == 0)
-        return SUCCESS;
-    return failure(err, ERROR_DENIED, "request: its claims are of another person than its requester");
+    *is_it_out = strncmp(requester, "ext:", 4) == 0 && strcmp(requester + 4, hex) == 0;
+    return SUCCESS;
+}
+
+/* When keyd signs for a token, the requester is the token's subject. A person's name stands nowhere; earlier requests had it. */
+static struct result check_claims(const struct run_envelope *request, struct error *err)
+{
+    const char *requester = run_text(request, "requester"), *subject = run_text(request, "claims.subject");
+    const bool is_robot = is_claimed_by(request, RUN_REGISTRY_ISSUER);
+    const bool is_person = !is_robot && !run_is_of_rule(request);
+    bool is_subject = false;
+
+    if (!is_robot) TRY(is_hashed(request, &is_subject, err));
+    if (is_robot) is_subject = strncmp(requester, "robot:", 6) == 0 && strcmp(requester + 6, subject) == 0;
+    if (is_person && strncmp(requester, "ext:", 4) == 0 && strcmp(requester, subject) == 0) is_subject = true;
+    return is_subject ? SUCCESS : failure(err, ERROR_DENIED, "request: its claims are of another person than its requester");
 }
 
 static struct result check_request(const struct run_envelope *request, struct error *err)
@@ -172,6 +183,7 @@ struct result run_chain_check(const struct run_chain *chain, struct error *err)
     TRY(check_order(chain, err));
     if (chain->lease == NULL) return SUCCESS;
     TRY(chain_check_lease(chain, err));
+    if (chain->certificate != NULL) TRY(run_chain_check_certificate(chain, err));
     if (chain->refusal != NULL) return check_refusal(chain, err);
     if (chain->result == NULL) return SUCCESS;
     TRY(chain_check_result(chain, err));

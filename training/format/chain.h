@@ -1,8 +1,9 @@
 /*
  * training/format/chain.h -- checks each envelope of a run against those before it (docs/formats/run.md, "The order of
- * checks", steps 3 to 8).
+ * checks", steps 3 to 9).
  *
- * It looks at content alone. The caller checks the signer of each envelope before, and compares the times with its own clock.
+ * It looks at content alone, except for two signers that the content names: a certificate is signed by the key of its lease, and a result by the key of
+ * its certificate. The caller checks the signers of the others before, and compares the times with its own clock.
  */
 #pragma once
 
@@ -22,17 +23,17 @@
 
 /** A node of the attempt beside node 0. */
 struct run_peer {
-    const struct run_envelope *lease, *result;
+    const struct run_envelope *lease, *certificate, *result;
 };
 
 struct run_chain {
     const struct run_envelope *request;
     size_t approval_count;
-    const struct run_envelope *approvals[RUN_APPROVALS_MAX];       /* in the order of the order's `approvals` */
-    const struct run_envelope *order, *lease, *result, *admission; /* after the first NULL all are NULL */
-    const struct run_envelope *refusal;                            /* in place of a result; or NULL */
-    const struct run_peer *peers; /* in the order of the nodes, from 1 on; with a result of node 0 */
-    size_t peer_count;            /* an admission needs all; without one there may be none */
+    const struct run_envelope *approvals[RUN_APPROVALS_MAX];                     /* in the order of the order's `approvals` */
+    const struct run_envelope *order, *lease, *certificate, *result, *admission; /* after the first NULL all are NULL */
+    const struct run_envelope *refusal; /* in place of a result; it needs no certificate; or NULL */
+    const struct run_peer *peers;       /* in the order of the nodes, from 1 on; with a result of node 0 */
+    size_t peer_count;                  /* an admission needs all; without one there may be none */
 };
 
 /** Whether sijil-keyd has signed the request for the token of a trust rule. */
@@ -44,5 +45,7 @@ bool run_is_of_rule(const struct run_envelope *request);
  */
 int64_t run_approvals_needed(const struct run_envelope *request, int64_t asked);
 
+/** Checks a certificate against its lease and order alone: these three members. ERROR_DENIED, ERROR_NO_MEMORY. */
+RESULT run_chain_check_certificate(const struct run_chain *chain, struct error *err);
 /** Checks all envelopes that are not NULL. ERROR_DENIED names the broken rule; ERROR_NO_MEMORY. */
 RESULT run_chain_check(const struct run_chain *chain, struct error *err);

@@ -1,6 +1,7 @@
-/* Checks of one envelope against the one before it that several others need, and those of a lease. */
+/* Checks of one envelope against the one before it that several others need, and those of a lease and a certificate. */
 #include <string.h>
 
+#include "training/format/certificate.h"
 #include "training/format/chain_priv.h"
 
 struct result chain_check_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
@@ -53,4 +54,30 @@ struct result chain_check_lease(const struct run_chain *chain, struct error *err
         run_time(lease, "expires") <= run_time(order, "expires"))
         return SUCCESS;
     return failure(err, ERROR_DENIED, "lease: its life is not within the order's");
+}
+
+/* The lease names the key that signs it. The life begins by the runner's clock, but never before the lease. */
+struct result run_chain_check_certificate(const struct run_chain *chain, struct error *err)
+{
+    static const char *const same[] = {"run", "audience", "attempt", "node", NULL};
+    const struct run_envelope *certificate = chain->certificate, *lease = chain->lease;
+    char key[ECDSA_THUMBPRINT_SIZE];
+    OWNED(ecdsa_key) *certified = NULL;
+
+    TRY(chain_check_life(certificate, "not_before", err));
+    TRY(chain_check_same(certificate, lease, same, err));
+    TRY(chain_names(certificate, "order", chain->order, err));
+    TRY(chain_names(certificate, "lease", lease, err));
+    certificate_thumbprint(certificate, CERTIFICATE_RUNNER, key);
+    if (strcmp(key, run_text(lease, "runner.key")) != 0)
+        return failure(err, ERROR_DENIED, "certificate: the lease is for another key");
+    TRY(certificate_check_signer(certificate, CERTIFICATE_RUNNER, certificate, err));
+    TRY(certificate_key(certificate, CERTIFICATE_ATTEMPT, &certified, err));
+    certificate_thumbprint(certificate, CERTIFICATE_ATTEMPT, key);
+    if (strcmp(key, run_text(lease, "runner.key")) == 0)
+        return failure(err, ERROR_DENIED, "certificate: it is for the runner's own key, and not for one of this attempt alone");
+    if (run_time(certificate, "not_before") >= run_time(lease, "not_before") &&
+        run_time(certificate, "expires") <= run_time(lease, "expires"))
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "certificate: its life is not within the lease's");
 }

@@ -1,8 +1,9 @@
-/* Steps 6 and 7: the result and the admission, which are Statements of in-toto. */
+/* Steps 7 and 8: the result and the admission, which are Statements of in-toto. */
 #include <string.h>
 
 #include "base/text.h"
 #include "training/format/artifacts.h"
+#include "training/format/certificate.h"
 #include "training/format/chain_priv.h"
 #include "training/format/form.h"
 #include "training/format/shapes_priv.h"
@@ -152,13 +153,12 @@ static struct result check_binding(const struct run_chain *chain, struct error *
             return failure(err, ERROR_DENIED, "result: its %s is not that of the lease", members[i][1]);
     TRY(chain_names(result, EXTERNAL "order", chain->order, err));
     TRY(chain_names(result, EXTERNAL "lease", lease, err));
+    TRY(chain_names(result, EXTERNAL "certificate", chain->certificate, err));
     if (!chain_is_text(result, DETAILS "builder.id", FORM_RUNNER_URN, run_text(lease, "runner.id")))
         return failure(err, ERROR_DENIED, "result: its runner is not that of the lease");
     if (!chain_is_text(result, DETAILS "metadata.invocationId", FORM_RUN_URN, run_text(lease, "run")))
         return failure(err, ERROR_DENIED, "result: its invocation is not the run");
-    if (strcmp(result->dsse->signatures[0].keyid, run_text(lease, "runner.key")) != 0)
-        return failure(err, ERROR_DENIED, "result: the lease is for another key");
-    return SUCCESS;
+    return certificate_check_result(chain->certificate, result, err);
 }
 
 struct result chain_check_result(const struct run_chain *chain, struct error *err)
@@ -166,14 +166,18 @@ struct result chain_check_result(const struct run_chain *chain, struct error *er
     const int64_t started_ms = run_time(chain->result, DETAILS "metadata.startedOn");
     const int64_t finished_ms = run_time(chain->result, DETAILS "metadata.finishedOn");
 
+    if (chain->certificate == NULL) return failure(err, ERROR_DENIED, "result: it comes without the certificate of its key");
     TRY(check_binding(chain, err));
     TRY(check_dependencies(chain, err));
     TRY(check_outputs(chain, err));
     TRY(check_place(chain, err));
-    if (started_ms + RUN_CLOCK_SKEW_MS >= run_time(chain->lease, "not_before") && finished_ms >= started_ms &&
-        finished_ms <= run_time(chain->lease, "expires") + RUN_CLOCK_SKEW_MS)
+    if (started_ms + RUN_CLOCK_SKEW_MS < run_time(chain->lease, "not_before") || finished_ms < started_ms ||
+        finished_ms > run_time(chain->lease, "expires") + RUN_CLOCK_SKEW_MS)
+        return failure(err, ERROR_DENIED, "result: it did not start and end within the lease");
+    if (started_ms + RUN_CLOCK_SKEW_MS >= run_time(chain->certificate, "not_before") &&
+        finished_ms <= run_time(chain->certificate, "expires") + RUN_CLOCK_SKEW_MS)
         return SUCCESS;
-    return failure(err, ERROR_DENIED, "result: it did not start and end within the lease");
+    return failure(err, ERROR_DENIED, "result: it did not start and end within the life of its certificate");
 }
 
 /* ---- the other nodes ---- */
@@ -183,12 +187,14 @@ static struct result check_peer(const struct run_chain *chain, size_t index, str
     struct run_chain one = *chain;
 
     one.lease = chain->peers[index].lease;
+    one.certificate = chain->peers[index].certificate;
     one.result = chain->peers[index].result;
     TRY(chain_check_lease(&one, err));
     if (run_integer(one.lease, "node") != (int64_t)index + 1)
         return failure(err, ERROR_DENIED, "lease: it is of node %lld", (long long)run_integer(one.lease, "node"));
     if (run_integer(one.lease, "attempt") != run_integer(chain->lease, "attempt"))
         return failure(err, ERROR_DENIED, "lease: it is of another attempt than that of node 0");
+    if (one.certificate != NULL) TRY(run_chain_check_certificate(&one, err));
     return chain_check_result(&one, err);
 }
 

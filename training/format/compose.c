@@ -1,4 +1,5 @@
 #include "training/format/compose_priv.h"
+#include "training/format/public_key.h"
 
 struct result compose_finish(enum run_type type, const json_t *json, unsigned lacks, struct buffer *payload, struct error *err)
 {
@@ -97,7 +98,7 @@ struct result run_order_write(const struct run_chain *below, const struct run_or
     return compose_finish(RUN_ORDER, json, lacks, payload, err);
 }
 
-/* ---- lease, refusal ---- */
+/* ---- lease, certificate, refusal ---- */
 
 struct result run_lease_write(const struct run_envelope *order, const struct run_lease_parts *parts, struct buffer *payload,
                               struct error *err)
@@ -114,14 +115,28 @@ struct result run_lease_write(const struct run_envelope *order, const struct run
     return compose_finish(RUN_LEASE, json, lacks, payload, err);
 }
 
-struct result run_refusal_write(const struct run_envelope *lease, const struct run_refusal_parts *parts, struct buffer *payload,
-                                struct error *err)
+struct result run_certificate_write(const struct run_certificate_parts *parts, struct buffer *payload, struct error *err)
+{
+    char not_before[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE], runner[PUBLIC_KEY_SIZE], key[PUBLIC_KEY_SIZE];
+    const unsigned lacks = json_lacks();
+
+    TRY(public_key_text(parts->runner, runner, err));
+    TRY(public_key_text(parts->key, key, err));
+    OWNED_JSON json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:s}", "schema", "sijil.run-certificate/v1",
+                                "run", parts->run, "audience", parts->audience, "order", parts->order, "lease", parts->lease,
+                                "attempt", (json_int_t)parts->attempt, "node", (json_int_t)parts->node, "runner_key", runner,
+                                "attempt_key", key, "not_before", compose_time(parts->not_before_ms, not_before), "expires",
+                                compose_time(parts->expires_ms, expires));
+    return compose_finish(RUN_CERTIFICATE, json, lacks, payload, err);
+}
+
+struct result run_refusal_write(const struct run_refusal_parts *parts, struct buffer *payload, struct error *err)
 {
     char at[CLOCK_TEXT_SIZE];
     const unsigned lacks = json_lacks();
-    OWNED_JSON json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "schema", "sijil.run-refusal/v1", "run",
-                                run_text(lease, "run"), "audience", run_text(lease, "audience"), "lease", lease->digest, "check",
-                                parts->check, "reason", parts->reason, "at", compose_time(parts->at_ms, at));
+    OWNED_JSON json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "schema", "sijil.run-refusal/v1", "run", parts->run,
+                                "audience", parts->audience, "lease", parts->lease, "check", parts->check, "reason",
+                                parts->reason, "at", compose_time(parts->at_ms, at));
 
     return compose_finish(RUN_REFUSAL, json, lacks, payload, err);
 }

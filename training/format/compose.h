@@ -59,13 +59,23 @@ struct run_lease_parts {
 RESULT run_lease_write(const struct run_envelope *order, const struct run_lease_parts *parts, struct buffer *payload,
                        struct error *err);
 
+/** A key for one attempt of one node. The runner's own key signs the certificate. */
+struct run_certificate_parts {
+    const char *run, *audience;
+    const char *order, *lease; /* digests */
+    int64_t attempt, node;
+    uint8_t runner[ECDSA_PUBLIC_SIZE], key[ECDSA_PUBLIC_SIZE]; /* the public halves of both */
+    int64_t not_before_ms, expires_ms;
+};
+RESULT run_certificate_write(const struct run_certificate_parts *parts, struct buffer *payload, struct error *err);
+
 /** The values of a refusal. */
 struct run_refusal_parts {
+    const char *run, *audience, *lease; /* lease: the digest of its envelope */
     const char *check, *reason;
     int64_t at_ms;
 };
-RESULT run_refusal_write(const struct run_envelope *lease, const struct run_refusal_parts *parts, struct buffer *payload,
-                         struct error *err);
+RESULT run_refusal_write(const struct run_refusal_parts *parts, struct buffer *payload, struct error *err);
 
 struct run_subject {
     const char *name, *digest; /* hex */
@@ -86,7 +96,7 @@ struct run_result_parts {
     const struct run_device *devices;
     size_t device_count;
 };
-/** `below` has the order and the lease. The artifacts that were fetched are those of the order. */
+/** `below` has the order, the lease and the certificate, whose key signs the result. The artifacts that were fetched are those of the order. */
 RESULT run_result_write(const struct run_chain *below, const struct run_result_parts *parts, struct buffer *payload,
                         struct error *err);
 

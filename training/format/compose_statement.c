@@ -62,9 +62,10 @@ static json_t *definition_of(const struct run_chain *below)
 {
     const struct run_envelope *lease = below->lease;
 
-    return json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:{s:O, s:O}, s:o}", "buildType", "urn:sijil:run:v1", "externalParameters",
-                     "run", run_text(lease, "run"), "audience", run_text(lease, "audience"), "order", below->order->digest,
-                     "lease", lease->digest, "internalParameters", "attempt", compose_share(run_member(lease, "attempt")), "node",
+    return json_pack("{s:s, s:{s:s, s:s, s:s, s:s, s:s}, s:{s:O, s:O}, s:o}", "buildType", "urn:sijil:run:v1",
+                     "externalParameters", "run", run_text(lease, "run"), "audience", run_text(lease, "audience"), "order",
+                     below->order->digest, "lease", lease->digest, "certificate", below->certificate->digest,
+                     "internalParameters", "attempt", compose_share(run_member(lease, "attempt")), "node",
                      compose_share(run_member(lease, "node")), "resolvedDependencies",
                      dependencies_of(run_member(below->order, "spec")));
 }

@@ -19,6 +19,7 @@ static const struct type_row {
     [RUN_APPROVAL] = {"approval", "application/vnd.sijil.run-approval.v1+json", &run_shape_approval},
     [RUN_ORDER] = {"order", "application/vnd.sijil.run-order.v1+json", &run_shape_order},
     [RUN_LEASE] = {"lease", "application/vnd.sijil.run-lease.v1+json", &run_shape_lease},
+    [RUN_CERTIFICATE] = {"certificate", "application/vnd.sijil.run-certificate.v1+json", &run_shape_certificate},
     [RUN_RESULT] = {"result", IN_TOTO, &run_shape_result},
     [RUN_ADMISSION] = {"admission", IN_TOTO, &run_shape_admission},
     [RUN_REFUSAL] = {"refusal", "application/vnd.sijil.run-refusal.v1+json", &run_shape_refusal},

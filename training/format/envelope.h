@@ -14,8 +14,8 @@
 #define RUN_ENVELOPE_MAX 131072
 #define RUN_DIGEST_TEXT  72 /* "sha256:", 64 digits and '\0' */
 
-enum run_type { RUN_REQUEST, RUN_APPROVAL, RUN_ORDER, RUN_LEASE, RUN_RESULT, RUN_ADMISSION, RUN_REFUSAL };
-#define RUN_TYPES 7
+enum run_type { RUN_REQUEST, RUN_APPROVAL, RUN_ORDER, RUN_LEASE, RUN_CERTIFICATE, RUN_RESULT, RUN_ADMISSION, RUN_REFUSAL };
+#define RUN_TYPES 8
 
 struct run_envelope {
     enum run_type type;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "training/format/artifact_types.h"
+#include "training/format/public_key.h"
 #include "training/format/spec.h"
 
 #define LOWER     "abcdefghijklmnopqrstuvwxyz"
@@ -112,6 +113,13 @@ bool form_nonce(const char *text)
     return is_exactly(text, 32, HEX);
 }
 
+bool form_public_key(const char *text)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+
+    return public_key_point(text, point) && point[0] == 0x04;
+}
+
 /* RFC 6838, 4.2. A name has at most 127 characters; the first is a letter or a digit. */
 static bool is_restricted_name(const char *text, size_t length)
 {
@@ -150,6 +158,18 @@ bool form_variable(const char *text)
 
     return length >= 1 && length <= 128 && !consists_of(text, 1, DIGITS) && consists_of(text, length, UPPER DIGITS "_") &&
            strncmp(text, "SIJIL_", strlen("SIJIL_")) != 0; /* the sandbox's own */
+}
+
+/* Not every URL is one of an issuer; that the registry decides. No other text begins as a URL does. */
+bool form_issuer(const char *text)
+{
+    static const char scheme[] = "https://";
+    const char *at = text;
+
+    if (strcmp(text, "sijil:registry") == 0 || strcmp(text, "sijil:rule") == 0) return true;
+    if (strncmp(text, scheme, strlen(scheme)) != 0 || text[strlen(scheme)] == '\0') return false;
+    while (*at > ' ' && *at < 0x7f) at++;
+    return *at == '\0';
 }
 
 bool form_network(const char *text)

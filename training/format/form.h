@@ -18,10 +18,13 @@ bool form_repository(const char *text);
 bool form_principal(const char *text);
 bool form_thumbprint(const char *text);
 bool form_nonce(const char *text);
+bool form_public_key(
+    const char *text); /* a P-256 key (training/format/public_key.h); also with a point that is not on the curve */
 bool form_output_type(const char *text); /* a media type that is not of a run's own artifacts */
 bool form_jurisdiction(const char *text);
 bool form_shown(const char *text); /* UTF-8 without characters that steer a terminal, a line feed among them */
 bool form_variable(const char *text);
+bool form_issuer(const char *text); /* of a token: the registry, trust rules, or a URL */
 bool form_network(const char *text);
 bool form_isolation(const char *text);
 bool form_status(const char *text);

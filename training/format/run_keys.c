@@ -29,7 +29,8 @@ static struct result add(const json_t *entry, const struct run_trust *trust, str
     struct proof_report report;
 
     TRY(read_document(entry, &document, err));
-    TRY(proof_check(trust->log_key, leaf, bytes_of_text(json_text_of(entry, "proof")), &report, err));
+    TRY(proof_check_cosigned(&(struct proof_trust){trust->log_key, trust->policy}, leaf,
+                             bytes_of_text(json_text_of(entry, "proof")), &report, err));
     TRY(document_check_event(document, leaf, report.index, err));
     if (keys->count > 0 && keys->each[keys->count - 1].sequence >= report.index)
         return failure(err, ERROR_DENIED, "the documents of a bundle are in the order of the log");

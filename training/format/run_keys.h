@@ -14,9 +14,10 @@
 
 /** What the verifier trusts. The bundle provides none of it. */
 struct run_trust {
-    struct bytes log_key;            /* a C2SP note verifier key */
-    const struct ecdsa_key *keyd;    /* public key of documents of sijil-keyd */
-    uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers */
+    struct bytes log_key;                /* as log_keys_read() takes it */
+    const struct witness_policy *policy; /* whose quorum must have cosigned each checkpoint; NULL: none is demanded */
+    const struct ecdsa_key *keyd;        /* public key of documents of sijil-keyd */
+    uint8_t root[ECDSA_PUBLIC_SIZE];     /* of approvers */
 };
 
 struct run_key {

@@ -17,13 +17,15 @@ static bool is_subject(const struct document *document, const char *subject)
     return document->kind == DOCUMENT_TRUST_RULE && strcmp(named, subject) == 0;
 }
 
-/* Each version replaces the one before. */
+/* The highest version replaces all others, in whatever order they stand in the log: whoever adds an older one to the log again has no signature for that. */
 static const struct run_key *newest_before(const struct run_keys *keys, const char *subject, uint64_t sequence)
 {
     const struct run_key *found = NULL;
 
     for (size_t i = 0; i < keys->count && keys->each[i].sequence < sequence; i++)
-        if (is_subject(keys->each[i].document, subject)) found = &keys->each[i];
+        if (is_subject(keys->each[i].document, subject) &&
+            (found == NULL || keys->each[i].document->version > found->document->version))
+            found = &keys->each[i];
     return found;
 }
 

@@ -30,7 +30,8 @@ static const struct run_shape build_type = EXACT("urn:sijil:run:v1");
 static const struct run_shape_member external_members[] = {{"run", &run_shape_uuid, false},
                                                            {"audience", &run_shape_audience, false},
                                                            {"order", &run_shape_digest, false},
-                                                           {"lease", &run_shape_digest, false}};
+                                                           {"lease", &run_shape_digest, false},
+                                                           {"certificate", &run_shape_digest, false}};
 static const struct run_shape external = OBJECT(external_members);
 static const struct run_shape_member internal_members[] = {{"attempt", &run_shape_attempt, false},
                                                            {"node", &run_shape_node, false}};

@@ -1,13 +1,15 @@
-/* The payloads of our own types: request, approval, order, lease. */
+/* The payloads of our own types: request, approval, order, lease, certificate, refusal. */
 #include "training/format/shapes_priv.h"
 
 /* ---- request ---- */
 
 static const struct run_shape request_schema = {
     .kind = SHAPE_EXACT, .text = "sijil.run-request/v1", .must = "sijil.run-request/v1"};
+static const struct run_shape claimed_by =
+    FORM(form_issuer, 512, "sijil:registry, sijil:rule, or https:// and visible characters, 1 to 512 bytes");
 static const struct run_shape claim = FORM(NULL, 512, "1 to 512 bytes");
 static const struct run_shape_member claim_members[] = {
-    {"issuer", &claim, false}, {"subject", &claim, false}, {"token", &run_shape_digest, false}};
+    {"issuer", &claimed_by, false}, {"subject", &claim, false}, {"token", &run_shape_digest, false}};
 static const struct run_shape claims = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(claim_members)};
 static const struct run_shape_member rerun_members[] = {{"run", &run_shape_uuid, false}, {"order", &run_shape_digest, false}};
 static const struct run_shape rerun = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(rerun_members)};
@@ -81,6 +83,18 @@ static const struct run_shape_member lease_members[] = {
     {"expires", &run_shape_time, false}};
 const struct run_shape run_shape_lease = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(lease_members)};
 
+/* ---- certificate ---- */
+
+static const struct run_shape certificate_schema = {
+    .kind = SHAPE_EXACT, .text = "sijil.run-certificate/v1", .must = "sijil.run-certificate/v1"};
+static const struct run_shape public_key = FORM(form_public_key, 124, "base64 of the SubjectPublicKeyInfo of a P-256 key");
+static const struct run_shape_member certificate_members[] = {
+    {"schema", &certificate_schema, false}, {"run", &run_shape_uuid, false},     {"audience", &run_shape_audience, false},
+    {"order", &run_shape_digest, false},    {"lease", &run_shape_digest, false}, {"attempt", &run_shape_attempt, false},
+    {"node", &run_shape_node, false},       {"runner_key", &public_key, false},  {"attempt_key", &public_key, false},
+    {"not_before", &run_shape_time, false}, {"expires", &run_shape_time, false}};
+const struct run_shape run_shape_certificate = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(certificate_members)};
+
 /* ---- refusal ---- */
 
 static const struct run_shape refusal_schema = {
@@ -126,14 +140,18 @@ static const struct run_shape texts_64 = {
     .kind = SHAPE_LIST, .least = 0, .most = 64, .element = &long_text, .must = "at most 64 texts"};
 static const struct run_shape texts_67 = {
     .kind = SHAPE_LIST, .least = 0, .most = 67, .element = &long_text, .must = "at most 67 manifests"}; /* RUN_ARTIFACTS_MAX */
-static const struct run_shape_member peer_members[] = {{"lease", &long_text, false}, {"result", &long_text, false}};
+static const struct run_shape log_keys = {
+    .kind = SHAPE_TEXT, .least = 1, .most = 24576, .must = "keys of the log with their successions"}; /* LOG_KEYS_TEXT_MAX */
+static const struct run_shape_member peer_members[] = {
+    {"lease", &long_text, false}, {"certificate", &long_text, false}, {"result", &long_text, false}};
 static const struct run_shape peer = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(peer_members)};
 static const struct run_shape peers = {
     .kind = SHAPE_LIST, .least = 1, .most = 255, .element = &peer, .must = "1 to 255 nodes"}; /* RUN_PEERS_MAX */
 static const struct run_shape_member bundle_members[] = {
-    {"schema", &bundle_schema, false}, {"documents", &documents, false}, {"request", &long_text, false},
-    {"approvals", &texts_8, false},    {"order", &long_text, false},     {"event", &proven, false},
-    {"lease", &long_text, true},       {"result", &long_text, true},     {"admission", &long_text, true},
-    {"refusal", &long_text, true},     {"peers", &peers, true},          {"policy_sets", &texts_16, true},
-    {"decisions", &texts_64, true},    {"manifests", &texts_67, true}};
+    {"schema", &bundle_schema, false}, {"documents", &documents, false},  {"request", &long_text, false},
+    {"approvals", &texts_8, false},    {"order", &long_text, false},      {"event", &proven, false},
+    {"lease", &long_text, true},       {"certificate", &long_text, true}, {"result", &long_text, true},
+    {"admission", &long_text, true},   {"refusal", &long_text, true},     {"peers", &peers, true},
+    {"policy_sets", &texts_16, true},  {"decisions", &texts_64, true},    {"manifests", &texts_67, true},
+    {"log_keys", &log_keys, true}};
 const struct run_shape run_shape_bundle = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(bundle_members)};

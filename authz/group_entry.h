@@ -1,0 +1,35 @@
+/*
+ * authz/group_entry.h -- the roles of groups that are in force (docs/identity.md, "Groups"), as a list of trust rules has them.
+ *
+ * The groups of a person come from the newest token that the person brought to /token. They are rows of the database; what a group may do is in signed
+ * documents alone.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "authz/trust_rules.h"
+#include "documents/format/group_roles.h"
+
+#define GROUP_ENTRIES_MAX 64       /* documents in force */
+#define GROUP_GIVER       "group:" /* granted_by of a binding of the snapshot: this, and the name of the document */
+
+struct group_entry {
+    char name[GROUP_ROLES_NAME_MAX + 1];
+    uint64_t sequence; /* of the event that brought it into force */
+    int64_t effective_ms, expires_ms;
+    char digest[DIGEST_TEXT_SIZE];                 /* of the document */
+    struct group_roles roles;                      /* views into `json` */
+    json_t *json;                                  /* the document's; this has an owner of its own */
+    atomic_bool is_placed[GROUP_ROLES_GRANTS_MAX]; /* the organisation or project of the grant was found */
+};
+
+size_t group_entries_count(const struct trust_rules *rules);
+const struct group_entry *group_entries_at(const struct trust_rules *rules, size_t number);
+bool group_entry_is_in_force(const struct group_entry *entry, int64_t now_ms);
+/** Notes that the place of a grant was found, in an entry that others may be reading. */
+void group_entry_place(const struct group_entry *entry, size_t grant);
+bool group_entry_is_placed(const struct group_entry *entry, size_t grant);
+
+/** The id of the binding of a snapshot by which a subject of the issuer has the grant: always the same for the same version of the document. */
+struct uuid group_binding_id(const struct group_entry *entry, size_t grant, const char *subject);

@@ -1,0 +1,75 @@
+#include <stdio.h>
+
+#include "authz/group_login.h"
+#include "storage/pg_table.h"
+
+/* clang-format off */
+/* A row of a newer token stays. Each use sweeps a few rows that have ended. */
+static const struct pg_statement group_login_write_sql = {
+    "group_login_write",
+    "WITH swept AS (DELETE FROM group_login WHERE (issuer, subject) IN"
+    " (SELECT issuer, subject FROM group_login WHERE until <= now() AND (issuer, subject) <> ($1, $2) ORDER BY until LIMIT 16)),"
+    " written AS (INSERT INTO group_login AS l (issuer, subject, groups, issued_at, until) VALUES ($1, $2, $3, $4, now() + interval '24 hours')"
+    " ON CONFLICT (issuer, subject) DO UPDATE SET groups = excluded.groups, issued_at = excluded.issued_at, until = excluded.until"
+    " WHERE l.issued_at <= excluded.issued_at RETURNING 1)"
+    " SELECT count(*) FROM written",
+    "text text text[] timestamptz", "int8"};
+static const struct pg_statement group_login_raise_sql = {
+    "group_login_raise",
+    "WITH raised AS (SELECT raise_authorization_epoch(organisation_id, false) AS epoch FROM organisation"
+    " WHERE name = ANY($1) OR organisation_id = ANY($2)) SELECT count(*) FROM raised",
+    "text[] uuid[]", "int8"};
+/* If the organisations were deleted since: the change has said that it raises the epoch. */
+static const struct pg_statement group_login_raise_whole_sql = {
+    "group_login_raise_whole", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+static const struct pg_statement *const statements[] = {
+    &group_login_write_sql, &group_login_raise_sql, &group_login_raise_whole_sql,
+};
+/* clang-format on */
+const struct pg_table group_login_table = PG_TABLE(statements);
+
+static struct result write_row(const struct group_use *use, struct pg *pg, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    struct bytes groups[GROUP_LOGIN_MAX];
+
+    for (size_t i = 0; i < use->count; i++) groups[i] = bytes_of_text(use->groups[i]);
+    pg_add_text(&arguments, use->issuer);
+    pg_add_text(&arguments, use->subject);
+    pg_add_text_array(&arguments, groups, use->count);
+    pg_add_time(&arguments, use->issued_ms);
+    return pg_run(pg, &group_login_write_sql, &arguments, NULL, err);
+}
+
+static struct result raise_epoch(const struct group_use *use, struct pg *pg, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    struct bytes names[GROUP_ORGANISATIONS_MAX], left[GROUP_ORGANISATIONS_MAX];
+    OWNED(pg_rows) *rows = NULL;
+
+    if (use->is_everywhere) return pg_run(pg, &group_login_raise_whole_sql, NULL, NULL, err);
+    for (size_t i = 0; i < use->organisation_count; i++) names[i] = bytes_of_text(use->organisations[i]);
+    for (size_t i = 0; i < use->left_count; i++) left[i] = uuid_bytes(&use->left[i]);
+    pg_add_text_array(&arguments, names, use->organisation_count);
+    pg_add_uuid_array(&arguments, left, use->left_count);
+    TRY(pg_run(pg, &group_login_raise_sql, &arguments, &rows, err));
+    return pg_int8(rows, 0, 0) > 0 ? SUCCESS : pg_run(pg, &group_login_raise_whole_sql, NULL, NULL, err);
+}
+
+static struct result run_mint(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    static const struct resource where = {.kind = RESOURCE_SYSTEM};
+    const struct group_mint *mint = (const struct group_mint *)change; /* its first member */
+
+    permit_require(permit, ACTION_TOKEN_MINT, &where);
+    TRY(write_row(mint->use, pg, err));
+    return raise_epoch(mint->use, pg, err);
+}
+
+void group_mint_init(struct group_mint *mint, const struct group_use *use, const char *scope)
+{
+    mint->change =
+        (struct change){.run = run_mint, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING, .detail = mint->detail};
+    mint->use = use;
+    (void)snprintf(mint->detail, sizeof mint->detail, "%s%sgroups %zu", scope, scope[0] == '\0' ? "" : " ", use->count);
+}

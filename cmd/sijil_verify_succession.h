@@ -1,0 +1,16 @@
+/*
+ * cmd/sijil_verify_succession.h -- sijil-verify succession: whether a log follows another one, and its key.
+ */
+#pragma once
+
+#include "audit/format/witness_policy.h"
+
+struct succession_request {
+    const char *key, *file;              /* of the log that ended; the plan that two officers have signed */
+    const char *officers[2];             /* PEM files of their public keys */
+    const char *entry, *proof;           /* of the first own entry of the new log; NULL: not given */
+    const struct witness_policy *policy; /* NULL: none */
+    bool json;
+};
+/** ERROR_DENIED: it is not verified. */
+RESULT succession_verify_file(const struct succession_request *request, struct buffer *answer, struct error *err);

@@ -1,0 +1,32 @@
+/* Messages about the keys of the log. */
+#include "crypto/keyd_protocol_priv.h"
+
+struct result keyd_write_log_rotate(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct bytes envelope = request->as.log_order;
+
+    if (envelope.length == 0 || envelope.length > KEYD_LOG_ROTATION_MAX)
+        return failure(err, ERROR_INVALID, "an order to change the log's key has 1 to %d bytes", KEYD_LOG_ROTATION_MAX);
+    return buffer_add_prefixed(frame, envelope, err);
+}
+
+void keyd_read_log_rotate(struct reader *fields, struct keyd_request *request)
+{
+    request->as.log_order = reader_prefixed(fields, KEYD_LOG_ROTATION_MAX);
+    if (request->as.log_order.length == 0) fields->failed = true;
+}
+
+struct result keyd_write_known_log_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    TRY(buffer_add_prefixed(frame, reply->as.log_keys.keys, err));
+    TRY(buffer_add_prefixed(frame, reply->as.log_keys.next, err));
+    return buffer_add_u64(frame, (uint64_t)reply->as.log_keys.retires_s, err);
+}
+
+void keyd_read_known_log_keys(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.log_keys.keys = reader_prefixed(fields, KEYD_LOG_KEYS_MAX);
+    reply->as.log_keys.next = reader_prefixed(fields, KEYD_NAME_MAX);
+    reply->as.log_keys.retires_s = (int64_t)reader_u64(fields);
+    if (reply->as.log_keys.keys.length == 0) fields->failed = true;
+}

@@ -1,0 +1,29 @@
+/*
+ * embedded/recovery.h -- a log that lost entries goes on under a new origin (docs/recovery.md): sijild --recover-plan and sijild --recover.
+ *
+ * For the operator, with the settings of a gateway, while no gateway runs. Two officers sign the plan in between (`sijil admin recover sign`), and sijil-keyd
+ * checks their signatures. Both functions may be repeated.
+ */
+#pragma once
+
+#include "gateway/settings/settings.h"
+
+struct recovery_options {
+    const struct settings *settings;
+    const char *database_owner; /* connection string; recovery_run() alone */
+    const char *reason;         /* recovery_plan() alone, like the next one */
+    struct bytes
+        checkpoint; /* the newest cosigned checkpoint of the log that ends, from a witness or an auditor; empty: the newest one in the database */
+    struct bytes signed_plans; /* recovery_run() alone: DSSE envelopes, one a line */
+};
+
+/**
+ * Checks what is left of the log in the database, and appends the statement for the officers (audit/format/succession.h). ERROR_CONFLICT: nothing is lost.
+ * ERROR_FORKED: rows of the database contradict each other. Changes nothing.
+ */
+RESULT recovery_plan(const struct recovery_options *options, struct buffer *statement, struct error *err);
+/**
+ * sijil-keyd takes the statement, the log in the database gets its new name, and its first entry of its own says why. Goes on where an earlier call ended. The
+ * errors of keyd_recover(), for example ERROR_DENIED: too few officers have signed.
+ */
+RESULT recovery_run(const struct recovery_options *options, struct error *err);

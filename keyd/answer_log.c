@@ -1,0 +1,51 @@
+/* Requests about the keys and the origin of the log. */
+#include "keyd/answer_priv.h"
+
+#include "base/clock.h"
+#include "keyd/recovery.h"
+
+struct result answer_log_rotate(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                struct scratch *scratch, struct error *err)
+{
+    (void)reply, (void)scratch;
+    return log_rotation_follow(keyd->rotation, keyd->ledger, request->as.log_order, clock_wall_ms(), err);
+}
+
+/* The keys, and behind them the next one. */
+struct result answer_log_keys(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                              struct scratch *scratch, struct error *err)
+{
+    struct log_rotation_state state;
+
+    (void)request;
+    log_rotation_state(keyd->rotation, &state);
+    TRY(log_rotation_text(keyd->rotation, &scratch->text, err));
+    const size_t length = scratch->text.length;
+    if (state.has_next) TRY(note_key_write(&state.next, &scratch->text, err));
+    reply->as.log_keys.keys = (struct bytes){scratch->text.data, length};
+    reply->as.log_keys.next = (struct bytes){scratch->text.data + length, scratch->text.length - length};
+    reply->as.log_keys.retires_s = state.retires_s;
+    return SUCCESS;
+}
+
+struct result answer_recover(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                             struct scratch *scratch, struct error *err)
+{
+    const struct recovery_place place = {{keyd->keyring, keyd->ledger, keyd->rotation}, keyd->keys};
+
+    (void)reply, (void)scratch;
+    TRY(recovery_take(&place, &request->as.recovery, clock_wall_ms(), err));
+    quorum_close(keyd->quorum); /* the witnesses have not seen the new log yet */
+    return SUCCESS;
+}
+
+struct result answer_last_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                     struct scratch *scratch, struct error *err)
+{
+    const struct checkpoint_signer signer = {keyd->keyring, keyd->ledger, keyd->rotation};
+
+    (void)request;
+    TRY(recovery_last_checkpoint(&signer, clock_wall_ms(), &scratch->text, err));
+    reply->as.note = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}

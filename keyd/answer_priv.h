@@ -1,0 +1,22 @@
+/*
+ * keyd/answer_priv.h -- the answers that have a source of their own.
+ */
+#pragma once
+
+#include "keyd/answer.h"
+
+/* Data that a reply points at until it is encoded. */
+struct scratch {
+    uint8_t key[32];
+    struct buffer text;
+};
+
+/* answer_log.c */
+#define ANSWER(name)                                                                                                   \
+    struct result answer_##name(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply, \
+                                struct scratch *scratch, struct error *err)
+ANSWER(log_rotate);
+ANSWER(log_keys);
+ANSWER(recover);
+ANSWER(last_checkpoint);
+#undef ANSWER

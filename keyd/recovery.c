@@ -1,0 +1,221 @@
+#include "keyd/recovery.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/succession.h"
+#include "audit/format/witness_policy.h"
+#include "base/memory.h"
+#include "crypto/digest.h"
+#include "crypto/dsse.h"
+#include "keyd/checkpoint.h"
+
+static bool is_zero(const uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i] != 0) return false;
+    return true;
+}
+
+/* ---- who has signed ---- */
+
+/* The signatures of a request, as the envelope that crypto/dsse.h checks. */
+static struct result make_envelope(const struct keyd_recovery *request, struct dsse **dsse_out, struct error *err)
+{
+    OWNED(dsse) *dsse = memory_zeroed(1, sizeof *dsse);
+
+    if (dsse == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a signed statement");
+    dsse->payload = BUFFER(SUCCESSION_MAX);
+    (void)snprintf(dsse->payload_type, sizeof dsse->payload_type, "%s", SUCCESSION_PAYLOAD);
+    TRY(buffer_add(&dsse->payload, request->statement.data, request->statement.length, err));
+    for (size_t i = 0; i < request->signature_count; i++) {
+        memcpy(dsse->signatures[i].bytes, request->signatures[i].data, request->signatures[i].length);
+        dsse->signatures[i].length = request->signatures[i].length;
+    }
+    dsse->signature_count = request->signature_count;
+    *dsse_out = GIVE(dsse);
+    return SUCCESS;
+}
+
+static struct result has_signed(const struct dsse *dsse, const uint8_t point[ECDSA_PUBLIC_SIZE], bool *has_out, struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+    struct error why;
+
+    *has_out = ecdsa_key_from_public(point, &key, &why).ok && dsse_check_signer(dsse, key, &why).ok;
+    return *has_out || why.kind != ERROR_NO_MEMORY ? SUCCESS : failure(err, why.kind, "%s", why.message);
+}
+
+/* A person with several keys counts once. The root of approvers is a person of its own. */
+static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, struct error *err)
+{
+    const uint8_t *persons[DOCUMENT_APPROVERS_MAX];
+    size_t count = 0;
+    bool has = false;
+
+    if (!is_zero(state->approver, sizeof state->approver)) TRY(has_signed(dsse, state->approver, &has, err));
+    const size_t root = has ? 1 : 0;
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
+        const struct document_approver *approver = &state->approvers[i];
+        bool is_known = false;
+        if (!document_approver_counts(approver, now_ms)) continue;
+        TRY(has_signed(dsse, approver->point, &has, err));
+        for (size_t k = 0; k < count; k++) is_known |= memcmp(persons[k], approver->principal, DOCUMENT_DIGEST_SIZE) == 0;
+        if (has && !is_known) persons[count++] = approver->principal;
+    }
+    if (root + count >= SUCCESSION_OFFICERS) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "%zu of %d officers have signed the statement: the root of approvers, and approvers that sijil-keyd has pinned, count, each person once",
+        root + count, SUCCESSION_OFFICERS);
+}
+
+/* ---- what they have signed ---- */
+
+static struct result judge_witnesses(const struct keyd_recovery *request, const struct note *note,
+                                     const struct log_keys *log_keys, const struct ledger_state *state, struct error *err)
+{
+    OWNED(witness_policy) *policy = NULL;
+    struct witness_verdict verdict;
+    uint8_t digest[SHA256_SIZE];
+
+    sha256_of(request->policy, digest);
+    if (memcmp(digest, state->witness_digest, sizeof digest) != 0)
+        return failure(err, ERROR_DENIED, "another policy of witnesses is pinned than the one of the request");
+    TRY(witness_policy_read(request->policy, &policy, err));
+    return witness_policy_demand(policy, log_keys, note, &verdict, err);
+}
+
+/* What witnesses have cosigned may be older than the last signature, and newer if this ledger was set back. */
+static bool is_newest(const struct checkpoint *checkpoint, const struct succession *wanted, bool has_witnesses)
+{
+    if (strcmp(checkpoint->origin, wanted->before.origin) != 0) return false;
+    if (checkpoint->size == wanted->before.size) return merkle_hash_equal(&checkpoint->root, &wanted->before.root);
+    return has_witnesses || checkpoint->size > wanted->before.size;
+}
+
+static struct result check_note(const struct recovery_place *place, const struct keyd_recovery *request,
+                                const struct succession *wanted, const struct ledger_state *state, struct note *note,
+                                struct error *err)
+{
+    const bool has_witnesses = !is_zero(state->witness_digest, sizeof state->witness_digest);
+    struct checkpoint checkpoint;
+    struct log_keys keys;
+
+    log_rotation_keys(place->signer.rotation, &keys);
+    TRY(note_read(wanted->checkpoint, note, err));
+    TRY(log_keys_verify(&keys, note, &checkpoint, NULL, err));
+    if (!is_newest(&checkpoint, wanted, has_witnesses))
+        return failure(err, ERROR_DENIED, "the checkpoint of the statement is not the newest one of the log that ends");
+    return has_witnesses ? judge_witnesses(request, note, &keys, state, err) : SUCCESS;
+}
+
+static struct result check_checkpoint(const struct recovery_place *place, const struct keyd_recovery *request,
+                                      const struct succession *wanted, const struct ledger_state *state, struct error *err)
+{
+    struct note *note = memory_zeroed(1, sizeof *note); /* too large for the stack */
+
+    if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    const struct result checked = check_note(place, request, wanted, state, note, err);
+    free(note);
+    return checked;
+}
+
+static bool is_at(const struct ledger_state *state, const struct succession_log *log)
+{
+    return state->log_size == log->size &&
+           (log->size == 0 || memcmp(state->log_root, log->root.bytes, sizeof state->log_root) == 0);
+}
+
+static struct result check_before(const struct succession *wanted, const struct ledger_state *state, uint64_t number,
+                                  struct error *err)
+{
+    if (number != state->log_number)
+        return failure(err, ERROR_CONFLICT, "the statement is about log %llu of this registry, and sijil-keyd signs log %u",
+                       (unsigned long long)number, state->log_number);
+    if (is_at(state, &wanted->before)) return SUCCESS;
+    return failure(
+        err, ERROR_CONFLICT,
+        "sijil-keyd has signed %llu events last, and the statement says %llu, or another root of them: make another plan",
+        (unsigned long long)state->log_size, (unsigned long long)wanted->before.size);
+}
+
+static bool was_taken(const struct succession *wanted, const struct ledger_state *state, uint64_t number)
+{
+    return state->log_number == number + 1 && is_at(state, &wanted->after);
+}
+
+/* ---- what follows ---- */
+
+struct recovering {
+    const struct succession *wanted;
+    struct key_register *keys;
+    uint64_t number;   /* of the log that ends */
+    uint8_t first_key; /* the place of the key that signs now, and begins the next one */
+};
+
+/* What was pinned by events that are lost is in force no more. What was withdrawn by them stays withdrawn: the register of keys forgets nothing. */
+static void set_pins(struct ledger_state *state, const struct succession *wanted)
+{
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
+        state->pins[i] = wanted->pins[i];
+        if (state->asked[i] > wanted->after.size) state->asked[i] = wanted->after.size;
+    }
+}
+
+static struct result apply(const void *context, struct ledger_state *state, struct error *err)
+{
+    const struct recovering *recovering = context;
+    const struct succession *wanted = recovering->wanted;
+
+    TRY(check_before(wanted, state, recovering->number, err)); /* again, with the lock */
+    const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
+    TRY(key_register_set_back(recovering->keys, &past, err));
+    state->log_number++;
+    state->log_first_key = recovering->first_key;
+    state->log_size = wanted->after.size;
+    memcpy(state->log_root, wanted->after.root.bytes, sizeof state->log_root);
+    memset(state->finding, 0, sizeof state->finding);
+    set_pins(state, wanted);
+    return SUCCESS;
+}
+
+struct result recovery_take(const struct recovery_place *place, const struct keyd_recovery *request, int64_t now_ms,
+                            struct error *err)
+{
+    OWNED(dsse) *dsse = NULL;
+    struct succession wanted;
+    struct ledger_state state;
+
+    TRY(succession_read(request->statement, &wanted, err));
+    if (strcmp(wanted.registry, keyring_origin(place->signer.keyring)) != 0)
+        return failure(err, ERROR_DENIED, "the statement is about another registry");
+    ledger_read(place->signer.ledger, &state);
+    TRY(make_envelope(request, &dsse, err));
+    TRY(check_officers(dsse, &state, now_ms, err));
+    const uint64_t number = succession_number(wanted.before.origin, wanted.registry);
+    if (was_taken(&wanted, &state, number)) return SUCCESS;
+    TRY(check_before(&wanted, &state, number, err));
+    TRY(check_checkpoint(place, request, &wanted, &state, err));
+    log_rotation_hold(place->signer.rotation); /* no other key follows meanwhile */
+    const struct recovering recovering = {&wanted, place->keys, number, log_rotation_newest(place->signer.rotation)};
+    const struct result taken = ledger_change(place->signer.ledger, apply, &recovering, err);
+    log_rotation_release(place->signer.rotation);
+    return taken;
+}
+
+struct result recovery_last_checkpoint(const struct checkpoint_signer *signer, int64_t now_ms, struct buffer *note,
+                                       struct error *err)
+{
+    struct checkpoint_request request = {.size = 0};
+    const struct merkle_hash empty = merkle_empty_root();
+    struct ledger_state state;
+
+    log_rotation_hold(signer->rotation);
+    ledger_read(signer->ledger, &state);
+    request.size = state.log_size;
+    memcpy(request.root, state.log_size == 0 ? empty.bytes : state.log_root, sizeof request.root);
+    const struct result composed = checkpoint_compose(signer, state.log_number, &request, now_ms, note, err);
+    log_rotation_release(signer->rotation);
+    return composed;
+}

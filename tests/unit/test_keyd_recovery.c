@@ -1,0 +1,328 @@
+/* A log that goes on under a new origin: who must sign, what must fit the ledger of sijil-keyd, and what changes then. */
+#include "tests/unit/keyd_folder_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/succession.h"
+#include "crypto/digest.h"
+#include "crypto/dsse.h"
+#include "keyd/checkpoint.h"
+#include "keyd/document_pin.h"
+#include "keyd/recovery.h"
+
+#define REGISTRY "x.example/log"
+#define NOW_MS   1767225600000
+#define SIZE     9
+#define LEFT     7
+
+enum signer { ROOT, ALICE, ALICE_AGAIN, BOB, EXPIRED, REVOKED, STRANGER, SIGNER_COUNT };
+
+static struct folder folder;
+static struct keyring *keyring;
+static struct ledger *ledger;
+static struct key_register *keys;
+static struct log_rotation *rotation;
+static struct ecdsa_key *signers[SIGNER_COUNT];
+
+static struct result begin_log(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)context, (void)err;
+    state->log_number = 1;
+    state->log_size = SIZE;
+    memset(state->log_root, 7, sizeof state->log_root);
+    (void)snprintf(state->finding, sizeof state->finding, "entry 4");
+    memset(state->witness_digest, 0, sizeof state->witness_digest);
+    memset(state->approvers, 0, sizeof state->approvers);
+    for (size_t i = ALICE; i <= REVOKED; i++) {
+        struct document_approver *approver = &state->approvers[i - 1];
+        ecdsa_key_public(signers[i], approver->point);
+        approver->principal[0] = i == ALICE_AGAIN ? ALICE : (uint8_t)i;
+        approver->expires_ms = i == EXPIRED ? NOW_MS : NOW_MS + 1;
+        approver->is_revoked = i == REVOKED;
+    }
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
+        state->pins[i] = (struct document_pin){.epoch = 8, .digest = {1}};
+        state->asked[i] = 8;
+    }
+    return SUCCESS;
+}
+
+static struct checkpoint_signer signer_of_log(void)
+{
+    return (struct checkpoint_signer){keyring, ledger, rotation};
+}
+
+static struct recovery_place place(void)
+{
+    return (struct recovery_place){signer_of_log(), keys};
+}
+
+static int new_log(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    must(ledger_change(ledger, begin_log, NULL, &err), &err);
+    return 0;
+}
+
+static struct succession fresh(void)
+{
+    struct succession wanted = {.registry = REGISTRY, .made_ms = 1, .reason = "lost"};
+
+    (void)snprintf(wanted.before.origin, sizeof wanted.before.origin, "%s", REGISTRY);
+    (void)snprintf(wanted.after.origin, sizeof wanted.after.origin, "%s/2", REGISTRY);
+    wanted.before.size = SIZE;
+    memset(wanted.before.root.bytes, 7, sizeof wanted.before.root.bytes);
+    wanted.after.size = LEFT;
+    memset(wanted.after.root.bytes, 5, sizeof wanted.after.root.bytes);
+    wanted.pins[0] = (struct document_pin){.epoch = 3, .digest = {2}};
+    wanted.pins[1] = (struct document_pin){.epoch = 5, .digest = {2}};
+    return wanted;
+}
+
+static void sign(struct bytes statement, enum signer signer, struct buffer *signature)
+{
+    struct buffer OWNED_BUFFER message = BUFFER(SUCCESSION_MAX + 256);
+    struct error err = {0};
+
+    must(dsse_preauthentication(SUCCESSION_PAYLOAD, statement, &message, &err), &err);
+    must(ecdsa_sign_der(signers[signer], buffer_bytes(&message), signature, &err), &err);
+}
+
+static struct result ask_as(const struct succession *wanted, const enum signer by[2], struct error *err)
+{
+    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), first = BUFFER(ECDSA_DER_MAX), second = BUFFER(ECDSA_DER_MAX);
+    const struct recovery_place where = place();
+
+    must(succession_write(wanted, &statement, err), err);
+    sign(buffer_bytes(&statement), by[0], &first);
+    sign(buffer_bytes(&statement), by[1], &second);
+    const struct keyd_recovery request = {
+        .statement = buffer_bytes(&statement), .signature_count = 2, .signatures = {buffer_bytes(&first), buffer_bytes(&second)}};
+    err->kind = ERROR_NONE;
+    return recovery_take(&where, &request, NOW_MS, err);
+}
+
+static struct result ask(struct succession *wanted, const enum signer by[2], struct error *err)
+{
+    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+
+    const struct checkpoint_signer signs_now = signer_of_log();
+    must(recovery_last_checkpoint(&signs_now, NOW_MS, &note, err), err);
+    wanted->checkpoint = buffer_bytes(&note);
+    return ask_as(wanted, by, err);
+}
+
+static void two_persons_must_sign(void **state)
+{
+    static const struct {
+        const char *name;
+        enum signer by[2];
+        enum error_kind kind;
+    } rows[] = {
+        {"the root twice", {ROOT, ROOT}, ERROR_DENIED},       {"one person with two keys", {ALICE, ALICE_AGAIN}, ERROR_DENIED},
+        {"a stranger", {ROOT, STRANGER}, ERROR_DENIED},       {"an expired approver", {ROOT, EXPIRED}, ERROR_DENIED},
+        {"a revoked approver", {BOB, REVOKED}, ERROR_DENIED}, {"the root and an approver", {ROOT, ALICE}, ERROR_NONE},
+        {"two approvers", {BOB, ALICE_AGAIN}, ERROR_NONE},
+    };
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct succession wanted = fresh();
+        (void)new_log(NULL);
+        (void)ask(&wanted, rows[i].by, &err).ok;
+        if (err.kind != rows[i].kind) fail_msg("%s: %s", rows[i].name, err.kind == ERROR_NONE ? "accepted" : err.message);
+    }
+}
+
+static void it_is_for_one_state_of_one_log(void **state)
+{
+    static const enum signer by[2] = {ROOT, ALICE};
+    struct succession wanted = fresh();
+    struct error err = {0};
+
+    (void)state;
+    wanted.before.size = SIZE - 1;
+    assert_false(ask(&wanted, by, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    wanted = fresh();
+    wanted.before.root.bytes[0] ^= 1;
+    assert_false(ask(&wanted, by, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    wanted = fresh();
+    (void)snprintf(wanted.before.origin, sizeof wanted.before.origin, "%s/2", REGISTRY);
+    (void)snprintf(wanted.after.origin, sizeof wanted.after.origin, "%s/3", REGISTRY);
+    assert_false(ask(&wanted, by, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    wanted = fresh();
+    (void)snprintf(wanted.registry, sizeof wanted.registry, "y.example/log");
+    (void)snprintf(wanted.before.origin, sizeof wanted.before.origin, "y.example/log");
+    (void)snprintf(wanted.after.origin, sizeof wanted.after.origin, "y.example/log/2");
+    assert_false(ask(&wanted, by, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+}
+
+/* Signed by the log key, over another state. */
+static void sign_note(uint64_t size, uint8_t root, struct buffer *note)
+{
+    struct checkpoint_request request = {.size = size};
+    struct error err = {0};
+
+    memset(request.root, root, sizeof request.root);
+    const struct checkpoint_signer by = signer_of_log();
+    must(checkpoint_compose(&by, 1, &request, NOW_MS, note, &err), &err);
+}
+
+static void it_has_the_newest_checkpoint(void **state)
+{
+    static const enum signer by[2] = {ROOT, ALICE};
+    static const struct {
+        uint64_t size;
+        uint8_t root;
+        enum error_kind kind;
+    } rows[] = {{SIZE - 1, 7, ERROR_DENIED}, {SIZE, 6, ERROR_DENIED}, {SIZE, 7, ERROR_NONE}, {SIZE + 1, 9, ERROR_NONE}};
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+        struct succession wanted = fresh();
+        (void)new_log(NULL);
+        sign_note(rows[i].size, rows[i].root, &note);
+        wanted.checkpoint = buffer_bytes(&note);
+        (void)ask_as(&wanted, by, &err).ok;
+        if (err.kind != rows[i].kind) fail_msg("row %zu: %s", i, err.kind == ERROR_NONE ? "accepted" : err.message);
+    }
+    struct succession wanted = fresh();
+    (void)new_log(NULL);
+    wanted.checkpoint = bytes_of_text("no note\n");
+    assert_false(ask_as(&wanted, by, &err).ok);
+}
+
+static void signs(uint64_t old_size, uint64_t size, uint8_t root, enum error_kind kind, struct buffer *note)
+{
+    struct checkpoint_request request = {.old_size = old_size, .size = size, .now_s = NOW_MS / 1000};
+    struct error err = {0};
+
+    memset(request.root, root, sizeof request.root);
+    const struct checkpoint_signer by = signer_of_log();
+    (void)checkpoint_sign(&by, &request, NOW_MS, note, &err).ok;
+    if (err.kind != kind) fail_msg("size %u: %s", (unsigned)size, err.kind == ERROR_NONE ? "signed" : err.message);
+}
+
+static void then_the_log_goes_on_from_there(void **state)
+{
+    static const enum signer by[2] = {ROOT, ALICE};
+    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+    struct succession wanted = fresh(), again;
+    struct ledger_state now;
+    struct error err = {0};
+
+    (void)state;
+    signs(SIZE, SIZE, 7, ERROR_FORKED, &note); /* the finding */
+    signs(SIZE, LEFT, 5, ERROR_FORKED, &note);
+    must(ask(&wanted, by, &err), &err);
+    ledger_read(ledger, &now);
+    assert_true(now.log_number == 2 && now.log_size == LEFT && now.log_root[31] == 5 && now.finding[0] == '\0');
+    assert_true(now.pins[0].epoch == 3 && now.pins[1].epoch == 5 && now.pins[1].digest[0] == 2 && now.pins[2].epoch == 0);
+    assert_true(now.asked[1] == LEFT && now.asked[2] == LEFT);
+    signs(LEFT, LEFT, 5, ERROR_NONE, &note);
+    assert_non_null(strstr(buffer_text(&note), REGISTRY "/2\n7\n"));
+    assert_non_null(strstr(buffer_text(&note), "\xe2\x80\x94 " REGISTRY "/2 "));
+    signs(SIZE, SIZE, 7, ERROR_CONFLICT, &note); /* the log that ended is never signed again */
+
+    again = fresh();
+    struct buffer OWNED_BUFFER old = BUFFER(KEYD_NOTE_MAX);
+    sign_note(SIZE, 7, &old);
+    again.checkpoint = buffer_bytes(&old);
+    must(ask_as(&again, by, &err), &err); /* as after a crash of the one that asked */
+    ledger_read(ledger, &now);
+    assert_int_equal(now.log_number, 2);
+    again.after.size = LEFT - 1;
+    assert_false(ask_as(&again, by, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+}
+
+static void it_outlives_a_start(void **state)
+{
+    static const enum signer by[2] = {ROOT, BOB};
+    struct succession wanted = fresh();
+    struct ledger_state now;
+    struct error err = {0};
+
+    (void)state;
+    must(ask(&wanted, by, &err), &err);
+    key_register_free(keys);
+    ledger_free(ledger);
+    must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
+    log_rotation_use(rotation, ledger);
+    must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err); /* their pins belong together */
+    ledger_read(ledger, &now);
+    assert_true(now.log_number == 2 && now.log_size == LEFT);
+}
+
+static void a_pinned_quorum_must_have_cosigned(void **state)
+{
+    static const enum signer by[2] = {ROOT, ALICE};
+    struct succession wanted = fresh();
+    OWNED(quorum) *quorum = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(quorum_new(QUORUM_PATIENCE_S, &quorum, &err), &err);
+    const struct quorum_place at = {quorum, rotation, ledger};
+    const struct keyd_witness_policy policy = {.policy = bytes_of_text("quorum none\n")};
+    must(quorum_pin(&at, &policy, &err), &err);
+    assert_false(ask(&wanted, by, &err).ok); /* without the policy nobody can tell */
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_non_null(strstr(err.message, "policy of witnesses"));
+}
+
+static void open_all(void)
+{
+    const struct keyring_options options = {
+        .origin = REGISTRY, .passphrase = bytes_of_text("unit"), .cost = {.passes = 1, .memory_kib = 64}};
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    struct error err = {0};
+
+    folder_make(&folder);
+    must(keyring_create(folder.fd, &options, ledger_create, &err), &err);
+    must(keyring_open(folder.fd, options.passphrase, &keyring, &err), &err);
+    must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
+    must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
+    must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
+    log_rotation_use(rotation, ledger);
+    for (size_t i = 0; i < SIGNER_COUNT; i++) must(ecdsa_key_new(&signers[i], &err), &err);
+    ecdsa_key_public(signers[ROOT], point);
+    must(approver_pin(ledger, point, &err), &err);
+}
+
+static void close_all(void)
+{
+    for (size_t i = 0; i < SIGNER_COUNT; i++) ecdsa_key_free(signers[i]);
+    key_register_free(keys);
+    log_rotation_free(rotation);
+    ledger_free(ledger);
+    keyring_free(keyring);
+    folder_remove(&folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(two_persons_must_sign, new_log),
+        cmocka_unit_test_setup(it_is_for_one_state_of_one_log, new_log),
+        cmocka_unit_test_setup(it_has_the_newest_checkpoint, new_log),
+        cmocka_unit_test_setup(then_the_log_goes_on_from_there, new_log),
+        cmocka_unit_test_setup(it_outlives_a_start, new_log),
+        cmocka_unit_test_setup(a_pinned_quorum_must_have_cosigned, new_log),
+    };
+
+    open_all();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    close_all();
+    return failed;
+}
