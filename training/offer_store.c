@@ -24,6 +24,7 @@ static const struct pg_statement run_offer_note_sql = {
     " excluded.assurance, excluded.nodes, excluded.cpus, excluded.memory_bytes, excluded.devices_most, excluded.device_types, excluded.device_migs,"
     " excluded.device_memory, excluded.enrolled_until)",
     "text text uuid uuid text[] text[] int4 int4 int8 int8 int8 int8 text[] text[] int8[] timestamptz int8", ""};
+/* Runners that are busy with runs of the same organisation have not asked lately; those of other organisations are not counted. */
 /* What a runner lacks, as the search for a run asks for it (claim_store.c). A value that is not known is NULL, and NULL lacks nothing. */
 static const struct pg_statement run_offers_sql = {
     "run_offers",
@@ -41,9 +42,15 @@ static const struct pg_statement run_offers_sql = {
     " FROM run r JOIN project p USING (project_id) JOIN run_offer o ON o.pool = r.pool AND (o.organisation_id IS NULL OR o.organisation_id = p.organisation_id)"
     " AND (o.project_id IS NULL OR o.project_id = r.project_id) AND o.asked_at > now() - $5 * interval '1 second'"
     " AND NOT EXISTS (SELECT 1 FROM run_session s WHERE s.key = o.key AND s.suspended_at IS NOT NULL)"
-    " WHERE r.run_id = $1 AND r.project_id = $2 AND r.state = 'ordered'), said AS ("
+    " WHERE r.run_id = $1 AND r.project_id = $2 AND r.state = 'ordered'),"
+    " busy AS (SELECT count(DISTINCT a.key) AS runners FROM run r JOIN project p USING (project_id) JOIN run other ON other.pool = r.pool AND other.ended_at IS NULL"
+    " JOIN project q ON q.project_id = other.project_id JOIN run_attempt a ON a.run_id = other.run_id AND a.ended_at IS NULL"
+    " LEFT JOIN run_offer o ON o.key = a.key WHERE r.run_id = $1 AND r.project_id = $2 AND other.run_id <> r.run_id"
+    " AND (o.asked_at IS NULL OR o.asked_at <= now() - $5 * interval '1 second') AND q.organisation_id = p.organisation_id"
+    " AND (o.project_id IS NULL OR o.project_id = r.project_id)), said AS ("
     "SELECT 0 AS place, ''::text AS what, (SELECT count(*) FROM asked) AS runners"
     " UNION ALL SELECT 1, 'fits', (SELECT count(*) FROM asked WHERE cardinality(lacks) = 0)"
+    " UNION ALL SELECT 1, 'busy', runners FROM busy WHERE runners > 0"
     " UNION ALL SELECT 2, lack, count(*) FROM asked, unnest(lacks) AS lack GROUP BY lack)"
     " SELECT what, runners FROM said WHERE EXISTS (SELECT 1 FROM run WHERE run_id = $1 AND project_id = $2 AND state = 'ordered')"
     " ORDER BY place, runners DESC, what",

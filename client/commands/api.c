@@ -138,7 +138,8 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
     terminal_sanitize(cell);
 }
 
-#define TABLE_LINE_MAX ((size_t)COLUMNS_MAX * (CELL_MAX + 2))
+#define TABLE_LINE_MAX    ((size_t)COLUMNS_MAX * (CELL_MAX + 2))
+#define TERMINAL_CELL_MAX 48
 
 static void add_cell(char line[TABLE_LINE_MAX], size_t *used, const char *cell, int width)
 {
@@ -156,6 +157,17 @@ static void print_line(char line[TABLE_LINE_MAX], unsigned columns)
     (void)puts(line);
 }
 
+/* On a terminal a long cell leaves room for those behind it. */
+static void table_cell(const json_t *row, const struct column *column, bool is_last, unsigned terminal, char cell[CELL_MAX])
+{
+    unsigned used = 0;
+
+    cell_text(json_object_get(row, column->member), cell);
+    if (terminal == 0 || is_last || strlen(cell) <= TERMINAL_CELL_MAX) return;
+    const size_t end = terminal_fit(cell, TERMINAL_CELL_MAX - 3, &used);
+    (void)snprintf(cell + end, CELL_MAX - end, "...");
+}
+
 static void print_table(const json_t *rows, const struct column *columns, size_t column_count, unsigned terminal)
 {
     size_t widths[COLUMNS_MAX] = {0}, used = 0;
@@ -164,7 +176,7 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
     for (size_t c = 0; c < column_count; c++) {
         widths[c] = strlen(columns[c].title);
         for (size_t r = 0; r < json_array_size(rows); r++) {
-            cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
+            table_cell(json_array_get(rows, r), &columns[c], c + 1 == column_count, terminal, cell);
             if (strlen(cell) > widths[c]) widths[c] = strlen(cell);
         }
         add_cell(line, &used, columns[c].title, c + 1 == column_count ? 0 : (int)widths[c]);
@@ -173,7 +185,7 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
     for (size_t r = 0; r < json_array_size(rows); r++) {
         used = 0;
         for (size_t c = 0; c < column_count; c++) {
-            cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
+            table_cell(json_array_get(rows, r), &columns[c], c + 1 == column_count, terminal, cell);
             add_cell(line, &used, cell, c + 1 == column_count ? 0 : (int)widths[c]);
         }
         print_line(line, terminal);

@@ -8,10 +8,14 @@
 
 #define REPOSITORIES_MAX ((size_t)16 * 256) /* a run reads code, image and inputs; names have at most 255 bytes */
 
-/* What stands for @HOST@, @REPOSITORY@, @REPOSITORIES@, @PROJECT@ and @FILE@ in a pipeline. */
+#define OTHERS_MAX 6 /* projects besides that of the run: a rule has at most eight grants */
+
+/* What stands for @HOST@, @REPOSITORY@, @REPOSITORIES@, @PROJECT@, @SCOPE@, @OTHERS@ and @FILE@ in a pipeline. */
 struct names {
     const char *host, *repository, *file;
     struct bytes project, repositories;
+    struct bytes scope;  /* the project; the organisation, if the run reads from more than one project */
+    struct bytes others; /* grants on the other projects */
 };
 
 static struct bytes replacement(struct bytes word, const struct names *names)
@@ -20,6 +24,8 @@ static struct bytes replacement(struct bytes word, const struct names *names)
     if (bytes_equal(word, bytes_of_text("REPOSITORY"))) return bytes_of_text(names->repository);
     if (bytes_equal(word, bytes_of_text("REPOSITORIES"))) return names->repositories;
     if (bytes_equal(word, bytes_of_text("PROJECT"))) return names->project;
+    if (bytes_equal(word, bytes_of_text("SCOPE"))) return names->scope;
+    if (bytes_equal(word, bytes_of_text("OTHERS"))) return names->others;
     return bytes_equal(word, bytes_of_text("FILE")) ? bytes_of_text(names->file) : (struct bytes){0};
 }
 
@@ -31,7 +37,7 @@ static void print(const char *text, const struct names *names)
         const struct bytes word =
             end == NULL ? (struct bytes){0} : (struct bytes){(const uint8_t *)at + 1, (size_t)(end - at - 1)};
         const struct bytes with = replacement(word, names);
-        if (with.length == 0) {
+        if (with.data == NULL) {
             (void)fputc(*at, stdout);
             continue;
         }
@@ -47,7 +53,20 @@ static bool is_file(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") == strlen(name);
 }
 
-/* The first one names the project. */
+static struct bytes project_of(const char *repository)
+{
+    const char *slash = strchr(strchr(repository, '/') + 1, '/');
+    return (struct bytes){(const uint8_t *)repository, (size_t)(slash - repository)};
+}
+
+static bool is_listed(const struct invocation *invocation, unsigned before, struct bytes project)
+{
+    for (unsigned i = 2; i < before; i++)
+        if (bytes_equal(project_of(invocation->operands[i]), project)) return true;
+    return false;
+}
+
+/* The first one names the project of the run. */
 static struct result read_repositories(const struct invocation *invocation, struct buffer *repositories, struct error *err)
 {
     for (unsigned i = 2; i < invocation->operand_count; i++) {
@@ -58,8 +77,34 @@ static struct result read_repositories(const struct invocation *invocation, stru
     return SUCCESS;
 }
 
+/* A run may read from other projects of the organisation: run.use is asked for there. */
+static struct result read_projects(const struct invocation *invocation, struct names *names, struct buffer *others,
+                                   struct error *err)
+{
+    const size_t organisation = strcspn(names->repository, "/");
+    unsigned count = 0;
+
+    names->scope = names->project = project_of(names->repository);
+    for (unsigned i = 3; i < invocation->operand_count; i++) {
+        const struct bytes project = project_of(invocation->operands[i]);
+        if (is_listed(invocation, i, project)) continue;
+        if (strncmp(invocation->operands[i], names->repository, organisation + 1) != 0)
+            return failure(err, ERROR_INVALID,
+                           "%.255s is of another organisation, and a trust rule is of one: push what the run reads into %.*s",
+                           invocation->operands[i], (int)organisation, names->repository);
+        if (++count > OTHERS_MAX)
+            return failure(err, ERROR_INVALID, "repositories of at most %d projects: a trust rule has at most eight grants",
+                           OTHERS_MAX + 1);
+        names->scope.length = organisation;
+        TRY(buffer_format(others, err, ", {\"role\": \"trainer\", \"on\": \"%.*s\"}", (int)project.length,
+                          (const char *)project.data));
+    }
+    names->others = (struct bytes){others->length == 0 ? (const uint8_t *)"" : others->data, others->length};
+    return SUCCESS;
+}
+
 static struct result read_names(const struct invocation *invocation, bool trains, struct buffer *repositories,
-                                struct names *names, struct error *err)
+                                struct buffer *others, struct names *names, struct error *err)
 {
     const char *file = invocation_option(invocation, 'f');
 
@@ -73,19 +118,17 @@ static struct result read_names(const struct invocation *invocation, bool trains
         return failure(err, ERROR_INVALID, "one REPOSITORY, or --train: a run reads code and inputs from others");
     if (!is_file(names->file))
         return failure(err, ERROR_INVALID, "--file: letters, digits, dots, slashes, underscores and dashes");
-    const char *slash = strchr(strchr(names->repository, '/') + 1, '/');
-    names->project = (struct bytes){(const uint8_t *)names->repository, (size_t)(slash - names->repository)};
-    return SUCCESS;
+    return read_projects(invocation, names, others, err);
 }
 
 struct result command_ci_init(struct invocation *invocation, struct error *err)
 {
     const bool trains = invocation_option(invocation, 't') != NULL;
     const struct ci_pipelines *pipelines = trains ? &ci_training : &ci_pushing;
-    struct buffer OWNED_BUFFER repositories = BUFFER(REPOSITORIES_MAX);
+    struct buffer OWNED_BUFFER repositories = BUFFER(REPOSITORIES_MAX), others = BUFFER(REPOSITORIES_MAX);
     struct names names = {0};
 
-    TRY(line_check(invocation, read_names(invocation, trains, &repositories, &names, err)));
+    TRY(line_check(invocation, read_names(invocation, trains, &repositories, &others, &names, err)));
     for (size_t i = 0; i < pipelines->count; i++) {
         const struct ci_pipeline *pipeline = &pipelines->each[i];
         if (strcmp(pipeline->system, invocation->operands[0]) != 0) continue;

@@ -137,7 +137,7 @@ static const char kubernetes[] =
 /* GitHub makes a new token for each login; the other systems have one for the whole job, so it must count more than once. */
 #define RULE(system, issuer, match, more, single)         \
     CI_RULE(system "-train", system, issuer, match, more, \
-            "{\"role\": \"trainer\", \"on\": \"@PROJECT@\"}, {\"role\": \"consumer\", \"on\": \"@PROJECT@\"}", single)
+            "{\"role\": \"trainer\", \"on\": \"@PROJECT@\"}, {\"role\": \"consumer\", \"on\": \"@PROJECT@\"}@OTHERS@", single)
 
 static const struct ci_pipeline pipelines[] = {
     {"github", github,

@@ -66,6 +66,13 @@ static struct result check_piece(const struct reading *reading, const struct htt
     return SUCCESS;
 }
 
+/* `errno` is that of the write that failed. */
+static struct result not_written(const struct reading *reading, struct error *err)
+{
+    return failure(err, ERROR_FULL, "can't write %s: %s", reading->out == stdout ? "to standard output" : "the log",
+                   strerror(errno));
+}
+
 /* One answer. */
 static struct result take_piece(struct reading *reading, const struct http_response *response, bool *is_new_out,
                                 struct error *err)
@@ -75,6 +82,7 @@ static struct result take_piece(struct reading *reading, const struct http_respo
 
     TRY(check_piece(reading, response, &size, err));
     printed_add(reading->shown, piece, reading->out);
+    if (ferror(reading->out) != 0) return not_written(reading, err);
     reading->offset += piece.length;
     const bool is_whole = reading->offset == size;
     *is_new_out = piece.length > 0;
@@ -92,9 +100,7 @@ static struct result read_piece(struct reading *reading, bool *is_new_out, struc
 
 static struct result flush(const struct reading *reading, struct error *err)
 {
-    if (fflush(reading->out) == 0) return SUCCESS;
-    return failure(err, ERROR_FULL, "can't write %s: %s", reading->out == stdout ? "to standard output" : "the log",
-                   strerror(errno));
+    return fflush(reading->out) == 0 ? SUCCESS : not_written(reading, err);
 }
 
 /* ---- the last lines ---- */
@@ -346,6 +352,21 @@ static struct result save_whole(struct reading *reading, struct error *err)
     return run_saved_check(reading->session, reading->address, result, fileno(reading->out), err);
 }
 
+/* Standard output gets nothing of a log that is not the signed one. */
+static struct result save_to_output(struct reading *reading, struct error *err)
+{
+    reading->out = tmpfile();
+    if (reading->out == NULL) {
+        reading->out = stdout;
+        return failure(err, ERROR_FULL, "can't make a temporary file for the log: %s", strerror(errno));
+    }
+    struct result saved = save_whole(reading, err);
+    if (saved.ok) saved = run_saved_copy(fileno(reading->out), err);
+    (void)fclose(reading->out); /* all of it was flushed */
+    reading->out = stdout;
+    return saved;
+}
+
 /* Under another name, until it is known to be the signed one. */
 static struct result save(struct reading *reading, const char *path, struct error *err)
 {
@@ -353,6 +374,8 @@ static struct result save(struct reading *reading, const char *path, struct erro
     const struct uuid number = uuid_random();
     char name[UUID_TEXT_SIZE];
 
+    if (strcmp(path, "-") == 0) return save_to_output(reading, err);
+    TRY(run_saved_allowed(path, err));
     uuid_format(&number, name);
     TRY(buffer_format(&part, err, "%s.%.8s.part", path, name));
     TRY(run_saved_begin(buffer_text(&part), &reading->out, err));

@@ -91,7 +91,10 @@ void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX]);
 /** Prints a run: as JSON with all that was signed, or in lines with its outputs and what to do next. */
 RESULT run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err);
 /** Of a run that no runner has taken: what one must give, and how many asked that lack what; `runners` is the registry's word, or NULL. */
-void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners);
+void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners, const char *host);
+#define RUN_WAIT_MAX 64
+/** ": 1 is busy", ": none asks for work", or "" while a runner that asked fits. */
+void run_wait_text(const json_t *run, char text_out[RUN_WAIT_MAX]);
 /** Appends the command that helps next, or nothing. */
 RESULT run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err);
 /** The outputs in the run's signed result: objects `name`, `repository`, `digest`, `reference`, sorted by name. Empty without a result. */
@@ -116,6 +119,10 @@ RESULT run_wait(struct invocation *invocation, struct session *session, const st
  */
 RESULT run_saved_check(struct session *session, const struct run_address *address, const struct run_envelope *result, int fd,
                        struct error *err);
+/** ERROR_INVALID: a log may not be saved as `path`, which is a folder, a link or a device. */
+RESULT run_saved_allowed(const char *path, struct error *err);
+/** Copies the whole file to standard output. */
+RESULT run_saved_copy(int fd, struct error *err);
 /** Makes the file `part`, which must not be there. A signal that ends the program removes it. `part` must outlive run_saved_end(). */
 RESULT run_saved_begin(const char *part, FILE **out, struct error *err);
 /** If all was `saved`, it gets the name `path`; else it is removed, and the result is the same. The caller has closed it. */

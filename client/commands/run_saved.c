@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -133,6 +134,31 @@ static struct result open_part(const char *part, FILE **out, struct error *err)
     (void)close(fd);
     (void)unlink(part);
     return failure(err, ERROR_NO_MEMORY, "no memory for a file");
+}
+
+/* Only the name of a plain file changes hands: a folder, a link and a device stay what they are. */
+struct result run_saved_allowed(const char *path, struct error *err)
+{
+    struct stat status;
+
+    if (lstat(path, &status) != 0 || S_ISREG(status.st_mode)) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   S_ISDIR(status.st_mode)
+                       ? "%.180s is a folder: name a file in it"
+                       : "%.180s is no plain file, and a log replaces nothing else: name a file, or - for standard output",
+                   path);
+}
+
+struct result run_saved_copy(int fd, struct error *err)
+{
+    uint8_t block[(size_t)64 << 10];
+    size_t length = sizeof block;
+
+    for (uint64_t at = 0; length == sizeof block; at += length) {
+        TRY(file_read_some(fd, block, sizeof block, at, &length, err));
+        TRY(local_output(file_write_all(STDOUT_FILENO, block, length, err), "standard output", err));
+    }
+    return SUCCESS;
 }
 
 struct result run_saved_begin(const char *part, FILE **out, struct error *err)

@@ -28,8 +28,9 @@ bool run_has_ended(const json_t *run)
 static void line_detail(const json_t *run, char detail[RUN_LINE_MAX])
 {
     int64_t percent = 0, nodes = 0;
-    char pool[CELL_MAX], phase[CELL_MAX];
+    char pool[CELL_MAX], phase[CELL_MAX], why[RUN_WAIT_MAX];
 
+    run_wait_text(run, why);
     cell_text(json_object_get(run, "pool"), pool);
     cell_text(json_object_get(run, "phase"), phase);
     detail[0] = '\0';
@@ -41,7 +42,7 @@ static void line_detail(const json_t *run, char detail[RUN_LINE_MAX])
     else if (is_in(run, "ordered") && json_integer_of(run, "nodes_wanted", &nodes))
         (void)snprintf(detail, RUN_LINE_MAX, " (waits for runners of the pool %.64s: %lld of %lld nodes have one)", pool,
                        (long long)number_of(run, "nodes_kept"), (long long)nodes);
-    else if (is_in(run, "ordered")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for a runner of the pool %.64s)", pool);
+    else if (is_in(run, "ordered")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for a runner of the pool %.64s%s)", pool, why);
     else if (is_in(run, "finishing")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its admission)");
     else if (json_integer_of(run, "progress", &percent)) (void)snprintf(detail, RUN_LINE_MAX, " %lld%%", (long long)percent);
     else if (json_object_get(run, "phase") != NULL && !is_in(run, "running"))
@@ -322,10 +323,10 @@ static struct result check_state(struct invocation *invocation, const char *stat
 
 struct result command_run_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"ID", "id"},           {"STATE", "state"},         {"REQUESTED", "requested"},
+    static const struct column columns[] = {{"ID", "id"},           {"STATE", "state"},         {"DOUBTS", "doubts"},
+                                            {"COMMAND", "command"}, {"REQUESTED", "requested"}, {"ENDED", "ended"},
                                             {"ATTEMPT", "attempt"}, {"APPROVALS", "approvals"}, {"OF", "approvals_wanted"},
-                                            {"POOL", "pool"},       {"ENDED", "ended"},         {"DOUBTS", "doubts"},
-                                            {"COMMAND", "command"}, {"REASON", "reason"},       {"REQUESTER", "requester"}};
+                                            {"POOL", "pool"},       {"REASON", "reason"},       {"REQUESTER", "requester"}};
     const char *state = invocation_option(invocation, 't');
     struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
     uint64_t most = UINT32_MAX;
@@ -348,7 +349,7 @@ static struct result print_whole(const struct invocation *invocation, const stru
 
     TRY(run_signed_request(run, address, &request, err));
     TRY(run_print(invocation, address, run, err));
-    run_show_needs(request, run, runners);
+    run_show_needs(request, run, runners, address->host);
     run_show_people(people, stdout);
     return run_show_request(request, stdout, err);
 }

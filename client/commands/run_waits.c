@@ -15,14 +15,19 @@ static bool is_in(const json_t *run, const char *state)
 }
 
 /* Of a run that no runner has taken: what a runner must give, for a comparison with `sijil runner list`. */
-static void print_needs(const struct run_envelope *request)
+static void print_needs(const struct run_envelope *request, const json_t *run)
 {
+    const long long nodes = (long long)number_of(run, "nodes_wanted");
+    char wanted[32] = "one";
+
+    if (nodes > 1) (void)snprintf(wanted, sizeof wanted, "each of %lld", nodes);
     static const char *const members[] = {"cpus", "memory_bytes", "output_bytes", "time_s"};
     const json_t *places = run_member(request, "spec.jurisdictions"), *devices = run_member(request, "spec.devices");
     char cell[CELL_MAX];
 
     cell_text(run_member(request, "spec.pool"), cell);
-    (void)printf("%-16s no runner of the pool %s has taken it yet; one must give\n", "waits", cell);
+    (void)printf("%-16s no runner of the pool %s has taken it %s; %s must give\n", "waits", cell,
+                 number_of(run, "attempt") > 0 ? "again, after the last attempt ended without a result" : "yet", wanted);
     (void)printf("%-16s isolation %s, assurance %lld", "", run_text(request, "spec.isolation"),
                  (long long)run_integer(request, "spec.assurance"));
     for (size_t i = 0; i < COUNT(members); i++)
@@ -70,25 +75,41 @@ static void print_lack(const json_t *lack)
                  text == NULL ? cell : text);
 }
 
-static void print_runners(const json_t *runners)
+static void print_runners(const json_t *runners, const char *host)
 {
     const json_t *lacks = json_object_get(runners, "lack");
-    const long long asked = number_of(runners, "asked"), fit = number_of(runners, "fit");
+    const long long asked = number_of(runners, "asked"), fit = number_of(runners, "fit"), busy = number_of(runners, "busy");
+    const char *title = "runners";
 
-    if (asked == 0) {
-        (void)printf(
-            "%-16s none that may take it has asked for work in the last two minutes: is one running? sijil runner list\n",
-            "runners");
-        return;
+    if (busy > 0) {
+        (void)printf("%-16s %lld %s busy with other runs\n", title, busy, busy == 1 ? "is" : "are");
+        title = "";
     }
-    (void)printf("%-16s %lld asked for work in the last two minutes, and %lld of them fit%s\n", "runners", asked, fit,
+    if (asked == 0 && busy == 0)
+        (void)printf("%-16s none that may take it has asked for work in the last two minutes: is one running? An administrator "
+                     "sees: sijil runner list %s\n",
+                     title, host);
+    if (asked == 0) return;
+    (void)printf("%-16s %lld asked for work in the last two minutes, and %lld of them fit%s\n", title, asked, fit,
                  fit == 0 ? "; of these runners are" : ": an older run, or one of several nodes, may come first");
     for (size_t i = 0; i < json_array_size(lacks); i++) print_lack(json_array_get(lacks, i));
 }
 
-void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners)
+void run_wait_text(const json_t *run, char text_out[RUN_WAIT_MAX])
+{
+    const json_t *runners = json_object_get(run, "runners");
+    const long long asked = number_of(runners, "asked"), busy = number_of(runners, "busy");
+
+    text_out[0] = '\0';
+    if (runners == NULL || number_of(runners, "fit") > 0) return;
+    if (busy > 0) (void)snprintf(text_out, RUN_WAIT_MAX, ": %lld %s busy", busy, busy == 1 ? "is" : "are");
+    else if (asked == 0) (void)snprintf(text_out, RUN_WAIT_MAX, ": none asks for work");
+    else (void)snprintf(text_out, RUN_WAIT_MAX, ": %lld asked, and none fits", asked);
+}
+
+void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners, const char *host)
 {
     if (!is_in(run, "ordered") && !(is_in(run, "expired") && number_of(run, "attempt") == 0)) return;
-    print_needs(request);
-    if (runners != NULL) print_runners(runners);
+    print_needs(request, run);
+    if (runners != NULL) print_runners(runners, host);
 }

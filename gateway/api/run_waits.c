@@ -12,6 +12,7 @@ SCHEMA(run_runners,
        "the runners that could get an ordered run by their scope and pool, and asked for work in the last two minutes",
        HAS_COUNT("asked", REQUIRED, "how many"),
        HAS_COUNT("fit", REQUIRED, "how many of them lack nothing: an older run, or one of several nodes, may come first"),
+       HAS_COUNT("busy", OPTIONAL, "how many have not asked, because they execute other runs of the organisation; absent: none"),
        HAS_LIST("lack", REQUIRED, 16, schema_run_lack, "what the others lack, the most frequent first"))
 
 static struct result add_row(const struct pg_rows *rows, size_t row, json_t *value, struct error *err)
@@ -23,6 +24,7 @@ static struct result add_row(const struct pg_rows *rows, size_t row, json_t *val
 
     if (what[0] == '\0') added = json_object_set_new(value, "asked", json_integer(runners));
     else if (strcmp(what, "fits") == 0) added = json_object_set_new(value, "fit", json_integer(runners));
+    else if (strcmp(what, "busy") == 0) added = json_object_set_new(value, "busy", json_integer(runners));
     else added = json_array_append_new(list, json_pack("{s:s, s:I}", "what", what, "runners", runners));
     return added == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }

@@ -90,6 +90,20 @@ static struct result check_rule(const struct document *document, struct error *e
     return trust_rule_read(document, &rule, err);
 }
 
+/* No token with another audience is ever accepted, so such a rule would never match. An issuer may be trusted after its rules. */
+static struct result check_audience(const struct authz_snapshot *snapshot, const struct document *document, struct error *err)
+{
+    struct trust_rule rule;
+
+    TRY(trust_rule_read(document, &rule, err));
+    const struct issuer *issuer = snapshot == NULL ? NULL : authz_snapshot_issuer(snapshot, rule.issuer);
+    if (issuer == NULL || strcmp(issuer_record_of(issuer)->audience, rule.audience) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   "the rule's audience is %.120s, but tokens of its issuer are accepted for %.120s alone: give the rule that "
+                   "audience, or let the issuer have this one (sijil admin issuer trust --audience)",
+                   rule.audience, issuer_record_of(issuer)->audience);
+}
+
 /* Of two rules that match a token one counts, or none: so an organisation could take over the jobs of another one, or stop them. */
 static struct result check_alone(const struct authz_snapshot *snapshot, const struct document *document, struct error *err)
 {
@@ -115,6 +129,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     TRY(request_envelope(request, &body, err));
     TRY(api_scope_exists(&request->pairs[0].resource, err));
     TRY(check_rule(body->document, err));
+    TRY(check_audience(rules, body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));

@@ -181,6 +181,30 @@ static void runners_of_other_tenants_are_not_counted(void **state)
     forget();
 }
 
+/* The commonest reason: the only runner executes another run, and so has not asked. */
+static void busy_runners_are_counted(void **state)
+{
+    struct model running = ordered(1), waiting = ordered(1);
+    char sql[600], id[UUID_TEXT_SIZE];
+    const struct run_offer offer = offer_of(0);
+
+    (void)state;
+    uuid_format(&running.id, id);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at) VALUES"
+                   " ('%s', 1, 0, '%s', '%s', decode(repeat('ab', 16), 'hex'), now() + interval '1 hour', now() + interval '1 hour')",
+                   id, id, offer.key);
+    execute(sql);
+    assert_string_equal(said_of(&waiting), "0 asked, 0 fits, 1 busy");
+    note(&offer); /* it asks for a second run */
+    assert_string_equal(said_of(&waiting), "1 asked, 1 fits");
+    execute("UPDATE run_offer SET asked_at = now() - interval '121 seconds'");
+    assert_string_equal(said_of(&waiting), "0 asked, 0 fits, 1 busy");
+    execute("UPDATE run_attempt SET ended_at = now(), outcome = 'lost' WHERE ended_at IS NULL");
+    assert_string_equal(said_of(&waiting), "0 asked, 0 fits");
+    forget();
+}
+
 static void a_runner_that_asks_no_more_is_not_counted(void **state)
 {
     struct model single = ordered(1);
@@ -256,7 +280,7 @@ static void a_runner_that_returned_it_rests(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(lack_cases) + 6];
+    struct CMUnitTest tests[COUNT(lack_cases) + 7];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(lack_cases); i++)
@@ -264,6 +288,7 @@ int main(void)
             .name = lack_cases[i].name, .test_func = run_lack_case, .initial_state = (void *)(uintptr_t)&lack_cases[i]};
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_most_frequent_reason_comes_first);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(runners_of_other_tenants_are_not_counted);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(busy_runners_are_counted);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_runner_that_asks_no_more_is_not_counted);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(an_offer_that_has_not_changed_is_not_written_again);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_scheduler_counts_as_one);

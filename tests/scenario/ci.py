@@ -316,6 +316,37 @@ def a_printed_pipeline(system):
         assert file.read() == content
 
 
+def a_login_without_a_right_fails():
+    """A token that no rule matches, and a repository that the rule does not name, are noticed at the login, also beside --administration."""
+    by_root(rule("gh-login", match={"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "trainer", "on": "main/models"}], priority=950))
+    for words, shaped, says in ((["main/models/x", "--administration"], {"ref": "refs/heads/dev"}, "a right on main/models/x"),
+                                (["--administration"], {"ref": "refs/heads/dev"}, "REST interface (--administration)"),
+                                (["main/models/x", "main/data/x", "--administration"], {}, "a right on main/data/x")):
+        said = sijil("nobody", "ci", "login", at, *words, "--ca-file", server.ca_file, code=4, given=token("github", **shaped))
+        assert says in said and "sijil ci test-rule" in said, said
+        assert not os.path.exists(os.path.join(environment_of("nobody")["HOME"], "sijil", "hosts.json"))
+    sijil("job", "ci", "login", at, "main/models/x", "--administration", "--ca-file", server.ca_file, given=token("github"))
+    revoke("gh-login")
+
+
+def a_rule_of_another_audience_is_refused():
+    """localhost instead of 127.0.0.1: such a rule would never match."""
+    said = sijil("ann", "ci", "rule", "draft", at, written(rule("gh-local", audience="https://localhost:1")), "--key", people["ann"]["key"], code=1)
+    assert f"accepted for {audience} alone" in said, said
+
+
+def a_run_may_read_from_other_projects():
+    """The rule that is printed has the organisation as scope, and a right on each project."""
+    printed = json.loads(sijil("nobody", "ci", "init", "github", at, "main/models/x", "main/data/digits", "main/data/more", "--train", "--rule"))
+    assert printed["scope"] == "main" and printed["grant"] == [{"role": "trainer", "on": "main/models"}, {"role": "consumer", "on": "main/models"},
+                                                               {"role": "trainer", "on": "main/data"}], printed
+    printed = json.loads(sijil("nobody", "ci", "init", "github", at, "main/models/x", "main/models/y", "--train", "--rule"))
+    assert printed["scope"] == "main/models" and len(printed["grant"]) == 2, printed
+    assert "of another organisation" in sijil("nobody", "ci", "init", "github", at, "main/models/x", "other/data/digits", "--train", "--rule", code=2)
+    many = [f"main/p{number}/x" for number in range(8)]
+    assert "at most 7 projects" in sijil("nobody", "ci", "init", "github", at, *many, "--train", "--rule", code=2)
+
+
 def a_github_pipeline_pushes_and_pulls():
     a_printed_pipeline("github")
 
@@ -476,5 +507,5 @@ for shape in SHAPES:
 person("ann")
 person("ben")
 run(a_rule_needs_two_approvers, an_approver_sees_all_of_a_rule, sinks_and_detection_rules_need_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, a_used_token_stays_used, one_rule_wins, no_rule_takes_the_tokens_of_another_organisation, a_rule_for_a_network, rules_end,
-    a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
+    a_rule_is_tested_offline, a_login_without_a_right_fails, a_rule_of_another_audience_is_refused, a_run_may_read_from_other_projects, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
     a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, of_two_rules_at_two_gateways_one_comes_into_force, server=server)

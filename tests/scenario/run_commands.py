@@ -227,6 +227,44 @@ def the_log_of_a_failed_run_is_saved_whole():
     assert "--output writes a whole log" in command("logs", state["made"], "--output", path, "--follow", code=2)[1]
 
 
+def a_log_replaces_plain_files_alone():
+    """A folder, a link and a device stay what they are; standard output gets the log that was checked, or nothing."""
+    text = b"epoch 1\n" + os.urandom(100000)
+    run_id, path, link = failed(text), path_of("replaced.txt"), path_of("link.txt")
+    with open(path, "wb") as file:
+        file.write(b"older")
+    os.symlink(path, link)
+    for refused, said in ((link, "no plain file"), (os.path.dirname(path), "is a folder"), ("/dev/full", "no plain file"), ("/dev/stdout", "no plain file")):
+        was = os.lstat(refused).st_ino
+        assert said in command("logs", run_id, "--output", refused, code=1)[1] and os.lstat(refused).st_ino == was, refused
+    with open(path, "rb") as file:
+        assert file.read() == b"older"
+    command("logs", run_id, "--output", path)
+    words = [program("sijil"), "run", "logs", f"127.0.0.1:{server.port}", PROJECT]
+    environment = {**os.environ, "HOME": path_of("alice"), "XDG_CONFIG_HOME": path_of("alice")}
+    shown = subprocess.run([*words, run_id, "--output", "-"], capture_output=True, env=environment, timeout=60)
+    with open(path, "rb") as file:
+        assert file.read() == text == shown.stdout, shown.stderr
+    false = subprocess.run([*words, failed(text, text[:-1] + b"!"), "--output", "-"], capture_output=True, env=environment, timeout=60)
+    assert false.returncode == 6 and false.stdout == b"", false
+    with open("/dev/full", "wb") as full:
+        cut = subprocess.run([*words, run_id, "--output", "-"], stdout=full, stderr=subprocess.PIPE, env=environment, timeout=60)
+    assert cut.returncode != 0 and b"No space left" in cut.stderr, cut
+
+
+def a_full_disk_is_not_another_log():
+    text, folder = b"epoch 1\n" + os.urandom(300000), path_of("small")
+    run_id = failed(text)
+    os.mkdir(folder)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", folder], capture_output=True).returncode != 0:
+        raise sijil_test.LeftOut("no file system can be mounted here")
+    try:
+        said = command("logs", run_id, "--output", folder + "/log.txt", code=1)[1]
+        assert "No space left" in said and os.listdir(folder) == [], said
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 def a_log_that_is_broken_off_leaves_no_file():
     """The registry does not answer, and the person gives up. A program that runs under nohup goes on."""
     path, text = path_of("broken-off.txt"), b"epoch 1\n" + os.urandom(3000)
@@ -308,6 +346,6 @@ def a_rerun_is_a_new_request_that_names_the_old_order():
 if __name__ == "__main__":
     run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
         waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
-        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, a_log_that_is_broken_off_leaves_no_file, the_manifest_of_a_log_is_for_its_readers,
+        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, a_log_replaces_plain_files_alone, a_full_disk_is_not_another_log, a_log_that_is_broken_off_leaves_no_file, the_manifest_of_a_log_is_for_its_readers,
         a_bundle_is_verified_with_own_keys,
         a_rerun_is_a_new_request_that_names_the_old_order, server=server)

@@ -109,6 +109,10 @@ def outputs_are_shown_from_what_was_signed(world):
     assert "runners          none that may take it has asked" in world.sijil("show", waiting.id).stdout.decode()
     waiting.description["runners"] = {"asked": 2, "fit": 1, "lack": [{"what": "region", "runners": 1}]}
     assert "2 asked for work in the last two minutes, and 1 of them fit: an older run" in world.sijil("show", waiting.id).stdout.decode()
+    waiting.description["runners"] = {"asked": 0, "fit": 0, "busy": 2, "lack": []}
+    waits = world.sijil("show", waiting.id).stdout.decode()
+    assert "runners          2 are busy with other runs\n" in waits and "is one running" not in waits and "of the pool uae-gpu: 2 are busy)" in waits, waits
+    waiting.description["runners"] = {"asked": 2, "fit": 1, "lack": [{"what": "region", "runners": 1}]}
     shown = json.loads(world.sijil("show", waiting.id, "--json").stdout)
     assert shown["runners"]["lack"] == [{"what": "region", "runners": 1}], shown
     run.description["doubts"] = [{"runner": made.RUNNER, "key": "k", "since": "2026-11-26T09:00:00.000Z", "reason": "stolen", "noted": "x"}]
