@@ -1,6 +1,7 @@
 #include "authz/rights_part_priv.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +91,36 @@ const struct authz_binding *part_bindings_of(const struct rights_part *part, con
     return NULL;
 }
 
+static void key_of(const struct authz_binding *binding, char key_out[PRINCIPAL_KEY_SIZE])
+{
+    struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
+
+    (void)snprintf(principal.issuer, sizeof principal.issuer, "%s", binding->issuer);
+    (void)snprintf(principal.subject, sizeof principal.subject, "%s", binding->subject);
+    principal_key(&principal, key_out);
+}
+
+const struct authz_binding *part_binding_of_key(const struct rights_part *part, const char *key)
+{
+    uint64_t at = rights_hash(bytes_of_text(key));
+    char other[PRINCIPAL_KEY_SIZE];
+
+    for (uint64_t entry; (entry = index_next(&part->first_of_key, &at)) != 0;) {
+        key_of(&part->bindings[entry - 1], other);
+        if (strcmp(other, key) == 0) return &part->bindings[entry - 1];
+    }
+    return NULL;
+}
+
+static void index_key(struct rights_part *part, size_t at)
+{
+    char key[PRINCIPAL_KEY_SIZE];
+
+    if (part->bindings[at].kind != PRINCIPAL_EXTERNAL) return;
+    key_of(&part->bindings[at], key);
+    index_add(&part->first_of_key, rights_hash(bytes_of_text(key)), at);
+}
+
 /* Robots before external principals, then by the identity of the principal. */
 static int compare_principals(const void *a, const void *b)
 {
@@ -105,6 +136,7 @@ static struct result index_bindings(struct rights_part *part, struct error *err)
 {
     TRY(index_new(part->binding_count, &part->binding_by_id, err));
     TRY(index_new(part->binding_count, &part->first_binding_of, err));
+    TRY(index_new(part->binding_count, &part->first_of_key, err));
     for (size_t i = 0; i < part->binding_count; i++) {
         const struct authz_binding *binding = &part->bindings[i];
         if (binding->role >= ROLE_COUNT || part_binding(part, &binding->id) != NULL)
@@ -112,6 +144,7 @@ static struct result index_bindings(struct rights_part *part, struct error *err)
         index_add(&part->binding_by_id, rights_hash(uuid_bytes(&binding->id)), i);
         if (i > 0 && binding_same_principal(binding, binding - 1)) continue;
         index_add(&part->first_binding_of, hash_of_grantee(binding), i);
+        index_key(part, i);
     }
     return SUCCESS;
 }
@@ -165,5 +198,6 @@ void rights_part_free(struct rights_part *part)
     free(part->bindings);
     free(part->binding_by_id.slots);
     free(part->first_binding_of.slots);
+    free(part->first_of_key.slots);
     free(part);
 }

@@ -25,7 +25,7 @@ struct rights_part {
     size_t robot_count;
     struct authz_binding *bindings; /* sorted by principal */
     size_t binding_count;
-    struct index_table binding_by_id, first_binding_of;
+    struct index_table binding_by_id, first_binding_of, first_of_key; /* of_key: by principal_key(), subjects of issuers only */
 };
 
 /** Other parties choose names of robots and subjects, so the hash is keyed with a random key of this process. */
@@ -46,4 +46,6 @@ DEFINE_OWNED(rights_part);
 /** All bindings of a principal in this part: an array of *count_out; NULL if there are none. */
 const struct authz_binding *part_bindings_of(const struct rights_part *part, const struct principal *principal,
                                              size_t *count_out);
+/** The first binding of the subject of an issuer that has this principal_key(); NULL: it has none in this part. */
+const struct authz_binding *part_binding_of_key(const struct rights_part *part, const char *key);
 const struct authz_binding *part_binding(const struct rights_part *part, const struct uuid *id);

@@ -106,7 +106,7 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
 
 /**
  * Finds a principal by its principal_key(): a robot, or a subject of an issuer that has a binding in this organisation or in the
- * registry. Goes through all bindings there. False: there is none, so it has no rights there.
+ * registry. False: there is none, so it has no rights there.
  */
 bool authz_snapshot_principal(const struct authz_snapshot *snapshot, const char *key, const struct uuid *organisation,
                               struct principal *principal_out);

@@ -23,18 +23,13 @@ static bool find_robot(const struct authz_snapshot *snapshot, const char *key, s
 
 static bool find_in(const struct rights_part *part, const char *key, struct principal *principal)
 {
-    char other[PRINCIPAL_KEY_SIZE];
+    const struct authz_binding *binding = part_binding_of_key(part, key);
 
-    for (size_t i = 0; i < part->binding_count; i++) {
-        const struct authz_binding *binding = &part->bindings[i];
-        if (binding->kind != PRINCIPAL_EXTERNAL) continue;
-        *principal = (struct principal){.kind = PRINCIPAL_EXTERNAL, .expires_ms = INT64_MAX};
-        (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", binding->issuer);
-        (void)snprintf(principal->subject, sizeof principal->subject, "%s", binding->subject);
-        principal_key(principal, other);
-        if (strcmp(other, key) == 0) return true;
-    }
-    return false;
+    if (binding == NULL) return false;
+    *principal = (struct principal){.kind = PRINCIPAL_EXTERNAL, .expires_ms = INT64_MAX};
+    (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", binding->issuer);
+    (void)snprintf(principal->subject, sizeof principal->subject, "%s", binding->subject);
+    return true;
 }
 
 bool authz_snapshot_principal(const struct authz_snapshot *snapshot, const char *key, const struct uuid *organisation,

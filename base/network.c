@@ -100,6 +100,32 @@ bool network_holds(const struct network *network, const struct network *other)
     return network_is_ipv4(other) == network_is_ipv4(network);
 }
 
+struct network network_real(const struct network *address)
+{
+    static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b}, sixtofour[2] = {0x20, 0x02};
+    struct network real = {.bits = address->bits};
+    const uint8_t *four = NULL;
+
+    if (memcmp(address->address, nat64, sizeof nat64) == 0) four = address->address + sizeof nat64;
+    if (memcmp(address->address, sixtofour, sizeof sixtofour) == 0) four = address->address + sizeof sixtofour;
+    if (four == NULL) return *address;
+    memcpy(ipv4_part(&real), four, 4);
+    return real;
+}
+
+bool network_is_special(const struct network *address)
+{
+    static const char *const special[] = {"0.0.0.0/8",        "169.254.0.0/16", "224.0.0.0/3", "100.100.100.200/32",
+                                          "168.63.129.16/32", "192.0.0.0/24",   "::/128",      "fe80::/10",
+                                          "ff00::/8",         "fd00:ec2::/32",  "fd20:ce::/32"};
+    const struct network real = network_real(address);
+    struct network network;
+
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
+        if (network_read(bytes_of_text(special[i]), &network) != NETWORK_GOOD || network_holds(&network, &real)) return true;
+    return false;
+}
+
 void network_write_address(const struct network *network, char text_out[INET6_ADDRSTRLEN])
 {
     const bool is_ipv4 = network_is_ipv4(network);

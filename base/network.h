@@ -35,6 +35,14 @@ bool network_holds(const struct network *network, const struct network *other);
 /** Keeps at most `ipv4_bits` of the 32 or `ipv6_bits` of the 128 bits: the network that an address is in. */
 void network_widen(struct network *network, unsigned ipv4_bits, unsigned ipv6_bits);
 
+/** The address that is called in the end: an IPv6 address that leads to an IPv4 one is that one (NAT64, RFC 6052; 6to4, RFC 3056). */
+struct network network_real(const struct network *address);
+/**
+ * Whether nobody calls this address who was given it by somebody else: no machine has it (unspecified, multicast, broadcast), it is of one link
+ * alone, or clouds give addresses and credentials to their machines there. Of network_real(). Loopback is none of them.
+ */
+bool network_is_special(const struct network *address);
+
 /** As "10.1.0.0", and as "10.1.0.0/16". */
 void network_write_address(const struct network *network, char text_out[INET6_ADDRSTRLEN]);
 void network_write(const struct network *network, char text_out[NETWORK_TEXT_SIZE]);

@@ -226,6 +226,33 @@ RESULT decider_delivers(struct decider *decider, const char *name, const char *r
 bool decider_principal(struct decider *decider, const char *key, const struct uuid *organisation,
                        struct principal *principal_out);
 
+/** What somebody who does not ask just now must be allowed to do, by rights alone: the policies are asked apart from them. */
+struct held_right {
+    enum action action;
+    const char *name; /* of the project or repository, which need not exist */
+};
+struct rights_query {
+    const char *principal;           /* principal_key() */
+    const struct uuid *organisation; /* where it must have a role */
+    const struct held_right *rights;
+    size_t count;
+    int64_t now_ms;
+};
+struct rights_answer {
+    bool is_somebody; /* the principal has a role there, or is a robot */
+    bool has_all;
+    size_t lacks; /* the first of the rights that it does not have, if it is somebody and has not all */
+};
+/** All of one snapshot. ERROR_UNAVAILABLE while the rights are not known: then nobody has lost any. */
+RESULT decider_holds(struct decider *decider, const struct rights_query *query, struct rights_answer *answer_out,
+                     struct error *err);
+
+/**
+ * Whether the principal with this principal_key() is a subject of an issuer for which there are trust rules, of anybody: such an issuer gives tokens to
+ * jobs, so its subject may be one that a binding names. The subject of a rule is none.
+ */
+bool decider_may_be_machine(struct decider *decider, const char *principal, const struct uuid *organisation);
+
 /** authz_snapshot_is_live() in the newest snapshot, for upload sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 

@@ -1,6 +1,7 @@
 #include "policy/run_verify.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/note.h"
@@ -53,18 +54,25 @@ static struct result check_first(const struct run_bundle *bundle, const char *li
     return failure(err, ERROR_DENIED, "decision 1: it is not that of the order's event");
 }
 
+static const struct policy_set *set_of(const struct sets *sets, const char *digest)
+{
+    for (size_t i = 0; i < sets->count; i++)
+        if (strcmp(policy_set_digest(sets->each[i]), digest) == 0) return sets->each[i];
+    return NULL;
+}
+
 static struct result find_set(const struct run_envelope *order, const struct sets *sets, const struct policy_set **set_out,
                               struct error *err)
 {
-    for (size_t i = 0; i < sets->count; i++) {
-        if (strcmp(policy_set_digest(sets->each[i]), run_text(order, "policy.digest")) != 0) continue;
-        if ((int64_t)policy_set_epoch(sets->each[i]) != run_integer(order, "policy.epoch"))
-            return failure(err, ERROR_DENIED, "the order names another epoch than its policy set has");
-        *set_out = sets->each[i];
-        return SUCCESS;
-    }
-    return failure(err, ERROR_DENIED, "the bundle has policy sets, and not the one that the order names: %.71s",
-                   run_text(order, "policy.digest"));
+    const struct policy_set *set = set_of(sets, run_text(order, "policy.digest"));
+
+    if (set == NULL)
+        return failure(err, ERROR_DENIED, "the bundle has policy sets, and not the one that the order names: %.71s",
+                       run_text(order, "policy.digest"));
+    if ((int64_t)policy_set_epoch(set) != run_integer(order, "policy.epoch"))
+        return failure(err, ERROR_DENIED, "the order names another epoch than its policy set has");
+    *set_out = set;
+    return SUCCESS;
 }
 
 /* The labels that the manifests of the bundle state. */
@@ -112,6 +120,35 @@ static struct result check_terms(const struct run_bundle *bundle, const struct s
     return policy_train_check_terms(&run, &terms, err);
 }
 
+/* The most approvals that a set may ask for, if this run is to have enough. */
+static int64_t approvals_that_do(const struct run_chain *chain)
+{
+    const int64_t has = (int64_t)chain->approval_count;
+
+    return run_approvals_needed(chain->request, has) > has ? has - 1 : has;
+}
+
+/* A set that came after the order may ask for more: then the run may not have been admitted. Of places the result says only the runner's own. */
+static struct result check_last_terms(const struct run_bundle *bundle, const struct sets *sets, const struct train_floors *floors,
+                                      struct run_repeated *repeated, struct error *err)
+{
+    const struct run_envelope *admission = bundle->chain.admission, *order = bundle->chain.order;
+    char digest[80] = "sha256:";
+    struct error why = {0};
+
+    if (admission == NULL) return SUCCESS;
+    (void)snprintf(digest, sizeof digest, "sha256:%.64s", run_text(admission, "predicate.policy.digest.sha256"));
+    const struct train_terms terms = {.approvals = approvals_that_do(&bundle->chain),
+                                      .signed_request = run_member(bundle->chain.request, "claims") == NULL};
+    const struct train_run run = {.set = set_of(sets, digest),
+                                  .spec = run_member(order, "spec"),
+                                  .now_ms = run_time(admission, "predicate.timeVerified"),
+                                  .floors = floors};
+    repeated->has_last_terms = run.set != NULL;
+    if (run.set == NULL || policy_train_check_terms(&run, &terms, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "the policy set of the admission: %.220s", why.message);
+}
+
 /* The labels of all artifacts are too large for a stack. */
 static struct result check_terms_with_floors(const struct run_bundle *bundle, const struct sets *sets,
                                              struct run_repeated *repeated, struct error *err)
@@ -121,6 +158,7 @@ static struct result check_terms_with_floors(const struct run_bundle *bundle, co
     if (floors == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the labels of a bundle");
     struct result result = read_floors(bundle, floors, repeated, err);
     if (result.ok) result = check_terms(bundle, sets, &floors->views, err);
+    if (result.ok) result = check_last_terms(bundle, sets, &floors->views, repeated, err);
     known_floors_done(floors);
     free(floors);
     return result;

@@ -1,6 +1,7 @@
 /* Checks in memory what a caller may know of, before anything is looked up for the caller. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "policy/decider_priv.h"
@@ -12,6 +13,45 @@ enum authz_verdict decider_rights(struct decider *decider, const struct principa
 
     if (principal->kind == PRINCIPAL_NONE || decider_is_stale(decider, snapshot)) return AUTHZ_NOT_LIVE;
     return authz_snapshot_authorize(snapshot->authz, principal, pair->action, &pair->resource, now_ms).verdict;
+}
+
+static bool holds(const struct snapshot *snapshot, const struct principal *principal, const struct held_right *right,
+                  int64_t now_ms)
+{
+    struct resource resource = {.kind = RESOURCE_SYSTEM};
+
+    tenancy_resolve(&snapshot->tenancy, right->name, &resource);
+    return authz_snapshot_authorize(snapshot->authz, principal, right->action, &resource, now_ms).verdict == AUTHZ_ALLOWED;
+}
+
+struct result decider_holds(struct decider *decider, const struct rights_query *query, struct rights_answer *answer_out,
+                            struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    struct rights_answer answer = {.has_all = false};
+    struct principal principal;
+
+    if (decider_is_stale(decider, snapshot))
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which rights are in force");
+    answer.is_somebody = authz_snapshot_principal(snapshot->authz, query->principal, query->organisation, &principal);
+    while (answer.is_somebody && answer.lacks < query->count &&
+           holds(snapshot, &principal, &query->rights[answer.lacks], query->now_ms))
+        answer.lacks++;
+    answer.has_all = answer.is_somebody && answer.lacks == query->count;
+    *answer_out = answer;
+    return SUCCESS;
+}
+
+bool decider_may_be_machine(struct decider *decider, const char *key, const struct uuid *organisation)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct trust_rules *rules = authz_snapshot_rules(snapshot->authz);
+    struct principal principal;
+
+    if (rules == NULL || !authz_snapshot_principal(snapshot->authz, key, organisation, &principal)) return false;
+    for (size_t i = 0; principal.kind == PRINCIPAL_EXTERNAL && i < trust_rules_count(rules); i++)
+        if (strcmp(trust_rules_at(rules, i)->rule.issuer, principal.issuer) == 0) return true;
+    return false;
 }
 
 bool decider_find_robot(struct decider *decider, const struct uuid *id, struct resource *resource_out)

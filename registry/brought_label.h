@@ -2,7 +2,8 @@
  * registry/brought_label.h -- labels that content has brought to the name of a repository: a training run, or the annotation of a manifest
  * (docs/policies.md, "A manifest's own label").
  *
- * A row is only added: a label never falls. It counts for each later decision about the repository, until a set declassifies it.
+ * A label never falls: the row stays as long as there is a repository of the name. It counts for each later decision about it, until a set
+ * declassifies it.
  */
 #pragma once
 
@@ -14,6 +15,7 @@ extern const struct pg_table brought_label_statements;
 #define BROUGHT_LABELS_MAX              2048 /* different ones, in the whole registry: each gateway has them in memory */
 #define BROUGHT_ORGANISATION_LABELS_MAX 512  /* and in one organisation, so that none takes all of them */
 #define BROUGHT_PROJECT_LABELS_MAX      64   /* and in one project */
+/* Manifests that somebody pushes who may not label their repository bring half of each at most. */
 
 struct brought_label {
     enum action action;           /* of the permit: run.label, manifest.push */
@@ -23,6 +25,8 @@ struct brought_label {
     struct bytes label;           /* canonical JSON of the whole label */
     bool may_lock;                /* the repository may have content already: somebody vouches for it */
 };
+/** Whether it may take one of the places that are kept for runs, and for people that may label what they push to. */
+bool brought_label_is_reserved(const struct brought_label *label);
 /**
  * Adds it, if it is new, and raises the authorization epoch. ERROR_LIMIT: there are too many different ones, or the repository has content and
  * nobody vouches for that.

@@ -9,6 +9,7 @@
 #include "training/format/spec.h"
 #include "training/label.h"
 #include "training/run_priv.h"
+#include "training/standing.h"
 
 #define POLICIES_SIZE 72 /* "sha256:", 64 digits and '\0' */
 
@@ -121,6 +122,7 @@ static struct result check_train(struct admitting *admitting, const json_t *arti
     if (admit_is_refused(admitting)) return SUCCESS;
     TRY(decider_train(admitting->source->bundle.decider, name, admitting->region, clock_wall_ms(), &answer, err));
     TRY(same_policies(answer.policies, pinned, err));
+    run_duties_raise(&admitting->duties, &answer);
     if (answer.is_allowed) return SUCCESS;
     return admit_refuse(admitting, "the policies of the admission do not allow a run with %.90s in %.63s: rule %.50s", name,
                         admitting->region, answer.rule);
@@ -186,6 +188,24 @@ static struct result check_node(struct admitting *admitting, const struct run_en
     return check_trains(admitting, pinned, err);
 }
 
+/* What the order did may be too little by now, and who asked may have lost the right to. */
+static struct result check_standing(struct admitting *admitting, struct error *err)
+{
+    const struct run_bundle_source *source = &admitting->source->bundle;
+    const struct document_source documents = {source->pg, source->keyd, source->sequencer};
+    const struct run_chain *chain = &admitting->papers->chain;
+    const struct run_standing standing = {source->decider, source->documents, &admitting->run.where.organisation, chain->order,
+                                          chain->request};
+    const struct run_asker asker = {source->decider, &admitting->run.where.organisation, chain->request};
+
+    if (admit_is_refused(admitting)) return SUCCESS;
+    TRY(document_view_follow(source->documents, DOCUMENT_SIGNING_KEY, &documents, err));
+    TRY(run_standing_check(&standing, admitting->reason, err));
+    if (!admit_is_refused(admitting))
+        run_duties_check(&asker, run_order_approvals(chain->order), &admitting->duties, admitting->reason);
+    return SUCCESS;
+}
+
 struct result admit_decide(struct admitting *admitting, struct error *err)
 {
     const struct run_chain *chain = &admitting->papers->chain;
@@ -194,6 +214,7 @@ struct result admit_decide(struct admitting *admitting, struct error *err)
     TRY(find_policies(admitting, pinned, err));
     TRY(check_node(admitting, chain->lease, pinned, err));
     for (size_t i = 0; i < chain->peer_count; i++) TRY(check_node(admitting, chain->peers[i].lease, pinned, err));
+    TRY(check_standing(admitting, err));
     TRY(check_resumed(admitting, err));
     TRY(check_labels(admitting, err));
     for (size_t i = 0; i < admitting->makes.count; i++)

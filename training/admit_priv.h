@@ -17,6 +17,7 @@ struct admitting {
     struct held_manifests held;
     char region[REGION_ID_MAX + 1]; /* of the runner that was looked at last */
     struct buffer admission;        /* the envelope */
+    struct run_duties duties;       /* of the policies of the admission, for all repositories */
     char reason[RUN_REASON_SIZE];   /* why the run is quarantined; "" */
 };
 

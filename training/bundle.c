@@ -219,6 +219,21 @@ static struct result write_decision(struct maker *maker, struct error *err)
     return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
 }
 
+/* An admission names the set of its own day: with it the duties that counted then can be checked, too. */
+static struct result add_set_of_admission(const struct maker *maker, const struct wanted_set *ordered, json_t *list,
+                                          struct error *err)
+{
+    const struct run_envelope *admission = maker->papers->chain.admission;
+    struct wanted_set wanted = {.epoch = 0};
+
+    if (admission == NULL) return SUCCESS;
+    wanted.digest = run_text(admission, "predicate.policy.digest.sha256");
+    const char *epoch = strrchr(run_text(admission, "predicate.policy.uri"), ':');
+    if (epoch == NULL || !text_to_u64(bytes_of_text(epoch + 1), UINT64_MAX, &wanted.epoch))
+        return failure(err, ERROR_CORRUPT, "the admission names no policy set");
+    return strcmp(wanted.digest, ordered->digest) == 0 ? SUCCESS : add_set(maker, &wanted, list, err);
+}
+
 static struct result write_policies(struct maker *maker, struct error *err)
 {
     const struct run_envelope *order = maker->papers->chain.order;
@@ -229,6 +244,7 @@ static struct result write_policies(struct maker *maker, struct error *err)
     const struct wanted_set wanted = {(uint64_t)run_integer(order, "policy.epoch"),
                                       run_text(order, "policy.digest") + strlen("sha256:")};
     TRY(add_set(maker, &wanted, list, err));
+    TRY(add_set_of_admission(maker, &wanted, list, err));
     return write_decision(maker, err);
 }
 

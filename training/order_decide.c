@@ -10,6 +10,7 @@
 #include "training/format/spec.h"
 #include "training/lease.h"
 #include "training/order_priv.h"
+#include "training/standing.h"
 
 #define ATTEMPTS         3             /* that an order allows: an attempt may be lost with its machine */
 #define REPOSITORIES_MAX (3 + 64 + 16) /* code, image, checkpoint; inputs; outputs */
@@ -204,14 +205,11 @@ static struct result decide_order(struct asking *asking, struct error *err)
     const struct action_pair pair = {ACTION_RUN_ORDER, wish->where};
     OWNED(decision) *decision = NULL;
 
-    const int64_t needed = run_approvals_needed(wish->request, asking->draft->approvals);
+    const struct run_duties duties = {asking->draft->approvals, asking->draft->signed_request};
+    const struct run_asker asker = {asking->decider, &wish->where.organisation, wish->request};
 
-    if (needed > wish->approvals)
-        return end(asking, "the policies of today ask for %lld approvals%s, and the run has %lld: ask for it again",
-                   (long long)asking->draft->approvals, needed > asking->draft->approvals ? " (and this run needs one more)" : "",
-                   (long long)wish->approvals);
-    if (asking->draft->signed_request && run_member(wish->request, "claims") != NULL)
-        return end(asking, "the policies of today ask for a request that its requester has signed with an enrolled key");
+    run_duties_check(&asker, wish->approvals, &duties, asking->verdict->reason);
+    if (has_ended(asking)) return SUCCESS;
     TRY(decide_pair(asking, &pair, &decision, err));
     if (decision_verdict(decision) != VERDICT_ALLOW)
         (void)snprintf(asking->verdict->reason, sizeof asking->verdict->reason,

@@ -52,8 +52,14 @@ static const struct pg_statement run_freed_sql = {
     "run_freed", "UPDATE run_draft SET is_freed = true WHERE run_id = $1", "uuid", ""};
 static const struct pg_statement run_order_find_sql = {
     "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
+static const struct pg_statement run_ordered_find_sql = {
+    "run_ordered_find",
+    "SELECT o.envelope, r.envelope FROM run_envelope o JOIN run_envelope r ON r.run_id = o.run_id AND r.kind = 'request'"
+    " WHERE o.run_id = $1 AND o.kind = 'order'", "uuid", "text text"};
+static const struct pg_statement run_request_find_sql = {
+    "run_request_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'request'", "uuid", "text"};
 static const struct pg_statement *const statements[] = {
-    &run_order_sql, &run_order_find_sql, &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
+    &run_order_sql, &run_order_find_sql, &run_ordered_find_sql, &run_request_find_sql, &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
     &run_end_known_sql, &run_freed_sql,
 };
 /* clang-format on */
@@ -226,4 +232,34 @@ struct result run_order_find(struct lookup *lookup, const struct uuid *run, stru
     TRY(pg_run(lookup_connection(lookup), &run_order_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the run has no order");
     return run_envelope_read(bytes_of_text(pg_text(rows, 0, 0)), RUN_ORDER, order_out, err);
+}
+
+void run_ordered_done(struct run_ordered *ordered)
+{
+    run_envelope_free(ordered->order);
+    run_envelope_free(ordered->request);
+}
+
+struct result run_ordered_find(struct lookup *lookup, const struct uuid *run, struct run_ordered *ordered, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    TRY(pg_run(lookup_connection(lookup), &run_ordered_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the run has no order");
+    TRY(run_envelope_read(bytes_of_text(pg_text(rows, 0, 0)), RUN_ORDER, &ordered->order, err));
+    return run_envelope_read(bytes_of_text(pg_text(rows, 0, 1)), RUN_REQUEST, &ordered->request, err);
+}
+
+struct result run_request_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **request_out,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    TRY(pg_run(lookup_connection(lookup), &run_request_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the run has no request");
+    return run_envelope_read(bytes_of_text(pg_text(rows, 0, 0)), RUN_REQUEST, request_out, err);
 }

@@ -11,6 +11,7 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/pipeline/document.h"
 #include "training/format/spec.h"
+#include "training/standing.h"
 
 _Static_assert(sizeof TRUST_ISSUER == sizeof RUN_RULE_ISSUER, "a request names the issuer of trust rules as a token does");
 
@@ -34,13 +35,16 @@ struct asked {
 };
 
 /* More approvals than an order can name are refused here, because nobody could give them. */
-static struct result count_approvals(const struct asked *asked, int64_t *wanted_out, struct error *err)
+static struct result count_approvals(const struct request *request, const struct asked *asked, int64_t *wanted_out,
+                                     struct error *err)
 {
-    *wanted_out = run_approvals_needed(asked->envelope, asked->duties.approvals);
+    const struct run_asker asker = {request->gateway->decider, &request->pairs[0].resource.organisation, asked->envelope};
+
+    *wanted_out = run_approvals_wanted(&asker, asked->duties.approvals);
     if (*wanted_out <= RUN_APPROVALS_MAX) return SUCCESS;
     return failure(
         err, ERROR_DENIED,
-        "the policies ask for %lld approvals, and a request by a trust rule or a robot's token needs one more: sign it "
+        "the policies ask for %lld approvals, and a request by a trust rule, or by a robot's or a job's token, needs one more: sign it "
         "with an enrolled key (sijil run start --key)",
         (long long)asked->duties.approvals);
 }
@@ -64,7 +68,7 @@ static struct result prepare(struct request *request, const struct asked *asked,
     struct run_signed signature = {.envelope = asked->text, .principal = run_text(envelope, "requester")};
     struct run run = {.expires_ms = run_time(envelope, "expires")};
 
-    TRY(count_approvals(asked, &run.approvals_wanted, err));
+    TRY(count_approvals(request, asked, &run.approvals_wanted, err));
     (void)uuid_parse(bytes_of_text(run_text(envelope, "run")), &run.id); /* its shape was checked */
     (void)snprintf(run.pool, sizeof run.pool, "%s", run_text(envelope, "spec.pool"));
     run_command_text(envelope, run.command);

@@ -10,6 +10,8 @@
 #include "policy/decider.h"
 #include "training/format/bundle.h"
 #include "training/format/spec.h"
+#include "training/label.h"
+#include "training/standing.h"
 
 #define SUSPENDED_TYPE "runner-suspended"
 
@@ -131,29 +133,51 @@ static struct result deny(struct request *request, const char *repository, const
     return SUCCESS;
 }
 
-static struct result check_artifact(struct request *request, const json_t *artifact, char reason_out[RUN_REASON_SIZE],
-                                    struct error *err)
+/* What is found while the repositories of an order are decided. */
+struct trains {
+    struct request *request;
+    char *reason;             /* "": none is denied so far */
+    struct run_duties duties; /* of all */
+};
+
+static struct result check_artifact(struct trains *trains, const json_t *artifact, struct error *err)
 {
     const char *repository = artifact == NULL ? NULL : json_text_of(artifact, "repository");
+    struct request *request = trains->request;
     struct train_answer answer;
 
-    if (repository == NULL || reason_out[0] != '\0') return SUCCESS;
+    if (repository == NULL || trains->reason[0] != '\0') return SUCCESS;
     TRY(decider_train(request->gateway->decider, repository, request->runner->key.region, clock_wall_ms(), &answer, err));
-    return answer.is_allowed ? SUCCESS : deny(request, repository, &answer, reason_out, err);
+    run_duties_raise(&trains->duties, &answer);
+    return answer.is_allowed ? SUCCESS : deny(request, repository, &answer, trains->reason, err);
 }
 
-static struct result check_list(struct request *request, const json_t *list, char reason_out[RUN_REASON_SIZE], struct error *err)
+static struct result check_train(struct trains *trains, const struct run_envelope *order, struct error *err)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_artifact(request, json_array_get(list, i), reason_out, err));
+    const struct run_artifacts artifacts = run_spec_artifacts(run_member(order, "spec"));
+    const json_t *outputs = run_member(order, "spec.outputs");
+
+    for (size_t i = 0; i < artifacts.count; i++) TRY(check_artifact(trains, artifacts.each[i].json, err));
+    for (size_t i = 0; i < json_array_size(outputs); i++) TRY(check_artifact(trains, json_array_get(outputs, i), err));
     return SUCCESS;
 }
 
-struct result runner_check_train(struct request *request, const struct run_envelope *order, char reason_out[RUN_REASON_SIZE],
-                                 struct error *err)
+struct result runner_decide_again(struct request *request, const struct runner_again *again, enum runner_verdict *verdict_out,
+                                  char reason_out[RUN_REASON_SIZE], struct error *err)
 {
-    const struct run_artifacts artifacts = run_spec_artifacts(run_member(order, "spec"));
+    const struct run_standing standing = {request->gateway->decider, request->gateway->documents, &again->where->organisation,
+                                          again->order, again->asked};
+    const struct run_asker asker = {request->gateway->decider, &again->where->organisation, again->asked};
+    struct trains trains = {.request = request, .reason = reason_out};
 
-    reason_out[0] = '\0';
-    for (size_t i = 0; i < artifacts.count; i++) TRY(check_artifact(request, artifacts.each[i].json, reason_out, err));
-    return check_list(request, run_member(order, "spec.outputs"), reason_out, err);
+    *verdict_out = RUNNER_MAY_NOT;
+    TRY(run_label_check(request->gateway->decider, again->order, clock_wall_ms(), reason_out, err));
+    if (reason_out[0] == '\0') TRY(run_standing_check(&standing, reason_out, err));
+    if (reason_out[0] != '\0') return SUCCESS;
+    TRY(check_train(&trains, again->order, err));
+    *verdict_out = reason_out[0] == '\0' ? RUNNER_MAY : RUNNER_MAY_NOT_HERE;
+    if (*verdict_out != RUNNER_MAY) return SUCCESS;
+    run_duties_check(&asker, run_order_approvals(again->order), &trains.duties, reason_out);
+    if (reason_out[0] != '\0') *verdict_out = RUNNER_MAY_NOT;
+    return SUCCESS;
 }

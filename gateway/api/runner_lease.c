@@ -8,7 +8,6 @@
 #include "gateway/api/runner_work_priv.h"
 #include "training/format/bundle.h"
 #include "training/format/form.h"
-#include "training/label.h"
 #include "training/unproven.h"
 
 #define CLAIMS_MAX 8   /* runs in one search that are not allowed here, or that others get meanwhile */
@@ -266,15 +265,16 @@ static struct result lease(struct request *request, struct pg *pg, const struct 
 static struct result may_have(struct request *request, struct pg *pg, const struct run_claim *claim, bool *may_out,
                               struct error *err)
 {
-    OWNED(run_envelope) *order = NULL;
+    OWNED_ORDERED ordered = {.order = NULL};
+    enum runner_verdict verdict = RUNNER_MAY_NOT;
     char reason[RUN_REASON_SIZE];
 
     *may_out = false;
-    TRY(run_order_find(lookup_of(pg), &claim->run, &order, err));
-    TRY(run_label_check(request->gateway->decider, order, clock_wall_ms(), reason, err));
-    if (reason[0] != '\0') return forbid(request, claim, reason, err);
-    TRY(runner_check_train(request, order, reason, err));
-    if (reason[0] != '\0') return forbid_here(request, pg, claim, reason, err);
+    TRY(run_ordered_find(lookup_of(pg), &claim->run, &ordered, err));
+    const struct runner_again again = {ordered.order, ordered.request, &claim->where};
+    TRY(runner_decide_again(request, &again, &verdict, reason, err));
+    if (verdict == RUNNER_MAY_NOT) return forbid(request, claim, reason, err);
+    if (verdict == RUNNER_MAY_NOT_HERE) return forbid_here(request, pg, claim, reason, err);
     *may_out = true;
     return SUCCESS;
 }

@@ -6,7 +6,7 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/run_gate.h"
-#include "training/label.h"
+#include "training/unproven.h"
 
 SCHEMA(run_heartbeat, "a runner is alive", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
        HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
@@ -128,16 +128,16 @@ static struct result hear(struct request *request, struct pg *pg, const struct r
     return failure(err, why.kind, "%s", why.message);
 }
 
-/* A dataset may have another label than at the lease, or the policies may be others. */
-static struct result decide_again(struct request *request, const struct run_envelope *order, const struct run_holder *holder,
+/* A dataset may have another label than at the lease, its requester other rights, or the policies may be others. */
+static struct result decide_again(struct request *request, const struct runner_again *again, const struct run_holder *holder,
                                   const struct run_held *held, struct error *err)
 {
+    enum runner_verdict verdict = RUNNER_MAY_NOT;
     char reason[RUN_REASON_SIZE];
     struct error why = {0};
 
-    TRY(run_label_check(request->gateway->decider, order, clock_wall_ms(), reason, err));
-    if (reason[0] == '\0') TRY(runner_check_train(request, order, reason, err));
-    if (reason[0] == '\0') return SUCCESS;
+    TRY(runner_decide_again(request, again, &verdict, reason, err));
+    if (verdict == RUNNER_MAY) return SUCCESS;
     const struct run_forbidden forbidden = {ACTION_RUN_HEARTBEAT, &held->where, &holder->run, reason};
     TRY(request_record(request, NULL, err));
     if (run_forbid(request->permit, request->gateway->sequencer, &forbidden, &why).ok || why.kind == ERROR_CONFLICT)
@@ -147,7 +147,7 @@ static struct result decide_again(struct request *request, const struct run_enve
 
 static struct result handle_heartbeat(struct request *request, struct pg *pg, struct error *err)
 {
-    OWNED(run_envelope) *order = NULL;
+    OWNED(run_envelope) *order = NULL, *asked = NULL;
     struct run_holder holder;
     struct run_held held;
     int64_t ends_ms = 0;
@@ -155,8 +155,10 @@ static struct result handle_heartbeat(struct request *request, struct pg *pg, st
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say(request, &held, err);
     TRY(run_lease_prove(request, pg, &holder, &order, &ends_ms, err));
+    TRY(run_request_find(lookup_of(pg), &holder.run, &asked, err));
     TRY(hear(request, pg, &holder, err));
-    TRY(decide_again(request, order, &holder, &held, err));
+    const struct runner_again again = {order, asked, &held.where};
+    TRY(decide_again(request, &again, &holder, &held, err));
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));
     return say(request, &held, err);
 }

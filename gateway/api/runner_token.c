@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/run_gate.h"
+#include "training/unproven.h"
 
 #define ANSWER_MAX (KEYD_TOKEN_MAX + 256)
 
@@ -23,16 +24,22 @@ struct result target_run_token(struct request *request, struct lookup *lookup, s
     return runner_target_lease(request, lookup, ACTION_RUN_TOKEN, err);
 }
 
-/* The policies may forbid the run since its lease. */
-static struct result check_train(struct request *request, struct pg *pg, const struct run_holder *holder, int64_t *ends_ms_out,
-                                 struct error *err)
+/* The policies may forbid the run since its lease, or its requester may have lost the right to it: the next heartbeat ends it. */
+static struct result decide_again(struct request *request, struct pg *pg, const struct run_holder *holder, struct run_held *held,
+                                  struct error *err)
 {
-    OWNED(run_envelope) *order = NULL;
+    OWNED(run_envelope) *order = NULL, *asked = NULL;
+    enum runner_verdict verdict = RUNNER_MAY_NOT;
     char reason[RUN_REASON_SIZE];
+    int64_t ends_ms = 0;
 
-    TRY(run_lease_prove(request, pg, holder, &order, ends_ms_out, err));
-    TRY(runner_check_train(request, order, reason, err));
-    return reason[0] == '\0' ? SUCCESS : failure(err, ERROR_DENIED, "%s", reason);
+    TRY(run_lease_prove(request, pg, holder, &order, &ends_ms, err));
+    TRY(run_request_find(lookup_of(pg), &holder->run, &asked, err));
+    const struct runner_again again = {order, asked, &held->where};
+    TRY(runner_decide_again(request, &again, &verdict, reason, err));
+    if (verdict != RUNNER_MAY) return failure(err, ERROR_DENIED, "%s", reason);
+    if (ends_ms < held->ends_ms) held->ends_ms = ends_ms;
+    return SUCCESS;
 }
 
 static struct result mint(struct request *request, const struct run_holder *holder, const struct run_held *held,
@@ -58,12 +65,10 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct buffer OWNED_BUFFER answer = BUFFER(ANSWER_MAX);
     struct run_holder holder;
     struct run_held held;
-    int64_t ends_ms = 0;
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: there are no tokens for it");
-    TRY(check_train(request, pg, &holder, &ends_ms, err));
-    if (ends_ms < held.ends_ms) held.ends_ms = ends_ms;
+    TRY(decide_again(request, pg, &holder, &held, err));
     TRY(mint(request, &holder, &held, &answer, err));
     const char *text = arena_copy_text(request->arena, buffer_bytes(&answer));
     explicit_bzero(answer.data, answer.length);

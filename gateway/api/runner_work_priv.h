@@ -21,12 +21,18 @@ struct bundle_answer *bundle_answer_new(struct request *request);
 RESULT bundle_answer(struct request *request, struct pg *pg, const struct run_bundle_query *query, struct error *err);
 void bundle_release(struct request *request);
 
+/** A run that is decided again, for the runner that asks. */
+struct runner_again {
+    const struct run_envelope *order, *asked; /* asked: the request of the run */
+    const struct resource *where;             /* the project */
+};
+enum runner_verdict { RUNNER_MAY, RUNNER_MAY_NOT_HERE, RUNNER_MAY_NOT };
 /**
- * Decides `train` again for each repository of an order, in the region of the runner. reason_out: "", or the rule that denies it and the
- * repository; then the denial is recorded.
+ * With today's labels, rights of the requester, duties, and `train` for each repository of the order, in the region of the runner. reason_out:
+ * "", or why it may not; a denial of `train` is recorded.
  */
-RESULT runner_check_train(struct request *request, const struct run_envelope *order, char reason_out[RUN_REASON_SIZE],
-                          struct error *err);
+RESULT runner_decide_again(struct request *request, const struct runner_again *again, enum runner_verdict *verdict_out,
+                           char reason_out[RUN_REASON_SIZE], struct error *err);
 
 /**
  * Checks that the runner's key has this session alone; records runner.ask for a new one. If the key is suspended, the answer is made: 409.

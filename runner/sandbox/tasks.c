@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 enum { TASKS_MAX = 64, STREAMS_MAX = 2 * TASKS_MAX, LINE_SIZE = 8192, NAME_SIZE = 24, NO_PROCESS = 126, LOOK_EACH_MS = 1000 };
+enum { PIPE_BYTES = 65536 }; /* that a pipe has room for, unless a task has enlarged it */
 
 /* One output of one task. A line that is longer than the buffer is cut. */
 struct stream {
@@ -73,29 +75,33 @@ static void write_lines(struct stream *stream)
     }
 }
 
-/* False: nothing is there now. */
-static bool read_some(struct stream *stream)
+/* Returns how many bytes were there; 0 or less: nothing is there now. */
+static ssize_t read_some(struct stream *stream)
 {
     const ssize_t got = read(stream->from, stream->line + stream->length, LINE_SIZE - stream->length);
 
-    if (got < 0) return errno == EINTR;
+    if (got < 0) return got;
     stream->length += (size_t)got;
     write_lines(stream);
-    if (got > 0) return true;
+    if (got > 0) return got;
     if (stream->length > 0) write_line(stream, stream->length);
     stream->length = 0;
     (void)close(stream->from);
     stream->from = -1;
-    return false;
+    return 0;
 }
 
-/* Reads what the ended tasks have written. A process that a task has left may hold a stream open: this does not wait for its end. */
+/*
+ * Reads what is in the pipes now, so all that the ended tasks have written. A process that a task has left may hold a stream open, or write on and on: this
+ * waits neither for its end nor for its last line.
+ */
 static void read_the_rest(void)
 {
     for (unsigned i = 0; i < 2 * task_count; i++) {
         struct stream *stream = &streams[i];
-        while (stream->from >= 0 && read_some(stream)) {
-        }
+        int there = 0;
+        if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &there) != 0) there = PIPE_BYTES;
+        for (ssize_t got = 1; stream->from >= 0 && there > 0 && got > 0; there -= (int)got) got = read_some(stream);
         if (stream->length > 0) write_line(stream, stream->length);
     }
 }

@@ -61,26 +61,37 @@ void talk_where_write(const char *address, unsigned port, char text_out[TALK_WHE
     (void)snprintf(text_out, TALK_WHERE_SIZE, strchr(address, ':') == NULL ? "%.47s:%u" : "[%.47s]:%u", address, port);
 }
 
-static const struct {
-    const char *text;
-    bool has_machines;
-} special_networks[] = {{"127.0.0.0/8", true}, {"169.254.0.0/16", true}, {"::1/128", true},   {"fe80::/10", true},
-                        {"0.0.0.0/8", false},  {"224.0.0.0/3", false},   {"ff00::/8", false}, {"::/128", false}};
-
-static bool is_in(const char *text, const char *address)
+static bool is_in(const char *text, const struct network *address)
 {
-    struct network network, one;
+    struct network network;
 
-    return network_read(bytes_of_text(text), &network) == NETWORK_GOOD && network_of_address(address, &one) &&
-           network_holds(&network, &one);
+    return network_read(bytes_of_text(text), &network) == NETWORK_GOOD && network_holds(&network, address);
+}
+
+/* On one machine, or on one link: there, other runners can be. Not where clouds have their services on a link. */
+static bool is_near(const struct network *own, const struct network *other)
+{
+    static const char *const near[] = {"127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10"};
+
+    if (is_in("169.254.168.0/22", other)) return false;
+    for (size_t i = 0; i < sizeof near / sizeof near[0]; i++)
+        if (is_in(near[i], other)) return is_in(near[i], own);
+    return false;
+}
+
+static bool is_loopback(const struct network *address)
+{
+    return is_in("127.0.0.0/8", address) || is_in("::1/128", address);
 }
 
 bool talk_may_call(const char *own, const char *other)
 {
-    for (size_t i = 0; i < sizeof special_networks / sizeof special_networks[0]; i++)
-        if (is_in(special_networks[i].text, other))
-            return special_networks[i].has_machines && is_in(special_networks[i].text, own);
-    return true;
+    struct network from, to;
+
+    if (!network_of_address(own, &from) || !network_of_address(other, &to)) return false;
+    to = network_real(&to);
+    if (is_loopback(&to) || network_is_special(&to)) return is_near(&from, &to);
+    return !network_holds(&from, &to);
 }
 
 /* False: somebody else listens there. */

@@ -24,8 +24,8 @@ struct talk_place {
 bool talk_where_read(const char *text, char address_out[TALK_ADDRESS_SIZE], unsigned *port_out);
 void talk_where_write(const char *address, unsigned port, char text_out[TALK_WHERE_SIZE]);
 /**
- * Whether a machine that is reached at `own` may call `other`, which somebody else has chosen: never where no machine is (unspecified, multicast,
- * broadcast), and at addresses of the machine or the link itself only if its own address is such a one. Both are IP addresses.
+ * Whether a machine that is reached at `own` may call `other`, which somebody else has chosen: never a special address (network_is_special()), never
+ * itself, and at addresses of the machine or the link only if its own address is such a one. Both are IP addresses; what is none is not called.
  */
 bool talk_may_call(const char *own, const char *other);
 

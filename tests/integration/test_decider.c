@@ -33,6 +33,44 @@ static void the_first_set_is_installed_and_pinned(void **state)
     place_close(&place);
 }
 
+/* What a robot may do that asks for nothing now. */
+static struct rights_answer held(const struct place *place, const char *principal, const struct held_right *rights, size_t count)
+{
+    const struct uuid acme = {{[15] = 0x0a}};
+    const struct rights_query query = {principal, &acme, rights, count, clock_wall_ms()};
+    struct rights_answer answer;
+    struct error err = {0};
+
+    if (!decider_holds(place->decider, &query, &answer, &err).ok) fail_msg("%s", err.message);
+    return answer;
+}
+
+static void rights_are_known_of_somebody_who_does_not_ask(void **state)
+{
+    static const struct held_right rights[] = {{ACTION_UPLOAD_BEGIN, "acme/models/a"},
+                                               {ACTION_MANIFEST_PUSH, "acme/models/a"},
+                                               {ACTION_PROJECT_DELETE, "acme/models"},
+                                               {ACTION_UPLOAD_BEGIN, "acme/models/a"}};
+    static const char robot[] = "robot:00000000-0000-0000-0000-00000000000c",
+                      nobody[] = "ext:0000000000000000000000000000000000000000000000000000000000000000";
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    start_well(&place);
+    assert_true(held(&place, robot, rights, 2).has_all);
+    const struct rights_answer more = held(&place, robot, rights, 4);
+    assert_true(more.is_somebody && !more.has_all && more.lacks == 2);
+    assert_false(held(&place, nobody, rights, 2).is_somebody);
+    assert_false(held(&place, nobody, rights, 0).has_all);
+    assert_false(decider_may_be_machine(place.decider, robot, &(struct uuid){{[15] = 0x0a}}));
+    database_execute(place.log.database, "UPDATE binding SET revoked_at = now(); SELECT raise_authorization_epoch()");
+    refresh(&place);
+    const struct rights_answer after = held(&place, robot, rights, 2);
+    assert_true(after.is_somebody && !after.has_all && after.lacks == 0);
+    place_close(&place);
+}
+
 static void a_change_is_seen_at_once(void **state)
 {
     struct place place;
@@ -345,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_set_is_installed_and_pinned),
+        cmocka_unit_test(rights_are_known_of_somebody_who_does_not_ask),
         cmocka_unit_test(a_change_is_seen_at_once),
         cmocka_unit_test(a_change_in_one_organisation_reads_its_rights_alone),
         cmocka_unit_test(an_epoch_that_went_back_hides_no_change),

@@ -18,6 +18,11 @@ static void without_keyd_it_gets_stale_and_denies(void **state)
     while (decider_is_ready(place.decider, &err) && clock_monotonic_ms() < until_ms) (void)usleep(50000);
     assert_false(decider_is_ready(place.decider, &err));
     expect(&place, VERDICT_DENY, "SYS-STALE");
+    struct rights_answer answer;
+    const struct rights_query query = {.principal = "robot:00000000-0000-0000-0000-00000000000c",
+                                       .organisation = &(struct uuid){{0}}};
+    assert_false(decider_holds(place.decider, &query, &answer, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE); /* nobody has lost a right */
     keyd_process_restart(place.log.keyd);
     refresh(&place);
     assert_true(decider_is_ready(place.decider, &err));

@@ -162,6 +162,30 @@ static void a_project_brings_few_labels(void **state)
     label_the_code("{}");
 }
 
+/* What was deleted takes no place. The row of a run stays while a run is open, which may write there. */
+static void places_of_deleted_repositories_become_free(void **state)
+{
+    (void)state;
+    const struct uuid first = request("\"AE\"", 0);
+    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"special\"]}");
+    database_execute(
+        place.log.database,
+        "INSERT INTO run_label (project_id, repository, digest, label, run_id, manifest) SELECT project_id, 'gone', sha256(int4send(i)), label,"
+        " CASE WHEN i > 32 THEN run_id END, CASE WHEN i > 32 THEN NULL ELSE 'sha256:' || repeat('0', 64) END"
+        " FROM (SELECT * FROM run_label WHERE run_id IS NOT NULL LIMIT 1) l, generate_series(1, 64) i;"
+        "INSERT INTO repository (repository_id, project_id, name, label) SELECT gen_random_uuid(), project_id, 'gone', '{}' FROM project"
+        " WHERE name = 'models'");
+    order_well();
+    expect_state(&first, "failed", "have brought 64 different labels");
+    database_execute(place.log.database, "SELECT bury_repository(repository_id) FROM repository WHERE name = 'gone'");
+    const struct uuid second = request("\"AE\"", 0);
+    order_well();
+    expect_state(&second, "ordered", "");
+    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM run_label WHERE repository = 'gone'"), "32");
+    database_execute(place.log.database, "DELETE FROM run_label WHERE repository = 'gone'");
+    label_the_code("{}");
+}
+
 /* None must take all that the registry has, and so stop the runs and pushes of others. */
 static void an_organisation_brings_few_labels(void **state)
 {
@@ -175,7 +199,9 @@ static void an_organisation_brings_few_labels(void **state)
         " FROM project, generate_series(1, 8) i WHERE name = 'models';"
         "INSERT INTO run_label (project_id, repository, digest, label, run_id) SELECT p.project_id, 'other',"
         " sha256(convert_to(p.name || i, 'UTF8')), l.label, l.run_id FROM (SELECT * FROM run_label LIMIT 1) l, project p, generate_series(1, 64) i"
-        " WHERE p.name LIKE 'many%'");
+        " WHERE p.name LIKE 'many%';"
+        "INSERT INTO repository (repository_id, project_id, name, label) SELECT gen_random_uuid(), project_id, 'other', '{}' FROM project"
+        " WHERE name LIKE 'many%'");
     order_well();
     expect_state(&id, "failed", "have brought 512 different labels to this organisation");
     database_execute(place.log.database, "DELETE FROM run_label WHERE repository = 'other'");
@@ -211,6 +237,7 @@ int main(void)
         cmocka_unit_test(what_a_manifest_states_counts_without_a_row),
         cmocka_unit_test(a_stored_label_that_is_damaged_ends_the_run),
         cmocka_unit_test(a_project_brings_few_labels),
+        cmocka_unit_test(places_of_deleted_repositories_become_free),
         cmocka_unit_test(an_organisation_brings_few_labels),
         cmocka_unit_test(more_labels_than_one_can_have_end_the_run),
     };

@@ -101,6 +101,14 @@ def lines_stay_whole(world):
     assert code == 0 and [len(one) for one in mine] == [8192, 8192, 20002 - 16384] and mine[2].endswith("x\0y"), [len(one) for one in mine]
 
 
+def what_a_task_leaves_ends_with_the_tasks(world):
+    for leaves in ("yes", "sleep 60"):  # one writes on and on, one only holds the log open
+        code, report, out, _ = shell(world, f"for i in 1 2 3; do {leaves} & done; sleep 0.3; echo the last of $RANK", tasks=2, limits={"time_s": 60})
+        assert code == 0 and report["end"] == "ended" and report["wall_ms"] < 20000, (leaves, code, report)
+        assert leaves == "yes" or sorted(lines_of(out)) == [f"[{rank}] the last of {rank}" for rank in range(2)], out
+        world.nothing_is_left()
+
+
 def a_program_that_is_not_there(world):
     code, _, _, errors = world.run("/no/such/program", tasks=3)
     assert code == 126 and "/no/such/program can't begin" in errors, (code, errors)
@@ -130,5 +138,5 @@ def bad_tasks_are_explained(world):
         assert code == 126 and wanted in errors, (members, code, errors)
 
 
-run_tests((each_task_has_its_rank, tasks_reach_each_other, the_own_name_has_an_address, one_failure_ends_all, the_first_failure_counts, lines_stay_whole, a_program_that_is_not_there,
-           time_and_cancellation_reach_all, limits_hold_for_all_together, bad_tasks_are_explained))
+run_tests((each_task_has_its_rank, tasks_reach_each_other, the_own_name_has_an_address, one_failure_ends_all, the_first_failure_counts, lines_stay_whole,
+           what_a_task_leaves_ends_with_the_tasks, a_program_that_is_not_there, time_and_cancellation_reach_all, limits_hold_for_all_together, bad_tasks_are_explained))

@@ -166,6 +166,39 @@ def a_publisher_locks_no_content_away():
     assert there.put_manifest("v3", text).status == 201 and labels(name).count("health") == 2, "it has the label already"
 
 
+def delete(name):
+    admin = server.client(server.admin)
+    plan = admin.api("GET", f"/repositories/{name}/deletion")
+    admin.api("DELETE", f"/repositories/{name}?plan={plan['plan']}")
+
+
+def a_publisher_takes_no_places_of_others():
+    """Half of a project's labels are for runs; and whoever deletes repositories gets their places back."""
+    def bring(number):
+        there = place(f"{PROJECT}/many/z{number}")
+        there.push_blob(b"bytes")
+        return there.put_manifest("v1", there.manifest(b"bytes", annotations=stated(attached=[f"R{number:02}"])))
+
+    names = "SELECT count(DISTINCT digest) FROM run_label WHERE manifest IS NOT NULL"
+    had, answers = int(sql(names)), [bring(number) for number in range(34)]
+    taken = [number for number, answer in enumerate(answers) if answer.status == 201]
+    refused = [answer for answer in answers if answer.status != 201]
+    assert len(taken) == 32 - had and sql(names) == "32", (had, taken)
+    assert all(one.status == 403 and b"manifests may bring 32 different labels to this project" in one.body for one in refused), refused[0].body
+    data = f"{PROJECT}/officers"
+    labelled = push(data, {"a.bin": b"labelled by an officer"})
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["OF-1"]})
+    asked = state["alice"].request(spec=wanted(labelled, f"{PROJECT}/of-officers", pool="nobody"))
+    ended(asked, "ordered")
+    assert "OF-1" in labels(f"{PROJECT}/of-officers")
+    for number in taken[:3]:
+        delete(f"{PROJECT}/many/z{number}")
+    assert bring(40).status == 201 and bring(41).status == 201
+    assert sql(names) == str(32 - 3 + 2) and labels(f"{PROJECT}/many/z{taken[0]}") == "", sql(names)
+    assert "R%02d" % taken[-1] in labels(f"{PROJECT}/many/z{taken[-1]}"), "a repository that is there keeps its label"
+    state["alice"].call("DELETE", "/" + asked["run"])
+
+
 def a_manifest_without_its_label_is_another_one():
     bare = json.loads(state["text"])
     del bare["annotations"]["sijil.label"]
@@ -204,5 +237,5 @@ def an_outsider_sees_what_the_manifests_state():
 
 if __name__ == "__main__":
     run(prepare, a_model_states_the_label_of_its_data, a_gateway_that_leaves_rows_out_gains_nothing, a_copy_keeps_its_label,
-        a_copy_does_not_go_where_it_may_not_be, a_publisher_locks_no_content_away, a_manifest_without_its_label_is_another_one, a_signed_set_lifts_it,
+        a_copy_does_not_go_where_it_may_not_be, a_publisher_locks_no_content_away, a_publisher_takes_no_places_of_others, a_manifest_without_its_label_is_another_one, a_signed_set_lifts_it,
         an_outsider_sees_what_the_manifests_state, server=server)

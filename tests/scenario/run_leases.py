@@ -238,6 +238,38 @@ def a_run_that_the_policies_forbid_since_its_order_is_not_leased():
     load()
 
 
+def a_requester_that_loses_its_rights_trains_no_more():
+    """What somebody ordered before: a run that goes on, and one that waits."""
+    for number, (loses, says) in enumerate(((Person.lose_role, "the requester has lost all roles"), (Person.withdraw_key, "was withdrawn"))):
+        thief = Person(state["world"], f"thief{number}")
+        running = thief.request()
+        thief.wait(running, "ordered")
+        bundle = state["runner"].lease()
+        assert opened(bundle["lease"])[0]["run"] == running["run"] and state["runner"].start(running["run"]).status == 204
+        waiting = thief.request()
+        thief.wait(waiting, "ordered")
+        assert not state["runner"].beat(running["run"]).json["stop"] and state["runner"].token(bundle).status == 200
+        loses(thief)
+        sijil_test.wait_until(lambda got=bundle: state["runner"].token(got).status == 403, 30, "the run still gets tokens")
+        sijil_test.wait_until(lambda run=running: state["runner"].beat(run["run"]).json["stop"], 30, "the run does not stop")
+        sijil_test.wait_until(lambda run=waiting: state["other"].ask().status == 204 and state["alice"].run(run)["state"] == "failed", 30, "it is still offered")
+        for asked in (running, waiting):
+            shown = state["alice"].run(asked)
+            assert shown["state"] == "failed" and says in shown["reason"], shown
+            assert [one for one in state["world"].events("run.end") if asked["run"] in json.dumps(one)], "no event says that it ended"
+
+
+def duties_that_came_after_the_order_count():
+    running, waiting = leased()[0], ordered()
+    assert state["runner"].start(running["run"]).status == 204
+    load(approvals=1)
+    sijil_test.wait_until(lambda: state["runner"].beat(running["run"]).json["stop"], 30, "the run does not stop")
+    sijil_test.wait_until(lambda: state["other"].ask().status == 204 and state["alice"].run(waiting)["state"] == "failed", 30, "it is still offered")
+    for asked in (running, waiting):
+        assert "the policies of today ask for 1 approvals, and the run has 0" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+    load()
+
+
 def a_dataset_that_is_labelled_anew_after_the_order_stops_the_run():
     """Before the lease nobody gets the run; after it, the next heartbeat ends the run."""
     data, pusher = [f"{PROJECT}/relabelled{number}" for number in range(2)], server.client(make_robot(server, "labelled", "publisher", PROJECT))
@@ -550,6 +582,7 @@ if __name__ == "__main__":
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
         a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting, a_refused_lease_ends_the_search,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
+        a_requester_that_loses_its_rights_trains_no_more, duties_that_came_after_the_order_count,
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
         an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,

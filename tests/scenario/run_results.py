@@ -164,18 +164,23 @@ def a_result_becomes_an_admitted_artifact():
     assert statement["predicate"]["inputAttestations"][-1]["digest"]["sha256"] == opened(text)[1][7:]
 
 
+def verify(bundle):
+    """What `sijil-verify run` says."""
+    keys = server.client(server.admin).api("GET", "/audit/key")
+    path, signer = os.path.join(FOLDER.name, "bundle"), os.path.join(FOLDER.name, "signer.pem")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(bundle, file)
+    with open(signer, "w", encoding="ascii") as file:
+        file.write(keys["documents"])
+    return subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
+                          capture_output=True, text=True, timeout=60)
+
+
 def an_outsider_verifies_the_bundle_with_its_admission():
     asked = state["first"][0]
     answer = state["alice"].call("GET", f"/{asked['run']}/bundle")
     assert answer.status == 200 and "admission" in answer.json, answer.body[:300]
-    keys = server.client(server.admin).api("GET", "/audit/key")
-    path, signer = os.path.join(FOLDER.name, "bundle"), os.path.join(FOLDER.name, "signer.pem")
-    with open(path, "wb") as file:
-        file.write(answer.body)
-    with open(signer, "w", encoding="ascii") as file:
-        file.write(keys["documents"])
-    verified = subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
-                              capture_output=True, text=True, timeout=60)
+    verified = verify(answer.json)
     assert verified.returncode == 0 and "admi" in verified.stdout, (verified.stdout, verified.stderr)
     for says in (f"root of the machine of the runner {state['runner'].id}", "the region local/main and the jurisdictions AE;",
                  "with the assurance 1 nobody vouches"):  # whom the verifier must trust in addition
@@ -639,7 +644,8 @@ def an_input_that_is_labelled_anew_before_the_admission_quarantines():
 def the_policies_of_the_admission_count():
     """The gateways can't decide before keyd goes on; then another set is in force."""
     for more, says in (({"operations": [one for one in TRAINING if one != "train"]}, "do not allow a run with"),
-                       ({"operations": [one for one in TRAINING if one != "ingest"]}, "be stored")):
+                       ({"operations": [one for one in TRAINING if one != "ingest"]}, "be stored"),
+                       ({"approvals": 1}, "the policies of today ask for 1 approvals")):
         asked, bundle = leased()
         made = produced()
         keep_away(asked)
@@ -652,6 +658,42 @@ def the_policies_of_the_admission_count():
         usual()
         assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
         assert [one for one in state["world"].events("run.quarantine") if asked["run"] in json.dumps(one)]
+
+
+def who_has_lost_the_right_to_train_gets_nothing_admitted():
+    for number, (loses, says) in enumerate(((Person.lose_role, "the requester has lost all roles"), (Person.withdraw_key, "was withdrawn"))):
+        thief = Person(state["world"], f"thief{number}")
+        asked = thief.request()
+        bundle, made = state["runner"].lease(), produced()
+        assert opened(bundle["lease"])[0]["run"] == asked["run"] and state["runner"].start(asked["run"]).status == 204
+        keep_away(asked)
+        assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+        loses(thief)
+        let_go(asked)
+        assert says in ended(asked, "quarantined")["reason"], state["alice"].run(asked)
+        check_held(made)
+
+
+def a_bundle_has_the_set_of_its_admission():
+    """Another set came into force between the order and the admission: the bundle has both."""
+    asked, bundle = leased()
+    made = produced()
+    keep_away(asked)
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    usual()
+    let_go(asked)
+    ended(asked, "succeeded")
+    value = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    order, admission = opened(value["order"])[0], opened(value["admission"])[0]["predicate"]
+    assert admission["policy"]["uri"] == f"urn:sijil:policy-set:{order['policy']['epoch'] + 1}", admission
+    assert len(value["policy_sets"]) == 2, len(value["policy_sets"])
+    held = "  - nor did the policy set of the admission ask for more"
+    lacks = "  - that the policies asked for no more at the admission"
+    for sets, says, says_not in ((value["policy_sets"], held, lacks), (value["policy_sets"][:1], lacks, held)):
+        verified = verify({**value, "policy_sets": sets})
+        assert verified.returncode == 0 and says in verified.stdout and says_not not in verified.stdout, (verified.stdout, verified.stderr)
+    verified = verify({**value, "policy_sets": value["policy_sets"][1:], "decisions": []})
+    assert verified.returncode == 1 and "not the one that the order names" in verified.stderr, (verified.stdout, verified.stderr)
 
 
 def a_result_of_a_withdrawn_runner_does_not_count():
@@ -955,6 +997,7 @@ if __name__ == "__main__":
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
         a_label_that_its_repository_lacks_quarantines, an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
+        who_has_lost_the_right_to_train_gets_nothing_admitted, a_bundle_has_the_set_of_its_admission,
         a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, a_repository_shows_from_its_first_upload_and_is_empty, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,

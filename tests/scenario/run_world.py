@@ -113,14 +113,25 @@ class Person:
     def __init__(self, world, name, role="trainer"):
         self.world, self.login = world, make_person(world.server, name, role, PROJECT)
         me = world.server.client(self.login).api("GET", "/self")
+        self.name = me["name"]
         self.principal = "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
         self.enroll(world.officer)
+
+    def lose_role(self):
+        admin = self.world.server.client(self.world.server.admin)
+        for binding in admin.api("GET", f"/bindings?scope={PROJECT}")["bindings"]:
+            if binding.get("subject") == self.name:
+                admin.api("DELETE", "/bindings/" + binding["id"])
+
+    def withdraw_key(self):
+        document = {**self.document, "version": 2, "withdrawn": "stolen", "effective_from": utc(time.time() - 1)}
+        self.world.server.client(self.login).api("POST", f"/keys/signing/{self.key.name}/withdrawal", seal(KEY_TYPE, document, self.key))
 
     def enroll(self, officer):
         """A key; the officer's approval, and the root's."""
         world, self.key = self.world, Key()
         now = time.time()
-        document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.key.name, "version": 1,
+        document = self.document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.key.name, "version": 1,
                     "effective_from": utc(now - 1), "expires": utc(now + 24 * HOUR),
                     "body": {"principal": self.principal, "public_key": url64(self.key.point), "purpose": "sign"}}
         drafted = seal(KEY_TYPE, document, self.key)

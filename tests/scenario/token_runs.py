@@ -229,7 +229,7 @@ def a_policy_that_demands_a_signature_is_obeyed():
     refused(ask(exchanged()), 403, "the policies ask for a signed request")
     assert state["alice"].request()["run"]  # with a key it goes
     server.load(approvals=8)
-    refused(ask(exchanged()), 403, "a request by a trust rule or a robot's token needs one more")
+    refused(ask(exchanged()), 403, "a request by a trust rule, or by a robot's or a job's token, needs one more")
     server.load(approvals=1)
 
 
@@ -287,6 +287,41 @@ def what_was_withdrawn_or_narrowed_does_not_come_back():
     rule("gh-back")
     assert request_of(ask(exchanged()).json)["claims"]["subject"] == f"{PROJECT}:gh-back"
     rule("gh-back", withdrawn="a test")
+
+
+def a_rule_that_ends_after_the_order_stops_the_run():
+    rule("gh-stolen")
+    asked = ask(exchanged()).json
+    assert request_of(asked)["claims"]["subject"] == f"{PROJECT}:gh-stolen"
+    approve(asked, "bob", "carol")
+    wait(asked["id"], "ordered")
+    rule("gh-stolen", withdrawn="stolen")
+    runner = Runner(state["world"], pool="real")
+    wait_until(lambda: runner.ask().status == 204 and shown(asked["id"])["state"] == "failed", 60, f"it is still offered: {shown(asked['id'])}")
+    assert "the trust rule that asked was withdrawn" in shown(asked["id"])["reason"], shown(asked["id"])
+
+
+def a_job_with_a_binding_needs_one_approval_more():
+    """Of an issuer that has trust rules: its subject may be a job, which somebody has started."""
+    subject = "repo:acme/direct:ref:refs/heads/main"
+    for role in ("trainer", "consumer"):
+        server.client(server.admin).api("POST", "/bindings", {"issuer": GITHUB, "subject": subject, "role": role, "scope": PROJECT})
+    token = exchanged(sub=subject, repository="acme/direct", repository_id="77", ref="refs/heads/other")
+    answer = ask(token)
+    assert answer.status == 201 and answer.json["approvals_wanted"] == 2, answer.body
+    assert request_of(answer.json)["requester"].startswith("ext:")
+    approve(answer.json, "bob")
+    time.sleep(1)
+    assert shown(answer.json["id"])["state"] == "awaiting approval"
+    approve(answer.json, "carol")
+    wait(answer.json["id"], "ordered")
+    server.load(approvals=2)
+    runner = Runner(state["world"], pool="real")
+    wait_until(lambda: runner.ask().status == 204 and shown(answer.json["id"])["state"] == "failed", 60, "it is still offered")
+    assert "ask for 2 approvals (and this run needs one more), and the run has 2" in shown(answer.json["id"])["reason"], shown(answer.json["id"])
+    server.load(approvals=8)
+    refused(ask(token), 403, "needs one more")
+    server.load(approvals=1)
 
 
 def a_rule_without_the_grant_asks_for_nothing():
@@ -421,6 +456,7 @@ def a_compromised_gateway_names_no_other_subject():
 if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
         what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
-        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
+        a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back,
+        a_rule_that_ends_after_the_order_stops_the_run, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
         a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)

@@ -165,6 +165,29 @@ static void robots_count_as_who_made_them(void **state)
     assert_string_equal(server.key, "");
 }
 
+static void principals_are_found_by_their_key(void **state)
+{
+    static const struct uuid registry = {{0}}, acme = {{'A'}};
+    OWNED(authz_snapshot) *snapshot = snapshot_with('B', '4'); /* B has two bindings */
+    struct principal found;
+    char key[PRINCIPAL_KEY_SIZE], again[PRINCIPAL_KEY_SIZE];
+
+    (void)state;
+    for (const char *each = "ABC18"; *each != '\0'; each++) {
+        const struct principal wanted = principal_of(*each);
+        principal_key(&wanted, key);
+        if (!authz_snapshot_principal(snapshot, key, &acme, &found)) fail_msg("%c is not found", *each);
+        principal_key(&found, again);
+        assert_string_equal(again, key);
+    }
+    const struct principal others[] = {subject_of("https://i", "carol"), subject_of("https://j", "bob"), principal_of('9')};
+    for (size_t i = 0; i < COUNT(others); i++) {
+        principal_key(&others[i], key);
+        assert_false(authz_snapshot_principal(snapshot, key, &registry, &found));
+    }
+    assert_false(authz_snapshot_principal(snapshot, "", &registry, &found));
+}
+
 static const struct appointment_row {
     const char *name;
     char first, by;    /* the present officer, and its granter */
@@ -229,6 +252,7 @@ static void an_officers_secret_is_for_the_person_who_appointed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_subject_has_a_home), cmocka_unit_test(robots_count_as_who_made_them),
+                                       cmocka_unit_test(principals_are_found_by_their_key),
                                        cmocka_unit_test(an_officers_secret_is_for_the_person_who_appointed)};
 
     return RUN_TABLE(appointment_rows, officers_are_two_persons) + cmocka_run_group_tests(tests, NULL, NULL);

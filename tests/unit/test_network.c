@@ -214,11 +214,49 @@ static void a_list_has_networks(void **state)
     assert_false(networks_hold(&networks, &other));
 }
 
+static const struct special_row {
+    const char *name; /* the address */
+    bool is_special;
+} special_rows[] = {
+    {"192.0.2.7", false},
+    {"2001:db8::7", false},
+    {"127.0.0.1", false},
+    {"::1", false},
+    {"10.0.0.1", false},
+    {"fd00::1", false},
+    {"64:ff9b::c000:207", false},
+    {"2002:c000:207::", false},
+    {"0.0.0.0", true},
+    {"169.254.169.254", true},
+    {"::", true},
+    {"224.0.0.1", true},
+    {"255.255.255.255", true},
+    {"fe80::1", true},
+    {"ff02::1", true},
+    {"fd00:ec2::254", true},
+    {"fd20:ce::254", true},
+    {"168.63.129.16", true},
+    {"100.100.100.200", true},
+    {"192.0.0.192", true},
+    {"::ffff:169.254.1.1", true},
+    {"64:ff9b::a9fe:a9fe", true},
+    {"2002:a9fe:a9fe::1", true},
+    {"64:ff9b:1::a9fe:a9fe", false},
+};
+
+static void an_address_is_special_or_not(void **state)
+{
+    const struct special_row *row = *state;
+    const struct network address = read_address(row->name);
+
+    assert_int_equal(network_is_special(&address), row->is_special);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sockets_have_addresses), cmocka_unit_test(a_network_ends_with_its_text)};
 
     return RUN_TABLE(form_rows, a_text_is_a_network_or_not) + RUN_TABLE(hold_rows, a_network_holds_an_address_or_not) +
            RUN_TABLE(widen_rows, an_address_is_in_a_network) + RUN_TABLE(list_rows, a_list_has_networks) +
-           cmocka_run_group_tests(tests, NULL, NULL);
+           RUN_TABLE(special_rows, an_address_is_special_or_not) + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,11 +261,11 @@ def at_level(level):
     return lying("admission", ("predicate.verifiedLevels", [f"SIJIL_ASSURANCE_{level}"]))
 
 
-def policy_set(*rules, regimes=("AE-FED",)):
+def policy_set(*rules, regimes=("AE-FED",), epoch=7):
     policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": True, "labels": {"class": "open"},
               "metadata": {"id": "tests", "version": 1, "scope": ["**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2027-12-31"},
               "rules": [{"id": "T-PERMIT", "effect": "permit", "ops": ["train"]}, *rules]}
-    found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": 7, "policies": [policy], "groups": {}, "networks": [], "exceptions": [],
+    found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": epoch, "policies": [policy], "groups": {}, "networks": [], "exceptions": [],
              "regions": {"local/dxb": {"geo": "AE/DU", "regimes": list(regimes)}}}
     return {**found, "digest": "sha256:" + made.hashlib.sha256(made.canonical(found)).hexdigest()}
 
@@ -293,6 +293,22 @@ def check_terms(verifier):
     judge("another epoch", policy_set(), ("policy.epoch", 6))
     judge("that the policies asked for no more approvals: the bundle has no policy sets", policy_set(two), sets=[],
           is_verified=True)
+
+
+def check_last_terms(verifier):
+    """A set that came into force between the order and the admission, and asks for more than was done."""
+    first, real = policy_set(), made.hex_of
+    duty = {"id": "T-DUTY", "effect": "oblige", "ops": ["train"]}
+    said, unsaid = "nor did the policy set of the admission ask for more", "asked for no more at the admission"
+    for oblige, has_set, says, is_verified in (({"approvals": 1, "signed_request": True}, True, said, True), ({"approvals": 1}, False, unsaid, True),
+                                               ({"approvals": 2}, True, "the policy set of the admission: the policies ask for 2 approvals", False),
+                                               ({"approvals": 2}, False, unsaid, True)):
+        later = policy_set({**duty, "oblige": oblige}, epoch=8)
+        named = {"uri": "urn:sijil:policy-set:8", "digest": {"sha256": later["digest"][7:]}}
+        with lying("order", ("policy", {"epoch": 7, "digest": first["digest"], "decision": "sha256:" + made.hex_of("decision")})), \
+                lying("admission", ("predicate.policy", named)), \
+                mock.patch.object(made, "hex_of", lambda text: first["digest"][7:] if text == "policy" else real(text)):
+            expect(verifier, says, sets=[first, later] if has_set else [first], is_verified=is_verified)
 
 
 def check_manifests(verifier):
@@ -393,6 +409,7 @@ def main():
         check_certificates(verifier)
         check_decisions(verifier)
         check_terms(verifier)
+        check_last_terms(verifier)
         check_manifests(verifier)
         check_runners(verifier)
         check_times(verifier)

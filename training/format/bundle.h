@@ -41,9 +41,10 @@ int64_t run_bundle_assurance(const struct run_bundle *bundle);
 
 /** The results that the caller computed again from the signed policy sets of the bundle. They equal those in the bundle. */
 struct run_repeated {
-    uint64_t decisions; /* 1: the decision of the order's event is equal; 0: the bundle does not have it */
-    uint64_t others;    /* further decisions of the bundle: they follow from the sets, and nothing shows that the log has them */
-    bool has_terms;     /* the order's obligations and jurisdictions are equal */
+    uint64_t decisions;  /* 1: the decision of the order's event is equal; 0: the bundle does not have it */
+    uint64_t others;     /* further decisions of the bundle: they follow from the sets, and nothing shows that the log has them */
+    bool has_terms;      /* the order's obligations and jurisdictions are equal */
+    bool has_last_terms; /* nor did the set of the admission ask for more than was done */
     size_t manifests, artifacts; /* for how many of the order's artifacts the labels of their manifests counted in that */
 };
 

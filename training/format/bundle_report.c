@@ -141,6 +141,13 @@ static struct result write_terms(const struct run_repeated *repeated, struct buf
                            err);
 }
 
+static struct result write_last_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
+{
+    if (!repeated->has_last_terms) return SUCCESS;
+    return buffer_add_text(text, "  - nor did the policy set of the admission ask for more approvals, or for a signed request;\n",
+                           err);
+}
+
 static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                   struct error *err)
 {
@@ -150,6 +157,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
     if (repeated->decisions > 0)
         TRY(buffer_add_text(text, "  - the order's recorded decision follows from the signed policy set;\n", err));
     TRY(write_terms(repeated, text, err));
+    TRY(write_last_terms(repeated, text, err));
     if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
     if (chain->certificate != NULL) TRY(write_certificate(chain, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
@@ -238,10 +246,15 @@ static bool lacks_nodes(const struct run_chain *chain)
     return run_integer(chain->order, "spec.nodes") > (int64_t)chain->peer_count + 1;
 }
 
-static struct result write_unproven_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
+static struct result write_unproven_terms(const struct run_bundle *bundle, const struct run_repeated *repeated,
+                                          struct buffer *text, struct error *err)
 {
     if (!repeated->has_terms)
         return buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err);
+    if (bundle->chain.admission != NULL && !repeated->has_last_terms)
+        TRY(buffer_add_text(
+            text, "  - that the policies asked for no more at the admission: the bundle does not have the set that it names;\n",
+            err));
     if (repeated->manifests < repeated->artifacts)
         TRY(buffer_format(
             text, err,
@@ -267,7 +280,7 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
                                                                : RUN_ORDER)));
     if (chain->result != NULL && lacks_nodes(chain))
         TRY(buffer_add_text(text, "  - that the other nodes of the attempt did anything: the bundle has node 0 alone;\n", err));
-    TRY(write_unproven_terms(repeated, text, err));
+    TRY(write_unproven_terms(bundle, repeated, text, err));
     if (repeated->decisions == 0)
         TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));
     if (repeated->others > 0)
