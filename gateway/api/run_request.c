@@ -161,30 +161,30 @@ static struct result check_duties(const struct run_duties *duties, struct error 
 }
 
 /* The members of the request that is to be signed, as far as the gateway decides by them. */
-static json_t *draft_of(const struct request *request, const json_t *body)
+static json_t *draft_of(const struct request *request, const char *asking, const json_t *body)
 {
     const struct principal *caller = request->principal;
     const char *issuer = caller->kind == PRINCIPAL_ROBOT ? RUN_REGISTRY_ISSUER : caller->issuer;
 
-    return json_pack("{s:O, s:O*, s:{s:s}}", "spec", json_object_get(body, "spec"), "rerun", json_object_get(body, "rerun"),
-                     "claims", "issuer", issuer);
+    return json_pack("{s:s, s:O, s:O*, s:{s:s}}", "requester", asking, "spec", json_object_get(body, "spec"), "rerun",
+                     json_object_get(body, "rerun"), "claims", "issuer", issuer);
 }
 
 /* All that storing would refuse is refused before sijil-keyd has signed anything: what it signs takes a place until a day after it expires. */
 static struct result look(struct request *request, struct pg *pg, const json_t *body, const struct run_duties *duties,
                           struct error *err)
 {
-    OWNED_JSON draft = draft_of(request, body);
+    char asking[PRINCIPAL_KEY_SIZE];
+    principal_key(request->principal, asking);
+    OWNED_JSON draft = draft_of(request, asking, body);
     const struct run_envelope envelope = {.type = RUN_REQUEST, .json = draft};
     const struct asked asked = {.envelope = &envelope, .duties = *duties};
     struct run_request wanted = {.where = request->pairs[0].resource};
-    char asking[PRINCIPAL_KEY_SIZE];
     int64_t approvals = 0;
 
     if (draft == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request of a run");
-    TRY(count_approvals(&asked, &approvals, err));
+    TRY(count_approvals(request, &asked, &approvals, err));
     (void)uuid_parse(bytes_of_text(json_text_of(body, "run")), &wanted.run.id); /* the schema has checked it */
-    principal_key(request->principal, asking);
     wanted.request.principal = asking;
     wanted.request.envelope.length = request->body.length / 3 * 4 + ENVELOPE_MORE;
     add_needs(request, &envelope, &wanted);
