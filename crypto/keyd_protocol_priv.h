@@ -33,6 +33,8 @@ void keyd_read_log_rotate(struct reader *fields, struct keyd_request *request);
 /** The fields of a reply about the keys of the log. */
 struct result keyd_write_known_log_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_known_log_keys(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_token_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_token_keys(struct reader *fields, struct keyd_reply *reply);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);

@@ -307,27 +307,6 @@ static void read_witnesses(struct reader *fields, struct keyd_reply *reply)
     witnesses->patience_s = reader_u32(fields);
 }
 
-static struct result write_token_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
-{
-    const struct keyd_token_keys *keys = &reply->as.token_keys;
-
-    TRY(buffer_add_u8(frame, (uint8_t)keys->count, err));
-    for (size_t i = 0; i < keys->count; i++) TRY(buffer_add(frame, keys->each[i], sizeof keys->each[i], err));
-    return SUCCESS;
-}
-
-static void read_token_keys(struct reader *fields, struct keyd_reply *reply)
-{
-    struct keyd_token_keys *keys = &reply->as.token_keys;
-
-    keys->count = reader_u8(fields);
-    if (keys->count < 1 || keys->count > KEYD_TOKEN_KEYS_MAX) {
-        fields->failed = true;
-        keys->count = 0;
-    }
-    for (size_t i = 0; i < keys->count; i++) keyd_read_fixed(fields, keys->each[i], sizeof keys->each[i]);
-}
-
 static struct result write_log_forked(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return write_pin_approver(frame, reply, err);
@@ -403,6 +382,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 #define read_last_checkpoint  read_checkpoint
 #define write_log_keys        keyd_write_known_log_keys
 #define read_log_keys         keyd_read_known_log_keys
+#define write_token_keys      keyd_write_token_keys
+#define read_token_keys       keyd_read_token_keys
 #define write_run_request     write_run
 #define read_run_request      read_run
 #define write_run_order       write_run

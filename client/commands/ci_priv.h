@@ -38,8 +38,8 @@ struct ci_pipelines {
 extern const struct ci_pipelines ci_pushing, ci_training; /* ci_training: with --train */
 
 /* A trust rule as JSON. `match`: rows of CI_ONE(), with commas between them; `more`: other members, each with its comma. */
-#define CI_RULE(id, system, issuer, match, more, grant, single)                                                     \
+#define CI_RULE(id, system, issuer, match, more, grant, single)                                                   \
     "{\n  \"id\": \"" id "\",\n  \"scope\": \"@SCOPE@\",\n  \"system\": \"" system "\",\n  \"issuer\": \"" issuer \
-    "\",\n  \"audience\": \"https://@HOST@\",\n" more "  \"match\": {\n" match "\n  },\n  \"grant\": [" grant       \
+    "\",\n  \"audience\": \"https://@HOST@\",\n" more "  \"match\": {\n" match "\n  },\n  \"grant\": [" grant     \
     "],\n  \"priority\": 100,\n  \"max_ttl\": 300,\n  \"single_use\": " single "\n}\n"
 #define CI_ONE(pointer, value) "    \"" pointer "\": {\"eq\": \"" value "\"}"

@@ -190,10 +190,11 @@ static void busy_runners_are_counted(void **state)
 
     (void)state;
     uuid_format(&running.id, id);
-    (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at) VALUES"
-                   " ('%s', 1, 0, '%s', '%s', decode(repeat('ab', 16), 'hex'), now() + interval '1 hour', now() + interval '1 hour')",
-                   id, id, offer.key);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at) VALUES"
+        " ('%s', 1, 0, '%s', '%s', decode(repeat('ab', 16), 'hex'), now() + interval '1 hour', now() + interval '1 hour')",
+        id, id, offer.key);
     execute(sql);
     assert_string_equal(said_of(&waiting), "0 asked, 0 fits, 1 busy");
     note(&offer); /* it asks for a second run */

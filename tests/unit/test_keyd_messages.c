@@ -1,7 +1,4 @@
-/*
- * The messages of sijil-keyd: each type is written and read; a cut or longer one, one without room, and one with a bad field are
- * refused.
- */
+/* The messages of sijil-keyd: each type is written and read; a cut or longer one, one without room, and one with a bad field are refused. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -34,9 +31,8 @@ static void fill_token(struct keyd_token *token)
     token->organisation = (struct uuid){{4, 2}};
     token->lifetime_s = 900;
     token->catalog = true;
-    token->access_count = 2;
-    token->access[0] = (struct keyd_access){.name = bytes_of_text("acme/m/a"), .pull = true};
-    token->access[1] = (struct keyd_access){.name = bytes_of_text("acme/m/b"), .push = true, .remove = true};
+    token->access[token->access_count++] = (struct keyd_access){.name = bytes_of_text("acme/m/a"), .pull = true};
+    token->access[token->access_count++] = (struct keyd_access){.name = bytes_of_text("acme/m/b"), .push = true, .remove = true};
 }
 
 static struct document_chain_request chain(void)
@@ -167,7 +163,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
     } else if (type == KEYD_WITNESSES) {
         reply.as.witnesses = (struct keyd_witnesses){.is_pinned = true, .is_without = true, .epoch = 3, .log_size = 9};
     } else if (type == KEYD_LOG_KEYS) {
-        reply.as.log_keys.keys = bytes_of_text("k"), reply.as.log_keys.next = bytes_of_text("n"), reply.as.log_keys.retires_s = 5;
+        reply.as.log_keys.keys = reply.as.log_keys.next = bytes_of_text("k"), reply.as.log_keys.retires_s = 5;
     } else if (type == KEYD_TOKEN_KEYS) {
         reply.as.token_keys = (struct keyd_token_keys){.count = 2, .each = {{4, 1}, {4, 2}}};
     } else if (type == KEYD_ERROR) {

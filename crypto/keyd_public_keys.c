@@ -1,4 +1,4 @@
-/* Messages about the keys of the log. */
+/* Messages about the keys of the log, and those of tokens. */
 #include "crypto/keyd_protocol_priv.h"
 
 struct result keyd_write_log_rotate(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -29,4 +29,25 @@ void keyd_read_known_log_keys(struct reader *fields, struct keyd_reply *reply)
     reply->as.log_keys.next = reader_prefixed(fields, KEYD_NAME_MAX);
     reply->as.log_keys.retires_s = (int64_t)reader_u64(fields);
     if (reply->as.log_keys.keys.length == 0) fields->failed = true;
+}
+
+struct result keyd_write_token_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_token_keys *keys = &reply->as.token_keys;
+
+    TRY(buffer_add_u8(frame, (uint8_t)keys->count, err));
+    for (size_t i = 0; i < keys->count; i++) TRY(buffer_add(frame, keys->each[i], sizeof keys->each[i], err));
+    return SUCCESS;
+}
+
+void keyd_read_token_keys(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_token_keys *keys = &reply->as.token_keys;
+
+    keys->count = reader_u8(fields);
+    if (keys->count < 1 || keys->count > KEYD_TOKEN_KEYS_MAX) {
+        fields->failed = true;
+        keys->count = 0;
+    }
+    for (size_t i = 0; i < keys->count; i++) keyd_read_fixed(fields, keys->each[i], sizeof keys->each[i]);
 }
