@@ -27,9 +27,9 @@ enum {
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 _Static_assert(JOURNAL_HEADER_SIZE + SECOND_BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy of an earlier version has room");
 
-const enum document_kind key_register_kinds[KEY_REGISTER_KINDS] = {DOCUMENT_SIGNING_KEY,    DOCUMENT_RUNNER,
-                                                                   DOCUMENT_TRUST_RULE,     DOCUMENT_AUDIT_SINK,
-                                                                   DOCUMENT_DETECTION_RULE, DOCUMENT_LEGAL_HOLD};
+const enum document_kind key_register_kinds[KEY_REGISTER_KINDS] = {
+    DOCUMENT_SIGNING_KEY,    DOCUMENT_RUNNER,     DOCUMENT_TRUST_RULE, DOCUMENT_AUDIT_SINK,
+    DOCUMENT_DETECTION_RULE, DOCUMENT_LEGAL_HOLD, DOCUMENT_GROUP_ROLES};
 static const struct {
     size_t body, kinds;
 } versions[] = {{0, 0},

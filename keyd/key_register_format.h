@@ -1,7 +1,7 @@
 /*
  * keyd/key_register_format.h -- the file of the register of keys (keyd/key_register.h), in memory and as bytes.
  *
- * A copy: "SJKR" | u8 4 | u64 generation | 6 times, of signing keys, runners, trust rules, sinks, detection rules and legal holds: u64 epoch, digest[32] before,
+ * A copy: "SJKR" | u8 4 | u64 generation | 7 times, of signing keys, runners, trust rules, sinks, detection rules, legal holds and roles of groups: u64 epoch, digest[32] before,
  * u64 epoch, digest[32] now | u32 entries | 16,384 times: name[32], owner[32], u64 event, u8 flags, organisation[6], u32 end | HMAC-SHA256[32]; zeros up to the
  * copy's size. The flags: 1 if withdrawn; 2 if the entry has a version: then the owner is equal to the name, and in its place are 24 zeros and u64 version. The
  * name is the thumbprint of a key, or the SHA-256 of the owner. The organisation is the beginning of the SHA-256 of its name; zeros: the registry. The
@@ -17,7 +17,7 @@
 #include "keyd/ledger.h"
 
 enum {
-    KEY_REGISTER_KINDS = 6,
+    KEY_REGISTER_KINDS = 7,
     KEY_REGISTER_THIRD_KINDS = 3,
     KEY_REGISTER_FIRST_KINDS = 2
 }; /* THIRD, FIRST: of versions 3 and 1 */

@@ -244,7 +244,7 @@ static void what_has_ended_makes_room(void **state)
 /* An older version of it is too old by then. */
 static void what_has_versions_takes_no_place_for_ever(void **state)
 {
-    const struct filling filling = {.count = KEY_REGISTER_MAX / 2 - 1, .end_hours = UINT32_MAX};
+    const struct filling filling = {.count = ALONE - 1, .end_hours = UINT32_MAX};
     struct document rule = rule_called("acme", "one"), other = rule_called("acme", "two");
     OWNED_WORLD world;
 

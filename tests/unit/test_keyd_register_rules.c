@@ -65,10 +65,9 @@ static const struct kind_row {
     const char *name;
     enum document_kind kind;
 } kind_rows[] = {
-    {"a trust rule", DOCUMENT_TRUST_RULE},
-    {"a sink", DOCUMENT_AUDIT_SINK},
-    {"a detection rule", DOCUMENT_DETECTION_RULE},
-    {"a legal hold", DOCUMENT_LEGAL_HOLD},
+    {"a trust rule", DOCUMENT_TRUST_RULE},         {"a sink", DOCUMENT_AUDIT_SINK},
+    {"a detection rule", DOCUMENT_DETECTION_RULE}, {"a legal hold", DOCUMENT_LEGAL_HOLD},
+    {"roles of groups", DOCUMENT_GROUP_ROLES},
 };
 
 /* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. */

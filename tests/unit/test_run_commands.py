@@ -97,10 +97,13 @@ def outputs_are_shown_from_what_was_signed(world):
     early = world.peer.add(Run(state="failed"))
     early.description["attempt"] = 0
     assert f"next             sijil run start {world.host} acme/models SPEC --key KEY\n" in world.sijil("show", early.id).stdout.decode()
-    waits = world.sijil("show", world.peer.add(Run(state="ordered")).id).stdout.decode()
+    fresh = world.peer.add(Run(state="ordered"))
+    fresh.description["attempt"] = 0
+    waits = world.sijil("show", fresh.id).stdout.decode()
     assert "waits            no runner of the pool uae-gpu has taken it yet; one must give\n" in waits and "devices 1 of gpu, in AE" in waits, waits
     assert "\nrunners " not in waits, waits  # an older registry does not say
     waiting = world.peer.add(Run(state="ordered"))
+    assert "has taken it again, after the last attempt ended without a result; one must give\n" in world.sijil("show", waiting.id).stdout.decode()
     waiting.description["runners"] = {"asked": 3, "fit": 0, "lack": [{"what": "memory", "runners": 3}, {"what": "\x1b[2Jnew", "runners": 1}]}
     waits = world.sijil("show", waiting.id).stdout.decode()
     assert "runners          3 asked for work in the last two minutes, and 0 of them fit; of these runners are\n" \
