@@ -42,12 +42,12 @@ static const struct document_pin *pin_in(const struct ledger_state *state, size_
 }
 
 /*
- * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules, holds and roles of groups. Those that were pinned before have no entries. So a rule
- * asks for runs only after its next version, and no version of the others is too low until then.
+ * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules, holds and roles of groups. Those that were pinned before have no
+ * entries. So a rule asks for runs only after its next version, and no version of the others is too low until then.
  */
 static void begin_kinds(struct key_register_state *keys, const struct ledger_state *ledger)
 {
-    for (size_t i = KEY_REGISTER_FIRST_KINDS; i < KEY_REGISTER_KINDS; i++)
+    for (size_t i = KEY_REGISTER_FIRST_KINDS; i < KEY_REGISTER_KINDS && keys->is_of_older; i++)
         if (keys->now[i].epoch == 0) keys->before[i] = keys->now[i] = *pin_in(ledger, i);
 }
 
@@ -63,6 +63,26 @@ static struct result check_ledger(const struct key_register_state *keys, const s
     return SUCCESS;
 }
 
+/* A keyd from before the file may have pinned rules. One without an entry asks for nothing, so none is forgotten in a new file. All other kinds are younger. */
+static struct result make(int directory, const uint8_t key[JOURNAL_KEY_SIZE], const struct ledger_state *ledger,
+                          struct error *err)
+{
+    struct key_register_state *state = memory_zeroed(1, sizeof *state);
+    struct result made = SUCCESS;
+
+    if (state == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the register of keys");
+    for (size_t i = 0; i < KEY_REGISTER_KINDS && made.ok; i++) {
+        state->before[i] = state->now[i] = *pin_in(ledger, i);
+        if (state->now[i].epoch != 0 && key_register_kinds[i] != DOCUMENT_TRUST_RULE)
+            made = failure(err, ERROR_CORRUPT,
+                           "the folder has no register of keys (%s), but %s was pinned: restore it from the backup of the folder",
+                           KEY_REGISTER_FILE, i < KEY_REGISTER_FIRST_KINDS ? "a key" : "a document that has versions");
+    }
+    if (made.ok) made = journal_create(directory, &key_register_format, key, state, err);
+    free(state);
+    return made;
+}
+
 static struct result open_or_make(struct key_register *keys, int directory, const uint8_t key[JOURNAL_KEY_SIZE],
                                   const struct ledger_state *ledger, struct error *err)
 {
@@ -73,14 +93,7 @@ static struct result open_or_make(struct key_register *keys, int directory, cons
     if (err->kind == ERROR_CORRUPT)
         return failure(err, ERROR_CORRUPT, "the register of keys is damaged, or belongs to another key ring");
     if (err->kind != ERROR_NOT_FOUND) return opened;
-    for (size_t i = 0; i < KEY_REGISTER_FIRST_KINDS;
-         i++) /* a rule without an entry asks for nothing, so none is forgotten in a new file */
-        if (pin_in(ledger, i)->epoch != 0)
-            return failure(
-                err, ERROR_CORRUPT,
-                "the folder has no register of keys (%s), but keys were pinned: restore it from the backup of the folder",
-                KEY_REGISTER_FILE);
-    TRY(key_register_create(directory, key, err));
+    TRY(make(directory, key, ledger, err));
     return journal_open(directory, &key_register_format, key, &keys->state, &keys->journal, err);
 }
 
@@ -197,12 +210,17 @@ static struct result make_entry(const struct key_register_note *note, struct key
     return name_of(note->document, entry_out->name, err);
 }
 
-/* What was replaced or withdrawn does not come back, although it is signed: whoever may ask for a pin has the older envelopes, too. */
-static struct result check_version(const struct key_register_note *note, uint64_t known, struct error *err)
+/*
+ * What was replaced or withdrawn does not come back, although it is signed: whoever may ask for a pin has the older envelopes, too. To withdraw what is
+ * withdrawn changes nothing, and must be possible: after a recovery no gateway knows of a withdrawal whose event is lost, nor its version.
+ */
+static struct result check_version(const struct key_register_note *note, const struct key_register_entry *entry,
+                                   struct error *err)
 {
     const struct document *document = note->document;
+    const uint64_t known = entry->version;
 
-    if (document->version > known) return SUCCESS;
+    if (document->version > known || (document->is_withdrawn && entry->is_withdrawn)) return SUCCESS;
     return failure(
         err, ERROR_DENIED, "version %llu of the %s %.63s was pinned already, and this is version %llu: sign a higher one",
         (unsigned long long)known, document_kind(document->kind)->name, document->name, (unsigned long long)document->version);
@@ -242,7 +260,7 @@ static struct result check_room(struct key_register *keys, const struct key_regi
     const struct key_register_entry *known = find(keys, wanted->name);
 
     TRY(check_owner(keys, note, wanted, err));
-    if (known != NULL && has_versions(note->document)) TRY(check_version(note, known->version, err));
+    if (known != NULL && has_versions(note->document)) TRY(check_version(note, known, err));
     if (known == NULL && wanted->is_withdrawn && !note->is_approved)
         return failure(err, ERROR_DENIED,
                        "nobody has enrolled the key %s: only the root or an approver withdraws it before its enrolment",
@@ -279,8 +297,9 @@ static void put(struct key_register *keys, const struct key_register_entry *want
     if (is_new) {
         keys->state.entries[keys->state.count++] = *wanted;
     } else if (wanted->is_withdrawn) {
+        struct key_register_entry *newest = find(keys, wanted->name);
         mark(&keys->state, wanted->name);
-        find(keys, wanted->name)->version = wanted->version;
+        if (newest->version < wanted->version) newest->version = wanted->version;
     } else {
         replace(find(keys, wanted->name), wanted);
     }
@@ -391,17 +410,6 @@ struct result key_register_check(struct key_register *keys, const char *thumbpri
                    thumbprint);
 }
 
-/* With the lock held. */
-static void forget_lost(struct key_register_state *state, uint64_t size)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < state->count; i++)
-        if (state->entries[i].sequence < size || state->entries[i].is_withdrawn) state->entries[kept++] = state->entries[i];
-    memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
-    state->count = kept;
-}
-
 static struct result set_back_locked(struct key_register *keys, const struct key_register_past *past, struct error *err)
 {
     struct key_register_state *state = &keys->state;
@@ -414,7 +422,7 @@ static struct result set_back_locked(struct key_register *keys, const struct key
         state->before[i] = past->before[kind];
         state->now[i] = past->pins[kind];
     }
-    forget_lost(state, past->size);
+    key_register_forget_lost(state, past->size);
     const struct result written = journal_write(keys->journal, state, err);
     if (!written.ok) keys->state = keys->undo;
     return written;

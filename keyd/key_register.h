@@ -1,13 +1,14 @@
 /*
  * keyd/key_register.h -- each enrolment of a key of a person or a runner, and each version of a trust rule, that keyd has pinned: its owner
- * and its event, and whether the key or the rule was withdrawn. And of each trust rule, sink, detection rule, legal hold and document of roles of groups the highest version.
+ * and its event, and whether the key or the rule was withdrawn. And the highest version of each trust rule, sink, detection rule, legal hold and document of
+ * roles of groups.
  *
  * These hold for keys, in all scopes: a thumbprint belongs to the owner whose document was pinned first, as long as one of its documents has not ended, and
  * KEY_REGISTER_KEPT_DAYS longer; and a withdrawn key stays withdrawn for ever. When a share is full, entries that have ended go. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
  * refused is never taken for one that it has pinned, even if both are of one key.
  *
  * Of what has versions, keyd pins none that is not higher than all before, in its scope: with an older one a gateway would bring back, without a signature, what
- * was withdrawn or replaced. It does not know the version of what an earlier keyd has pinned; then any version is higher.
+ * was withdrawn or replaced. Only what is withdrawn may be withdrawn again, with any version, which changes nothing. It does not know the version of what an earlier keyd has pinned; then any version is higher.
  *
  * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
  * is pinned in the ledger. So the register also keeps the last pin of each kind and the pin before, and key_register_open()
@@ -32,7 +33,7 @@ struct key_register;
 /** For a new key ring: no key is known. */
 RESULT key_register_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct error *err);
 /**
- * A folder without the file gets a new one, if `ledger` has pinned no key yet; trust rules that it has pinned then ask for no run. ERROR_CORRUPT: the file is missing, damaged, or
+ * A folder without the file gets a new one, if `ledger` has pinned nothing of these kinds yet but trust rules; these then ask for no run. ERROR_CORRUPT: the file is missing, damaged, or
  * does not belong to this ledger. ERROR_CONFLICT: another process has it open.
  */
 RESULT key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,

@@ -146,6 +146,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
         get_pin(&reader, &state->before[i]);
         get_pin(&reader, &state->now[i]);
     }
+    state->is_of_older = versions[version].kinds < KEY_REGISTER_KINDS;
     state->count = reader_u32(&reader);
     assert(state->count <= KEY_REGISTER_MAX); /* the seal is right, so this program never wrote more */
     for (size_t i = 0; i < state->count; i++) get_entry(&reader, version, &state->entries[i]);

@@ -83,3 +83,19 @@ struct result key_register_forget_ended(struct key_register_state *state, int64_
     free(goes);
     return has_memory ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory to make room in the register of keys");
 }
+
+/* ---- what is lost ---- */
+
+void key_register_forget_lost(struct key_register_state *state, uint64_t size)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < state->count; i++) {
+        struct key_register_entry entry = state->entries[i];
+        if (entry.sequence >= size && !entry.is_withdrawn) continue;
+        if (entry.sequence >= size) entry.sequence = KEY_REGISTER_NO_EVENT;
+        state->entries[kept++] = entry;
+    }
+    memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
+    state->count = kept;
+}

@@ -1,5 +1,5 @@
 /*
- * keyd/key_register_room.h -- who may have how many places of the register of keys (keyd/key_register.h), and which entries make room.
+ * keyd/key_register_room.h -- who may have how many places of the register of keys (keyd/key_register.h), and which entries go.
  *
  * No organisation takes what others need. An organisation may take its n-th place if as many places are free as the rule below wants, so each place is dearer
  * than the one before. The first KEY_REGISTER_FEW ones want 32 free places each; what is more has to leave half of the register free, and as many places as
@@ -19,3 +19,5 @@ bool key_register_has_room(const struct key_register_state *state, uint64_t orga
  * Of one name the oldest entries go first: else an earlier version of a rule would become the newest one. ERROR_NO_MEMORY: nothing was removed.
  */
 RESULT key_register_forget_ended(struct key_register_state *state, int64_t now_ms, struct error *err);
+/** After a recovery: removes the enrolments by events from the number `size` on. What is withdrawn stays so, without its event. */
+void key_register_forget_lost(struct key_register_state *state, uint64_t size);

@@ -61,9 +61,9 @@ RESULT run_row_gather_leave(struct pg *pg, const char *key, const struct uuid *r
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
 /** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: the run is not running. */
 RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err);
-/** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
 /** Keeps the certificate of the attempt's key. ERROR_CONFLICT: the attempt has ended, or had another one. */
 RESULT run_certify(struct pg *pg, const struct run_holder *holder, struct bytes certificate, struct error *err);
+/** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
 /** `why` is for the runners of the other nodes. ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err);

@@ -13,7 +13,7 @@ import time
 
 from apart import Apart, call, enrol
 from sijil_test import login_of, make_person, make_robot, program, run, wait_until
-from signing_keys import Key, sign
+from signing_keys import Key, canonical, sign, utc
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors"))
 import audit_log  # a second implementation of notes
@@ -82,6 +82,7 @@ def a_registry_works():
     state["alice"] = enrol(server, alice, state["officer"], "approve")
     state["bob"] = enrol(server, make_person(server, "bob", "registry-admin", ""), state["officer"], "sign")  # who may sign requests, and approve nothing
     server.client(state["publisher"]).repository("main/models/digits").push_blob(b"kept" * 100)
+    send_roles(alice, "", version=1)
     state["old key"] = vkey()
     assert state["old key"].startswith(REGISTRY + "+")
     state["kept number"] = server.log_size() - 1
@@ -97,6 +98,7 @@ def a_registry_works():
     erin = make_person(server, "erin", "registry-admin", "")
     state["lost"], state["gone"] = (enrol(server, erin, state["officer"], "sign") for _ in range(2))
     withdraw(erin, state["gone"])
+    withdraw_roles(alice)
     state["lost number"] = server.log_size() - 1
     keep_proof(state["lost number"], "old")
     state["signed"] = server.await_signed()
@@ -281,6 +283,33 @@ def withdraw(person, key):
     assert answer.status == 201 and answer.json["state"] == "withdrawn", answer.body
 
 
+def send_roles(person, path, version, **more):
+    """Roles of a group, which the root signs alone."""
+    body = {"issuer": server.people.url, "claim": "/groups", "grant": [{"group": "staff", "role": "consumer", "on": "main"}]}
+    document = canonical({"schema": "sijil.document/v1", "kind": "group-roles", "scope": "", "name": "staff", "version": version, "effective_from": utc(time.time() - 1),
+                          "expires": utc(time.time() + 86400), "body": body, **more})
+    text = json.dumps(sign(document, root(), "application/vnd.sijil.group-roles.v1+json"))
+    answer = server.client(person).call("POST", "/api/v1/groups" + path, text, {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert answer.status == 201, (answer.status, answer.body)
+
+
+def withdraw_roles(person):
+    send_roles(person, "/staff/withdrawal", 2, body={}, withdrawn="they have left")
+    assert state_of_roles() == "withdrawn"
+
+
+def state_of_roles():
+    rows = server.client(server.admin).api("GET", "/groups")["groups"]
+    return next(row["state"] for row in rows if row["name"] == "staff")
+
+
+def what_was_withdrawn_is_withdrawn_again():
+    """The copy of the database does not know it, so the version is one that sijil-keyd has seen."""
+    assert state_of_roles() == "in force"
+    withdraw_roles(login_of(server, "alice"))
+    assert server.is_ready()
+
+
 def what_was_lost_can_be_done_again():
     """A key that was enrolled in the lost time is enrolled again. One that was withdrawn then stays withdrawn for sijil-keyd."""
     server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": "erin", "role": "registry-admin", "scope": ""})  # the role was lost, too
@@ -364,5 +393,5 @@ def a_start_after_it_finds_nothing():
 
 run(a_registry_works, nothing_is_planned_while_nothing_is_lost, the_database_is_lost_and_an_old_copy_is_refused, the_plan_says_what_is_lost, only_two_officers_count,
     a_plan_is_for_one_state_of_one_log, a_ceremony_that_is_broken_off_goes_on, the_registry_serves, the_first_entry_says_what_ended, proofs_old_and_new,
-    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, a_start_after_it_finds_nothing,
+    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_withdrawn_is_withdrawn_again, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, a_start_after_it_finds_nothing,
     server=server)

@@ -43,7 +43,7 @@ class Key:
                           "body": {"principal": self.principal, "public_key": url64(self.point), "purpose": self.purpose}, **more})
 
 
-def sign(document, key_file):
-    signed = b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(document), document)
+def sign(document, key_file, kind=TYPE):
+    signed = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(document), document)
     made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key_file], input=signed, capture_output=True, check=True)
-    return {"payloadType": TYPE, "payload": base64.b64encode(document).decode(), "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]}
+    return {"payloadType": kind, "payload": base64.b64encode(document).decode(), "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]}

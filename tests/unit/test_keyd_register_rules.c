@@ -70,7 +70,7 @@ static const struct kind_row {
     {"roles of groups", DOCUMENT_GROUP_ROLES},
 };
 
-/* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. */
+/* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. A second withdrawal changes nothing. */
 static void no_older_version_is_pinned_again(void **state)
 {
     const struct kind_row *row = *state;
@@ -80,8 +80,9 @@ static void no_older_version_is_pinned_again(void **state)
     } steps[] = {
         {{"acme", 1, false}, ERROR_NONE},   {{"acme", 1, false}, ERROR_DENIED}, {{"acme", 4, false}, ERROR_NONE},
         {{"acme", 1, false}, ERROR_DENIED}, {{"acme", 4, false}, ERROR_DENIED}, {{"acme", 3, true}, ERROR_DENIED},
-        {{"acme", 5, true}, ERROR_NONE},    {{"acme", 4, false}, ERROR_DENIED}, {{"acme", 5, true}, ERROR_DENIED},
-        {{"globex", 1, false}, ERROR_NONE}, {{"acme", 6, false}, ERROR_NONE},   {{"acme", 5, true}, ERROR_DENIED},
+        {{"acme", 5, true}, ERROR_NONE},    {{"acme", 4, false}, ERROR_DENIED}, {{"acme", 3, true}, ERROR_NONE},
+        {{"acme", 5, false}, ERROR_DENIED}, {{"acme", 5, true}, ERROR_NONE},    {{"globex", 1, false}, ERROR_NONE},
+        {{"acme", 6, false}, ERROR_NONE},   {{"acme", 5, true}, ERROR_DENIED},
     };
     OWNED_WORLD world;
 
@@ -109,6 +110,75 @@ static void kinds_have_versions_of_their_own(void **state)
     assert_int_equal(try_version(&world, DOCUMENT_LEGAL_HOLD, &(struct version){"acme", 1, true}, 12), ERROR_NONE);
     assert_true(is_newest(&world, "acme", 11));
     assert_int_equal(try_version(&world, DOCUMENT_AUDIT_SINK, &(struct version){"acme", 8, false}, 13), ERROR_DENIED);
+}
+
+/* Of the kind, and empty otherwise. */
+static void set_back(struct world *world, enum document_kind kind, uint64_t size)
+{
+    static const struct document_pin none[DOCUMENT_KINDS_MAX];
+    struct document_pin pins[DOCUMENT_KINDS_MAX] = {{.epoch = 0}};
+    const struct key_register_past past = {none, pins, size};
+    struct error err = {0};
+
+    pins[document_kind(kind)->number - 1] = pin_number(11);
+    assert_true(key_register_set_back(world->keys, &past, &err).ok);
+    pin(world, kind, 11);
+    assert_int_equal(open_register(world), ERROR_NONE);
+}
+
+/* The events from 15 on are lost. Of a rule the version before it is known. */
+static void a_lost_version_is_signed_again(void **state)
+{
+    const struct kind_row *row = *state;
+    const struct document rule = rule_in("acme");
+    OWNED_WORLD world;
+
+    begin(&world);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 1, false}, 10), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 2, false}, 20), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"globex", 1, false}, 21), ERROR_NONE);
+    set_back(&world, row->kind, 15);
+    assert_false(is_pinned(&world, &rule, 20)); /* another event has the number now */
+    if (row->kind == DOCUMENT_TRUST_RULE) {
+        assert_true(is_newest(&world, "acme", 10));
+        assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 1, false}, 16), ERROR_DENIED);
+    }
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 2, false}, 17), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"globex", 1, false}, 18), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 1, false}, 19), ERROR_DENIED);
+}
+
+/* No gateway knows of a lost withdrawal any more, so the next one that is signed has no higher version. */
+static void a_lost_withdrawal_is_signed_again(void **state)
+{
+    const struct kind_row *row = *state;
+    const struct document rule = rule_in("acme");
+    OWNED_WORLD world;
+
+    begin(&world);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 1, false}, 10), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 2, false}, 20), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 3, true}, 21), ERROR_NONE);
+    set_back(&world, row->kind, 15);
+    assert_false(is_pinned(&world, &rule, 20));
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 2, false}, 16), ERROR_DENIED);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 2, true}, 17), ERROR_NONE);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 3, false}, 18), ERROR_DENIED);
+    assert_int_equal(try_version(&world, row->kind, &(struct version){"acme", 4, false}, 18), ERROR_NONE);
+}
+
+/* Neither a file from before the first document nor a missing one is taken for that of a new key ring. Rules are older than the file. */
+static void an_empty_file_is_too_old(void **state)
+{
+    const struct kind_row *row = *state;
+    OWNED_WORLD world;
+
+    begin(&world);
+    pin(&world, row->kind, 11);
+    assert_int_equal(open_register(&world), ERROR_CORRUPT);
+    assert_int_equal(unlinkat(world.folder.fd, KEY_REGISTER_FILE, 0), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(open_register(&world), row->kind == DOCUMENT_TRUST_RULE ? ERROR_NONE : ERROR_CORRUPT);
 }
 
 /* ---- a file of version 1 ---- */
@@ -252,7 +322,9 @@ int main(void)
         cmocka_unit_test(rules_alone_need_no_older_file),
     };
 
-    const int failed = RUN_TABLE(kind_rows, no_older_version_is_pinned_again);
+    const int failed = RUN_TABLE(kind_rows, no_older_version_is_pinned_again) +
+                       RUN_TABLE(kind_rows, a_lost_version_is_signed_again) +
+                       RUN_TABLE(kind_rows, a_lost_withdrawal_is_signed_again) + RUN_TABLE(kind_rows, an_empty_file_is_too_old);
 
     return failed + cmocka_run_group_tests_name("others", tests, NULL, NULL);
 }
