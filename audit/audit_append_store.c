@@ -324,7 +324,8 @@ struct result audit_has_entry(struct pg *pg, const struct pg_backend *backend, u
     TRY(pg_begin(pg, err));
     const struct result result = find_entry(pg, sequence, hash, has_out, err);
     pg_rollback(pg);
-    return result;
+    TRY(result);
+    return *has_out ? pg_await_standby(pg, err) : SUCCESS; /* the ended backend may have waited for it */
 }
 
 struct result audit_entry_leaf(struct pg *pg, uint64_t sequence, struct pg_rows **rows_out, struct error *err)

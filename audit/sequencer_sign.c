@@ -74,6 +74,7 @@ static struct result sign(struct sequencer *sequencer, const struct audit_signin
     struct checkpoint_request request = {.old_size = old_size, .size = state->frontier.size, .now_s = state->now_ms / 1000};
 
     memcpy(request.root, root.bytes, sizeof request.root);
+    TRY(pg_await_standby(sequencer->sign_pg, err)); /* what is signed must be there when the primary is lost */
     TRY(fill_proof(sequencer, &request, err));
     TRY(keyd_sign_checkpoint(sequencer->keyd, &request, &note, err));
     TRY(take_note(sequencer, &request, buffer_bytes(&note), err));

@@ -9,7 +9,8 @@ static const struct pg_statement succession_head_sql = {
     "succession_head", "SELECT coalesce(nullif(name, ''), origin), begins FROM audit_log", "", "text int8"};
 static const struct pg_statement succession_pins_sql = {
     "succession_pins",
-    "SELECT DISTINCT ON (kind) kind::int8, sequence, digest FROM (SELECT kind, sequence, digest FROM document_pin WHERE kind > 1"
+    "SELECT DISTINCT ON (kind) kind::int8, sequence, digest FROM (SELECT kind, sequence, digest FROM document_pin"
+    " WHERE kind > 1 AND sequence < (SELECT size FROM audit_log)"
     " UNION ALL SELECT kind, version, digest FROM document WHERE kind = 1) p ORDER BY kind, sequence DESC",
     "", "int8 int8 bytea"};
 static const struct pg_statement *const statements[] = {&succession_head_sql, &succession_pins_sql};

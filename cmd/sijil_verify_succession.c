@@ -1,5 +1,6 @@
 #include "cmd/sijil_verify_succession.h"
 
+#include "audit/format/log_keys.h"
 #include "audit/format/proof.h"
 #include "audit/format/succession_check.h"
 #include "base/file.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/format/log_keys.h"
 #include "audit/format/succession.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -147,10 +148,20 @@ struct result sijild_replace_admin(const struct sijild_job *job, struct error *e
 
 /* ---- recovery ---- */
 
+static struct result write_keys(const char *plan, struct bytes keys, struct error *err)
+{
+    char path[CONFIG_TEXT_SIZE];
+
+    if ((size_t)snprintf(path, sizeof path, "%s.keys", plan) >= sizeof path)
+        return failure(err, ERROR_INVALID, "--recover-plan: the name of the file is too long");
+    return file_replace(path, keys, 0644, err);
+}
+
 struct result sijild_recover_plan(const struct sijild_job *job, struct error *err)
 {
     static struct settings settings;
     struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), checkpoint = BUFFER(KEYD_COSIGNED_MAX);
+    struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);
 
     if (job->reason == NULL || job->reason[0] == '\0' || strlen(job->reason) > SUCCESSION_REASON_MAX)
         return failure(err, ERROR_INVALID, "--recover-reason: why entries are lost, 1 to %d characters", SUCCESSION_REASON_MAX);
@@ -158,7 +169,8 @@ struct result sijild_recover_plan(const struct sijild_job *job, struct error *er
     if (job->checkpoint != NULL) TRY(file_read(job->checkpoint, &checkpoint, err));
     const struct recovery_options options = {
         .settings = &settings, .reason = job->reason, .checkpoint = buffer_bytes(&checkpoint)};
-    TRY(recovery_plan(&options, &statement, err));
+    TRY(recovery_plan(&options, &statement, &keys, err));
+    TRY(write_keys(job->plan, buffer_bytes(&keys), err));
     return file_replace(job->plan, buffer_bytes(&statement), 0644, err);
 }
 

@@ -18,7 +18,7 @@ static const struct option_row main_rows[] = {
     {SIJILD_POLICY_SET, "policy-set", "FILE",
      "with --found: the first signed policy set; later, it must be one that was in force"},
     {SIJILD_RECOVER_PLAN, "recover-plan", "FILE",
-     "entries of the log are lost: check what is left, write the plan that two officers sign to FILE, and end"},
+     "entries of the log are lost: check what is left, write the plan that two officers sign to FILE, and the keys of the log to FILE.keys, and end"},
     {SIJILD_RECOVER_REASON, "recover-reason", "TEXT", "with --recover-plan: why, at most 200 characters, for ever in the log"},
     {SIJILD_RECOVER_CHECKPOINT, "recover-checkpoint", "FILE",
      "with --recover-plan: newest cosigned checkpoint of a witness or an auditor; default: the newest one that is left"},

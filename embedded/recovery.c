@@ -134,23 +134,22 @@ static struct result tell(const struct planning *planning, const struct successi
     return SUCCESS;
 }
 
-static struct result read_keys(struct planning *planning, struct error *err)
+static struct result read_keys(struct planning *planning, struct buffer *text, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(LOG_KEYS_TEXT_MAX);
     struct keyd_log_keys state;
 
-    TRY(keyd_log_keys(planning->keyd, &text, &state, err));
-    return log_keys_read(buffer_bytes(&text), &planning->log_keys, err);
+    TRY(keyd_log_keys(planning->keyd, text, &state, err));
+    return log_keys_read(buffer_bytes(text), &planning->log_keys, err);
 }
 
-static struct result plan(struct planning *planning, struct buffer *statement, struct error *err)
+static struct result plan(struct planning *planning, struct buffer *statement, struct buffer *keys, struct error *err)
 {
     const struct settings *settings = planning->options->settings;
     struct succession succession = {.made_ms = 0};
 
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &planning->keyd, err));
     TRY(keyd_identify(planning->keyd, &planning->identity, err));
-    TRY(read_keys(planning, err));
+    TRY(read_keys(planning, keys, err));
     TRY(audit_remains_read(settings->database, &planning->log_keys, &planning->identity, &planning->remains, err));
     TRY(check_lost(planning, err));
     TRY(fill(planning, &succession, err));
@@ -158,10 +157,11 @@ static struct result plan(struct planning *planning, struct buffer *statement, s
     return tell(planning, &succession, err);
 }
 
-struct result recovery_plan(const struct recovery_options *options, struct buffer *statement, struct error *err)
+struct result recovery_plan(const struct recovery_options *options, struct buffer *statement, struct buffer *keys,
+                            struct error *err)
 {
     struct planning planning = {.options = options, .note = BUFFER(KEYD_COSIGNED_MAX)};
-    const struct result planned = plan(&planning, statement, err);
+    const struct result planned = plan(&planning, statement, keys, err);
 
     buffer_done(&planning.note);
     keyd_client_free(planning.keyd);
@@ -197,7 +197,8 @@ static struct result ask_keyd(struct recovering *recovering, const struct succes
 
     TRY(keyd_identify(recovering->keyd, &identity, err));
     TRY(note_key_read(bytes_of_text(identity.log_vkey), &key, err));
-    if (strcmp(key.name, recovering->succession.after.origin) == 0) return SUCCESS; /* an earlier call has come so far */
+    if (strcmp(key.name, recovering->succession.after.origin) == 0 && identity.log_size > recovering->succession.after.size)
+        return SUCCESS; /* an earlier call has come so far. Before, sijil-keyd says whether it has taken this statement */
     const struct witness_feed_options options = {recovering->options->settings, recovering->keyd, &identity};
     TRY(witness_feed_new(&options, &feed, err));
     if (feed != NULL) recovery.policy = witness_feed_text(feed);

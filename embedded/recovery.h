@@ -18,10 +18,11 @@ struct recovery_options {
 };
 
 /**
- * Checks what is left of the log in the database, and appends the statement for the officers (audit/format/succession.h). ERROR_CONFLICT: nothing is lost.
+ * Checks what is left of the log in the database, and appends the statement for the officers (audit/format/succession.h), and to `keys` the keys of the log
+ * that ends: later nobody has its successions (audit/format/log_keys.h). ERROR_CONFLICT: nothing is lost.
  * ERROR_FORKED: rows of the database contradict each other. Changes nothing.
  */
-RESULT recovery_plan(const struct recovery_options *options, struct buffer *statement, struct error *err);
+RESULT recovery_plan(const struct recovery_options *options, struct buffer *statement, struct buffer *keys, struct error *err);
 /**
  * sijil-keyd takes the statement, the log in the database gets its new name, and its first entry of its own says why. Goes on where an earlier call ended. The
  * errors of keyd_recover(), for example ERROR_DENIED: too few officers have signed.

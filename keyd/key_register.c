@@ -290,6 +290,7 @@ static void replace(struct key_register_entry *entry, const struct key_register_
 
     *entry = *wanted;
     entry->end_hours = end_hours;
+    entry->is_replaced = true;
 }
 
 static void put(struct key_register *keys, const struct key_register_entry *wanted, bool is_new)

@@ -65,7 +65,7 @@ RESULT key_register_check(struct key_register *keys, const char *thumbprint, str
 
 /**
  * For a log that goes on under a new origin (keyd/recovery.h). What is withdrawn stays so. Other enrolments by events that are lost go: their documents are not in
- * the log any more, and other events have these numbers. Durable on return.
+ * the log any more, and other events have these numbers. Versions before a lost one are still too low. Durable on return.
  */
 struct key_register_past {
     const struct document_pin *before,

@@ -22,6 +22,7 @@ enum {
     VERSION_AT = DOCUMENT_DIGEST_SIZE - 8, /* in the place of an owner */
     IS_WITHDRAWN = 1,
     HAS_VERSION = 2,
+    IS_REPLACED = 4,
     COPY_SIZE = 337 * 4096 /* as in all versions, so that the second copy stays where it is */
 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
@@ -73,7 +74,8 @@ static uint8_t *put_entry(uint8_t *at, const struct key_register_entry *entry)
     put_owner(at + NAME_SIZE, at, entry);
     at += NAME_SIZE + sizeof entry->owner;
     store_u64(at, entry->sequence);
-    at[8] = (uint8_t)((entry->is_withdrawn ? IS_WITHDRAWN : 0) | (entry->version != 0 ? HAS_VERSION : 0));
+    at[8] = (uint8_t)((entry->is_withdrawn ? IS_WITHDRAWN : 0) | (entry->version != 0 ? HAS_VERSION : 0) |
+                      (entry->is_replaced ? IS_REPLACED : 0));
     store_u64(organisation, entry->organisation);
     memcpy(at + 9, organisation + sizeof organisation - ORGANISATION_SIZE, ORGANISATION_SIZE);
     store_u32(at + 9 + ORGANISATION_SIZE, entry->end_hours);
@@ -130,6 +132,7 @@ static void get_entry(struct reader *reader, uint8_t version, struct key_registe
     const uint8_t flags = reader_u8(reader);
     get_owner(owner, version >= 4 ? flags : 0, entry);
     entry->is_withdrawn = (flags & IS_WITHDRAWN) != 0;
+    entry->is_replaced = (flags & IS_REPLACED) != 0;
     if (version < 3) return;
     for (size_t i = 0; i < ORGANISATION_SIZE; i++) entry->organisation = entry->organisation << 8 | reader_u8(reader);
     entry->end_hours = reader_u32(reader);

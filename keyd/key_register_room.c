@@ -92,8 +92,10 @@ void key_register_forget_lost(struct key_register_state *state, uint64_t size)
 
     for (uint32_t i = 0; i < state->count; i++) {
         struct key_register_entry entry = state->entries[i];
-        if (entry.sequence >= size && !entry.is_withdrawn) continue;
-        if (entry.sequence >= size) entry.sequence = KEY_REGISTER_NO_EVENT;
+        const bool is_lost = entry.sequence >= size;
+        if (is_lost && !entry.is_withdrawn && !entry.is_replaced) continue;
+        if (is_lost && !entry.is_withdrawn) entry.version--;
+        if (is_lost) entry.sequence = KEY_REGISTER_NO_EVENT; /* another event has its number now */
         state->entries[kept++] = entry;
     }
     memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);

@@ -19,5 +19,9 @@ bool key_register_has_room(const struct key_register_state *state, uint64_t orga
  * Of one name the oldest entries go first: else an earlier version of a rule would become the newest one. ERROR_NO_MEMORY: nothing was removed.
  */
 RESULT key_register_forget_ended(struct key_register_state *state, int64_t now_ms, struct error *err);
-/** After a recovery: removes the enrolments by events from the number `size` on. What is withdrawn stays so, without its event. */
+/**
+ * After a recovery: removes what was enrolled by events from number `size` on, and was not withdrawn. An entry that has replaced earlier versions stands for
+ * these, too, so it stays, one version lower: else the oldest of them could be pinned again. The lost version itself may be. What is
+ * withdrawn stays so, without its event.
+ */
 void key_register_forget_lost(struct key_register_state *state, uint64_t size);

@@ -216,6 +216,26 @@ static void note_quorum(struct quorum *quorum, const struct witness_verdict *ver
     quorum->taken_ms = clock_monotonic_ms();
 }
 
+struct judged {
+    uint32_t number; /* of the log, before the checkpoint was judged */
+    const struct ledger_state *state;
+    const struct checkpoint *checkpoint;
+    const struct witness_verdict *verdict;
+};
+
+/* With the mutex. A recovery closes the quorum after it has changed the ledger: what was cosigned of the log that ended does not open the next one. */
+static struct result take_judged(struct quorum *quorum, const struct judged *judged, struct error *err)
+{
+    const uint64_t since_s = judged->verdict->since_s == 0 ? (uint64_t)(clock_wall_ms() / 1000) : judged->verdict->since_s;
+
+    if (judged->state->log_number != judged->number)
+        return failure(err, ERROR_DENIED, "the cosigned checkpoint is of a log that has ended");
+    TRY(check_log(judged->state, judged->checkpoint, err));
+    TRY(check_fresh(quorum, judged->state, judged->checkpoint, since_s, err));
+    note_quorum(quorum, judged->verdict);
+    return SUCCESS;
+}
+
 struct result quorum_take(const struct quorum_place *place, const struct keyd_cosigned *request, struct error *err)
 {
     struct witness_verdict verdict = {0};
@@ -227,15 +247,13 @@ struct result quorum_take(const struct quorum_place *place, const struct keyd_co
     ledger_read(place->ledger, &state);
     if (memcmp(digest, state.witness_digest, sizeof digest) != 0)
         return failure(err, ERROR_DENIED, "another policy of witnesses is pinned");
+    const uint32_t number = state.log_number;
     TRY(judge(place, request, &checkpoint, &verdict, err));
-    ledger_read(place->ledger, &state); /* after the checkpoint was made: the ledger has at least its size */
-    TRY(check_log(&state, &checkpoint, err));
     (void)pthread_mutex_lock(&place->quorum->mutex);
-    const uint64_t since_s = verdict.since_s == 0 ? (uint64_t)(clock_wall_ms() / 1000) : verdict.since_s;
-    const struct result fresh = check_fresh(place->quorum, &state, &checkpoint, since_s, err);
-    if (fresh.ok) note_quorum(place->quorum, &verdict);
+    ledger_read(place->ledger, &state); /* after the checkpoint was made: the ledger has at least its size */
+    const struct result taken = take_judged(place->quorum, &(struct judged){number, &state, &checkpoint, &verdict}, err);
     (void)pthread_mutex_unlock(&place->quorum->mutex);
-    return fresh;
+    return taken;
 }
 
 /* ---- what has to wait ---- */

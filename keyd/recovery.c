@@ -154,6 +154,28 @@ struct recovering {
     uint8_t first_key; /* the place of the key that signs now, and begins the next one */
 };
 
+/*
+ * Officers can't compare the digest of a pin with anything. So a pin of an event that is left stays as it is, none is of an event that is lost, and the
+ * policy set is not a later one.
+ */
+static struct result check_pins(const struct succession *wanted, const struct ledger_state *state, struct error *err)
+{
+    bool fits = wanted->pins[0].epoch <= state->pins[0].epoch;
+
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
+        const struct document_pin *known = &state->pins[i], *pin = &wanted->pins[i];
+        const bool is_left = i > 0 && known->epoch > 0 && known->epoch < wanted->after.size;
+        if (i > 0 && pin->epoch > 0) fits = fits && pin->epoch < wanted->after.size;
+        if (is_left || (known->epoch > 0 && pin->epoch == known->epoch))
+            fits = fits && pin->epoch == known->epoch && memcmp(pin->digest, known->digest, sizeof pin->digest) == 0;
+    }
+    if (fits) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "the statement brings documents into force that are not those of the log up to its %llu entries: make another plan",
+        (unsigned long long)wanted->after.size);
+}
+
 /* What was pinned by events that are lost is in force no more. What was withdrawn by them stays withdrawn: the register of keys forgets nothing. */
 static void set_pins(struct ledger_state *state, const struct succession *wanted)
 {
@@ -169,6 +191,7 @@ static struct result apply(const void *context, struct ledger_state *state, stru
     const struct succession *wanted = recovering->wanted;
 
     TRY(check_before(wanted, state, recovering->number, err)); /* again, with the lock */
+    TRY(check_pins(wanted, state, err));
     const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
     TRY(key_register_set_back(recovering->keys, &past, err));
     state->log_number++;

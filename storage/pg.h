@@ -50,6 +50,12 @@ RESULT pg_reopen(struct pg *pg, struct error *err);
  * acknowledged last is lost with it. For a warning: the last server of a group must still serve.
  */
 RESULT pg_standby_check(const struct pg *pg, struct error *err);
+/**
+ * If the connection string names several hosts: returns when the standby has all that this connection has seen. What is seen may be on the primary alone,
+ * because PostgreSQL ends a commit that waits for the standby when its backend is ended or the server starts again, and does not take it back. Outside of a
+ * transaction. ERROR_UNAVAILABLE: no standby has confirmed it in time, and the connection is broken.
+ */
+RESULT pg_await_standby(struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);
 /** The server process of a connection; all 0: none. Process numbers are used again, and a second container may have the same number now. */
 struct pg_backend {

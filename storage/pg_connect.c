@@ -199,6 +199,32 @@ struct result pg_standby_check(const struct pg *pg, struct error *err)
         "it is lost, what was acknowledged last is lost with it (docs/database.md)");
 }
 
+/* A backend does not notice that nobody waits for its answer. Without this each attempt would leave one, until the server has no room for more. */
+static struct result end_awaiting(struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER sql = BUFFER(300);
+
+    if (pg->awaiting.id == 0) return SUCCESS;
+    TRY(buffer_format(&sql, err,
+                      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %lld"
+                      " AND (extract(epoch FROM backend_start) * 1000000)::int8 = %lld AND pid <> pg_backend_pid()",
+                      (long long)pg->awaiting.id, (long long)pg->awaiting.began_us));
+    TRY(pg_execute(pg, "end of a wait", buffer_text(&sql), err));
+    pg->awaiting = (struct pg_backend){0};
+    return SUCCESS;
+}
+
+/* A commit with a record of its own is behind all that was seen before, and waits for the standby. */
+struct result pg_await_standby(struct pg *pg, struct error *err)
+{
+    if (pg->host_count == 1) return SUCCESS;
+    TRY(end_awaiting(pg, err));
+    pg->awaiting = pg->backend;
+    TRY(pg_execute(pg, "wait for a standby", "SELECT pg_logical_emit_message(true, 'sijil', '')", err));
+    pg->awaiting = (struct pg_backend){0};
+    return SUCCESS;
+}
+
 /* "5432", or one for each host: "5432,,5433". libpq checks them only when it connects. */
 static bool are_ports(const char *ports)
 {

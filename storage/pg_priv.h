@@ -45,6 +45,7 @@ struct pg_prepared {
 struct pg {
     PGconn *connection; /* NULL: broken */
     struct pg_backend backend;
+    struct pg_backend awaiting; /* which waited for a standby in vain, and may wait still; all 0: none */
     char *conninfo;
     unsigned host_count, first_host; /* in the connection string, and which one the next attempt begins with */
     const struct pg_limits *limits;

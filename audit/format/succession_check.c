@@ -59,6 +59,23 @@ static struct result check_officers(const struct succession_trust *trust, const 
 
 /* ---- the log that ended ---- */
 
+static bool is_known(const struct log_keys *keys, const struct note_signature *signature)
+{
+    for (size_t i = 0; i < keys->count; i++)
+        if (memcmp(keys->keys[i].id, signature->id, sizeof signature->id) == 0) return true;
+    return false;
+}
+
+/* Behind the last of the given keys another one of the log has signed: sijil-keyd signs with the newest one last. */
+static bool has_newer_key(const struct note *note, const struct log_keys *keys)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < note->count; i++)
+        if (bytes_equal(note->signatures[i].name, bytes_of_text(keys->keys[0].name))) has = !is_known(keys, &note->signatures[i]);
+    return has;
+}
+
 static struct result check_note(const struct succession_trust *trust, const struct log_keys *before, struct note *note,
                                 struct succession_report *report, struct error *err)
 {
@@ -70,6 +87,9 @@ static struct result check_note(const struct succession_trust *trust, const stru
                        plan->before.origin);
     TRY(note_read(plan->checkpoint, note, err));
     TRY(log_keys_verify(before, note, &checkpoint, NULL, err));
+    if (has_newer_key(note, before))
+        return failure(err, ERROR_DENIED,
+                       "the log that ended had a newer key than the given ones: give its successions, too (docs/recovery.md)");
     if (checkpoint.size == plan->before.size && !merkle_hash_equal(&checkpoint.root, &plan->before.root))
         return failure(err, ERROR_DENIED, "the checkpoint of the statement is not of the log that it says");
     return witness_policy_demand(trust->log.policy, before, note, &report->verdict, err);

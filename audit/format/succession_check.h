@@ -30,7 +30,7 @@ struct succession_trust {
     struct proof_trust log; /* of the log that ended: all its keys, if one has followed another (audit/format/log_keys.h) */
     const struct ecdsa_key *officers[SUCCESSION_OFFICERS];
 };
-/** ERROR_DENIED: an officer has not signed, the checkpoint is not of the log that ended, or the policy's quorum has not cosigned it. ERROR_INVALID: a key has no good form. */
+/** ERROR_DENIED: an officer has not signed, the checkpoint is not of the log that ended or names a newer key, or the policy's quorum has not cosigned it. ERROR_INVALID: a key has no good form. */
 RESULT succession_check(const struct succession_trust *trust, const struct succession_plans *plans,
                         struct succession_report *report_out, struct error *err);
 /** The first own entry of the new log, and its proof under the new key: ERROR_DENIED unless it names this statement. */

@@ -123,7 +123,9 @@ static struct result check_kept(const struct log_keys *before, const struct log_
         const struct note_key *key = &before->keys[i];
         size_t at = 0;
         while (at < now->count && memcmp(now->keys[at].public_key, key->public_key, sizeof key->public_key) != 0) at++;
-        if (at < now->count && (i == 0 || now->starts[at].size == before->starts[i].size)) continue;
+        if (at < now->count && (i == 0 || (now->starts[at].size == before->starts[i].size &&
+                                           merkle_hash_equal(&now->starts[at].root, &before->starts[i].root))))
+            continue;
         return failure(
             err, ERROR_DENIED,
             "the registry does not show a key of the log that your file has: keep the file, and ask why. Two successions of one key mean "
@@ -154,7 +156,7 @@ static struct result follow(struct bytes file, const char *shown, const char *ne
     return failure(
         err, ERROR_DENIED,
         "the registry's log is signed by %.200s, and no succession leads there from the key that your file has: do not "
-        "trust that key",
+        "trust that key. If the log has a new name, two officers have signed that (docs/recovery.md)",
         newest);
 }
 

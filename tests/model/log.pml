@@ -128,6 +128,11 @@ inline finds_fork() {
 inline sign_round() {
     /* @step audit/sequencer_sign.c: read_state */
     atomic { ok = false; size = db_size; root = db_frontier };
+#if defined(STANDBY) && !defined(NO_AWAIT)
+    /* On the connection that has read the state: it is lost when the standby is promoted meanwhile, and then nothing is signed. What is read once more is on the
+     * standby. @step storage/pg_connect.c: pg_await_standby */
+    atomic { if :: !promoted -> standby_size = db_size; standby_rows = db_rows; standby_frontier = db_frontier :: else -> size = db_size; root = db_frontier fi };
+#endif
     atomic {
         if
 #ifndef NO_COMPARE_NEWEST
@@ -260,6 +265,14 @@ start:
 #ifdef STANDBY
                 :: !promoted -> /* the primary dies before the standby has it: nobody has seen it */
                    db_size = standby_size; db_rows = standby_rows; db_frontier = standby_frontier; promoted = true; g[me].knows = false; ok = false
+                :: !promoted -> /* the wait for the standby is broken off: it is on the primary alone, and everybody sees it */
+                   db_rows = ADD(db_rows, size, e); db_frontier = ADD(root, size, e); db_size = size + 1; g[me].knows = false; ok = false
+                :: !promoted -> /* the same, and its gateway finds it. @step audit/audit_append_store.c: audit_has_entry */
+                   db_rows = ADD(db_rows, size, e); db_frontier = ADD(root, size, e); db_size = size + 1;
+#ifndef NO_AWAIT
+                   standby_rows = db_rows; standby_frontier = db_frontier; standby_size = db_size;
+#endif
+                   g[me].appended = size + 1; g[me].cache = ADD(root, size, e); g[me].knows = false; ok = true
                 :: /* it is on both, and the answer is lost */
                    db_rows = ADD(db_rows, size, e); db_frontier = ADD(root, size, e); db_size = size + 1;
                    standby_rows = db_rows; standby_frontier = db_frontier; standby_size = db_size; g[me].knows = false; ok = false
@@ -347,7 +360,11 @@ proctype failover() {
     :: break
     od;
 #endif
-    atomic { !promoted -> db_size = standby_size; db_rows = standby_rows; db_frontier = standby_frontier; promoted = true }
+    atomic { !promoted ->
+#ifndef NO_SYNCHRONOUS
+        assert(CONTINUES(noted_root, noted_size, standby_frontier, standby_size)); /* what is signed is on the standby */
+#endif
+        db_size = standby_size; db_rows = standby_rows; db_frontier = standby_frontier; promoted = true }
 }
 #endif
 

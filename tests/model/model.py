@@ -47,6 +47,7 @@ BREAKS = (
     ("an append is not compared with what its gateway has appended", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1}, ("NONE_AFTER_A_LOSS", "NO_CACHE_COMPARE")),
     ("sijil-keyd and the database restored, and the gateway does not look for what it has had signed", {**WIDE, "ACTS": 2, "DEATHS": 0, "GATEWAYS": 1},
      ("KEYD_RESTORE", "ONE_HISTORY", "NO_CHECK_NEWEST", "NO_OWN_CHECK", "NO_COMPARE_NEWEST")),
+    ("a commit whose wait for the standby was broken off", {**SMALL, "ACTS": 0, "DEATHS": 0}, ("STANDBY", "NO_AWAIT", "KEPT")),
     ("a standby that nobody waits for", {**SMALL, "ACTS": 0, "DEATHS": 0}, ("STANDBY", "NO_SYNCHRONOUS", "KEPT")),
     ("a recovery under the same origin", {**SMALL, "ACTS": 1, "DEATHS": 0, "GATEWAYS": 1}, ("RECOVERY", "SAME_ORIGIN")),
     ("a plan that sijil-keyd does not compare with what it has signed", {**SMALL, "ACTS": 2, "DEATHS": 1, "GATEWAYS": 1}, ("RECOVERY", "NO_BEFORE")),

@@ -134,6 +134,8 @@ def the_database_is_lost_and_an_old_copy_is_refused():
 def the_plan_says_what_is_lost():
     said = plan("plan")
     assert f'"signed":"{state["signed"]}"' in said and f'"left":"{state["left"]}"' in said and f'"proven by a checkpoint":"{state["left"]}"' in said, said
+    with open(server.path("plan.keys"), encoding="utf-8") as file:
+        assert file.read() == state["old key"] + "\n"  # no other key has followed
     shown = call(program("sijil"), "admin", "recover", "show", server.path("plan"))
     for words in (f"ends      {REGISTRY}, of which {state['signed']} entries were signed", f"begins    {REGISTRY}/2, with the first {state['left']} entries",
                   f"lost      {state['signed'] - state['left']} entries", "the disk of the database is lost"):
@@ -186,6 +188,10 @@ def a_ceremony_that_is_broken_off_goes_on():
     server.start_gateway()
     assert not server.serves()
     assert "end the recovery with sijild --recover" in server.said_since(mark)
+    with open(server.path("plan"), "rb") as file:
+        keep("forged", file.read().replace(b"the disk of the database is lost", b"nobody has signed this"))
+    said = recover(sign_plan("forged", Key("robot:nobody").path, state["bob"].path), code=1)
+    assert "0 of 2 officers" in said, said  # the database must not get a statement that sijil-keyd has not checked
     said = recover(signed)
     assert "goes on under a new origin" in said, said
     recover(signed)  # once more: nothing happens
@@ -242,6 +248,8 @@ def an_auditor_follows_from_the_old_key_to_the_new_one():
     said = follow()
     assert state["new key"] in said and f"ended with {state['signed']} entries" in said and "no policy of witnesses was given" in said, said
     assert json.loads(follow("--json"))["key"] == state["new key"]
+    with open(server.path("plan.keys"), encoding="utf-8") as file:
+        assert state["new key"] in follow(key=file.read())
     keep_proof(state["left"], "first")
     keep_proof(state["left"] + 1, "second")
     proofs = {number: ["--entry", server.path(f"{name}.entry.{number}"), server.path(f"{name}.proof.{number}")] for number, name in ((state["left"], "first"), (state["left"] + 1, "second"))}

@@ -198,6 +198,31 @@ def a_registry_has_a_standby():
     assert server.serves()
 
 
+def a_standby_that_is_away_confirms_nothing():
+    """The primary serves, and its standby is frozen. A commit that waits longer than a connection may is on the primary alone: it is neither acknowledged nor signed."""
+    loads = [Load(100 + number) for number in range(THREADS)]
+    for load in loads:
+        load.start()
+    wait_until(lambda: all(load.acknowledged for load in loads), 30, "nothing is acknowledged")
+    server.signal_cluster("two", 19)
+    time.sleep(0.5)  # what it has confirmed already is acknowledged now
+    before = server.log_size()
+    wait_until(lambda: server.log_size() > before, 40, "no broken commit is seen")  # a backend was ended
+    time.sleep(4)
+    acknowledged = [number for load in loads for number in list(load.acknowledged) if number >= before]
+    assert not acknowledged, (before, acknowledged)
+    assert int(server.ask("one", "SELECT max(size) FROM audit_checkpoint")) <= before
+    assert int(server.ask("one", "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")) < 20  # none is left behind by each attempt
+    server.signal_cluster("two", 18)
+    wait_until(lambda: sum(number >= before for load in loads for number in list(load.acknowledged)) > 10, 60, "nothing is acknowledged after the standby came back")
+    for load in loads:
+        load.is_stopping = True
+    for load in loads:
+        load.join(60)
+        assert not load.is_alive()
+    everything_is_there("one", {number: request for load in loads for number, request in load.acknowledged.items()})
+
+
 def a_killed_primary_loses_nothing():
     def fail_over():
         server.signal_cluster("one", 9)
@@ -247,4 +272,4 @@ def an_old_primary_that_comes_back_is_found():
     assert server.serves()
 
 
-run(a_registry_has_a_standby, a_killed_primary_loses_nothing, a_frozen_primary_loses_nothing, an_old_primary_that_comes_back_is_found, server=server)
+run(a_registry_has_a_standby, a_standby_that_is_away_confirms_nothing, a_killed_primary_loses_nothing, a_frozen_primary_loses_nothing, an_old_primary_that_comes_back_is_found, server=server)

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/format/succession.h"
+#include "audit/format/log_keys.h"
+#include "audit/format/succession_check.h"
+#include "crypto/ed25519.h"
 
 #define ROOT   "XcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg="
 #define HEAD   "sijil-log-succession/v1\nregistry x.example/audit\n"
@@ -120,12 +122,131 @@ static void what_is_no_statement_is_refused(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
+/* ---- with the keys of the log that ended ---- */
+
+#define ORIGIN "x.example/audit"
+
+static struct secret *seeds[2];
+static struct note_key log_key[2];
+
+static void add_signed(struct buffer *note, struct bytes text, size_t first, size_t last)
+{
+    uint8_t signature[ED25519_SIGNATURE_SIZE];
+    struct error err = {0};
+
+    must(note_write_text(note, text, &err), &err);
+    for (size_t i = first; i <= last; i++) {
+        must(ed25519_sign(seeds[i], text, signature, &err), &err);
+        must(note_write_signature(note, &log_key[i], (struct bytes){signature, sizeof signature}, &err), &err);
+    }
+}
+
+/* The root of the empty tree is as good as any. */
+static void add_checkpoint(struct buffer *note, uint64_t size, size_t first, size_t last)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
+    struct checkpoint checkpoint = {.origin = ORIGIN, .size = size, .root = merkle_empty_root()};
+    struct error err = {0};
+
+    must(checkpoint_write(&checkpoint, &text, &err), &err);
+    add_signed(note, buffer_bytes(&text), first, last);
+}
+
+static void add_vkey(struct buffer *text, size_t index)
+{
+    struct error err = {0};
+
+    must(note_key_write(&log_key[index], text, &err), &err);
+    must(buffer_add_u8(text, '\n', &err), &err);
+}
+
+/* The second key follows the first one at 5 entries. */
+static void add_key_change(struct buffer *text)
+{
+    struct buffer OWNED_BUFFER signed_text = BUFFER(4096);
+    struct log_succession change = {
+        .origin = ORIGIN, .size = 5, .root = merkle_empty_root(), .old = log_key[0], .new = log_key[1]};
+    struct error err = {0};
+
+    must(log_succession_write(&change, &signed_text, &err), &err);
+    add_signed(text, buffer_bytes(&signed_text), 0, 1);
+}
+
+/* A plan, as both officers have signed it. */
+static void make_plans(struct bytes note, struct ecdsa_key *const officers[SUCCESSION_OFFICERS], struct succession_plans *plans)
+{
+    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), file = BUFFER(SUCCESSION_OFFICERS * SUCCESSION_ENVELOPE_MAX);
+    struct succession plan = {.registry = ORIGIN,
+                              .before = {ORIGIN, 9, merkle_empty_root()},
+                              .after = {ORIGIN "/2", 7, merkle_empty_root()},
+                              .reason = "lost",
+                              .checkpoint = note};
+    struct error err = {0};
+
+    must(succession_write(&plan, &statement, &err), &err);
+    for (size_t i = 0; i < SUCCESSION_OFFICERS; i++) {
+        const struct ecdsa_key *officer = officers[i];
+        must(dsse_write(SUCCESSION_PAYLOAD, buffer_bytes(&statement), &officer, 1, &file, &err), &err);
+        must(buffer_add_u8(&file, '\n', &err), &err);
+    }
+    must(succession_plans_read(buffer_bytes(&file), plans, &err), &err);
+}
+
+/* The new log has the newest key of the one that ended. Whoever does not know that key must not take another one for it. */
+static void the_new_log_has_the_newest_key(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t trusted, first, last; /* the signers of the checkpoint */
+        uint64_t size;
+        bool has_change, is_good;
+    } rows[] = {
+        {"the old key, in the overlap", 0, 0, 1, 9, false, false},
+        {"the old key, at the change", 0, 0, 1, 5, false, false},
+        {"the old key, after the overlap", 0, 1, 1, 9, false, false},
+        {"the old key and the change", 0, 0, 1, 9, true, true},
+        {"the new key", 1, 0, 1, 9, false, true},
+        {"the new key and the change", 1, 1, 1, 9, true, true},
+    };
+    struct ecdsa_key *officers[SUCCESSION_OFFICERS] = {NULL};
+    uint8_t public[ED25519_PUBLIC_SIZE];
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const uint8_t seed[32] = {(uint8_t)(i + 1)};
+        must(ecdsa_key_new(&officers[i], &err), &err);
+        must(secret_copy((struct bytes){seed, sizeof seed}, &seeds[i], &err), &err);
+        must(ed25519_public(seeds[i], public, &err), &err);
+        must(note_key_make(ORIGIN, NOTE_ED25519, public, &log_key[i], &err), &err);
+    }
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buffer OWNED_BUFFER note = BUFFER(4096), vkey = BUFFER(LOG_KEYS_TEXT_MAX);
+        struct succession_plans plans = {.count = 0};
+        struct succession_report report;
+        add_checkpoint(&note, rows[i].size, rows[i].first, rows[i].last);
+        make_plans(buffer_bytes(&note), officers, &plans);
+        add_vkey(&vkey, rows[i].trusted);
+        if (rows[i].has_change) add_key_change(&vkey);
+        const struct succession_trust trust = {{buffer_bytes(&vkey), NULL}, {officers[0], officers[1]}};
+        const bool is_good = succession_check(&trust, &plans, &report, &err).ok;
+        if (is_good != rows[i].is_good || (!is_good && err.kind != ERROR_DENIED)) fail_msg("%s: %s", rows[i].name, err.message);
+        if (is_good) assert_memory_equal(report.key.public_key, log_key[1].public_key, sizeof report.key.public_key);
+        succession_plans_done(&plans);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ecdsa_key_free(officers[i]);
+        secret_free(seeds[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logs_have_numbers),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(what_is_no_statement_is_refused),
+        cmocka_unit_test(the_new_log_has_the_newest_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,44 @@ static void then_the_log_goes_on_from_there(void **state)
     assert_int_equal(err.kind, ERROR_CONFLICT);
 }
 
+static struct result pin_left(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)context, (void)err;
+    state->pins[2] = (struct document_pin){.epoch = LEFT - 1, .digest = {1}};
+    return SUCCESS;
+}
+
+/* The third kind is pinned by an event that is left, the others by one that is lost. */
+static void pins_are_those_of_the_entries_that_are_left(void **state)
+{
+    static const enum signer by[2] = {ROOT, ALICE};
+    static const struct {
+        const char *name;
+        size_t kind;
+        struct document_pin pin;
+        enum error_kind error;
+    } rows[] = {
+        {"a lost event", 1, {LEFT, {2}}, ERROR_DENIED},       {"an event that comes", 1, {100, {2}}, ERROR_DENIED},
+        {"an older event", 1, {4, {2}}, ERROR_NONE},          {"none", 1, {0, {0}}, ERROR_NONE},
+        {"another digest", 2, {LEFT - 1, {2}}, ERROR_DENIED}, {"older than what is left", 2, {3, {2}}, ERROR_DENIED},
+        {"the same", 2, {LEFT - 1, {1}}, ERROR_NONE},         {"a later policy set", 0, {9, {2}}, ERROR_DENIED},
+        {"another policy set", 0, {8, {2}}, ERROR_DENIED},    {"the same policy set", 0, {8, {1}}, ERROR_NONE},
+        {"an earlier policy set", 0, {3, {2}}, ERROR_NONE},
+    };
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct succession wanted = fresh();
+        (void)new_log(NULL);
+        must(ledger_change(ledger, pin_left, NULL, &err), &err);
+        wanted.pins[2] = (struct document_pin){.epoch = LEFT - 1, .digest = {1}};
+        wanted.pins[rows[i].kind] = rows[i].pin;
+        (void)ask(&wanted, by, &err).ok;
+        if (err.kind != rows[i].error) fail_msg("%s: %s", rows[i].name, err.kind == ERROR_NONE ? "accepted" : err.message);
+    }
+}
+
 static void it_outlives_a_start(void **state)
 {
     static const enum signer by[2] = {ROOT, BOB};
@@ -317,6 +355,7 @@ int main(void)
         cmocka_unit_test_setup(it_is_for_one_state_of_one_log, new_log),
         cmocka_unit_test_setup(it_has_the_newest_checkpoint, new_log),
         cmocka_unit_test_setup(then_the_log_goes_on_from_there, new_log),
+        cmocka_unit_test_setup(pins_are_those_of_the_entries_that_are_left, new_log),
         cmocka_unit_test_setup(it_outlives_a_start, new_log),
         cmocka_unit_test_setup(a_pinned_quorum_must_have_cosigned, new_log),
     };
