@@ -64,9 +64,12 @@ bool group_entry_is_in_force(const struct group_entry *entry, int64_t now_ms)
     return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
 }
 
-void group_entry_place(const struct group_entry *entry, size_t grant)
+void group_entry_place(const struct group_entry *entry, size_t grant, const struct uuid *organisation)
 {
-    atomic_store((atomic_bool *)(uintptr_t)&entry->is_placed[grant], true);
+    struct group_entry *shared = (struct group_entry *)(uintptr_t)entry;
+
+    if (organisation != NULL) shared->organisations[grant] = *organisation;
+    atomic_store(&shared->is_placed[grant], organisation != NULL);
 }
 
 bool group_entry_is_placed(const struct group_entry *entry, size_t grant)

@@ -56,15 +56,21 @@ static void collect_all(const struct group_login *login, struct bound *bound)
         collect(login, organisation, &principal, bound);
 }
 
-/* Whether the person has the binding of a grant, for long enough. */
+/*
+ * Whether the person has the binding of a grant, for long enough. A row that was written after the token was made outlives the token. Without this, an older
+ * token with the same groups would have the rights read again each time, and would not be written.
+ */
 static bool is_bound(const struct group_login *login, const struct bound *bound, const struct group_entry *entry, size_t grant)
 {
     const struct uuid id = group_binding_id(entry, grant, login->claims->subject);
     const int64_t half_ms = login->now_ms + GROUP_LOGIN_HALF,
                   least_ms = half_ms < entry->expires_ms ? half_ms : entry->expires_ms;
 
-    for (size_t i = 0; i < bound->count; i++)
-        if (uuid_equal(&bound->bindings[i]->id, &id)) return bound->bindings[i]->expires_ms >= least_ms;
+    for (size_t i = 0; i < bound->count; i++) {
+        const int64_t until_ms = bound->bindings[i]->expires_ms;
+        if (uuid_equal(&bound->bindings[i]->id, &id))
+            return until_ms >= least_ms || login->claims->issued_s * 1000 <= until_ms - GROUP_LOGIN_MS;
+    }
     return false;
 }
 
@@ -123,6 +129,9 @@ struct result group_login(const struct group_login *login, struct group_use *use
     if (!has_entries(login)) return SUCCESS;
     if (use == NULL)
         return failure(err, ERROR_DENIED, "a token of this issuer, whose groups give roles, is accepted at /token only");
+    if (login->is_undated)
+        return failure(err, ERROR_DENIED,
+                       "the token's issuer does not say when it made the token (iat), so its groups may be old ones");
     collect_all(login, &bound);
     begin(login, &bound, use);
     for (size_t i = 0; i < group_entries_count(rules); i++)

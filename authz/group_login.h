@@ -35,10 +35,11 @@ struct group_login {
     const json_t *payload; /* of a token whose signature, audience and times are good */
     const struct claims *claims;
     int64_t now_ms;
+    bool is_undated; /* the issuer does not say when it made the token */
 };
 /**
- * Finds the groups. `use` NULL: the token was sent elsewhere than to /token, which is ERROR_DENIED if groups of its issuer have roles. ERROR_DENIED
- * also for more than GROUP_LOGIN_MAX groups or GROUP_GRANTS_MAX grants.
+ * Finds the groups. `use` NULL: the token was sent elsewhere than to /token, which is ERROR_DENIED if groups of its issuer have roles. The same
+ * for a token that is undated: an old one would seem to be the newest. ERROR_DENIED also for more than GROUP_LOGIN_MAX groups or GROUP_GRANTS_MAX grants.
  */
 RESULT group_login(const struct group_login *login, struct group_use *use, struct error *err);
 

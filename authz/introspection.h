@@ -32,12 +32,13 @@ RESULT introspection_clients_read(struct bytes text, struct introspection_client
                                   size_t *count_out, struct error *err);
 
 /**
- * Reads an answer (RFC 7662, 2.2). *claims_out: the claims of an active token, with `iss` and `iat` added if they are missing; NULL: the token is not active, or
+ * Reads an answer (RFC 7662, 2.2). *claims_out: the claims of an active token, with `iss` added if it is missing; NULL: the token is not active, or
  * is no access token. ERROR_INVALID: it is no answer, or is that of another issuer; ERROR_LIMIT, ERROR_NO_MEMORY.
  */
-RESULT introspection_answer_read(struct bytes text, const char *issuer, int64_t now_s, json_t **claims_out, struct error *err);
+RESULT introspection_answer_read(struct bytes text, const char *issuer, json_t **claims_out, struct error *err);
 
-/** Whether a text can be an opaque token: 1 to INTROSPECTION_TOKEN_MAX letters of RFC 6750, 2.1, and not of the form of a JWT. */
+/** Whether a text can be an opaque token: 1 to INTROSPECTION_TOKEN_MAX letters of RFC 6750, 2.1, and not of the form of a JWT, nor of a
+ * robot's secret: that must not be shown to an issuer by mistake. */
 bool introspection_token_is_opaque(struct bytes token);
 
 struct introspection;

@@ -5,6 +5,7 @@
 
 #include "authz/claims.h"
 #include "authz/introspection.h"
+#include "authz/robot.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -55,16 +56,18 @@ struct result introspection_clients_read(struct bytes text, struct introspection
     return SUCCESS;
 }
 
-/* RFC 7662 has "Bearer" there; glewlwyd says what kind of token it is. */
+/* RFC 7662 has "Bearer" there; glewlwyd says what kind of token it is. Hydra has "Bearer" there for refresh tokens too, and says the kind in token_use. */
 static bool is_access_token(const json_t *answer)
 {
-    const json_t *type = json_object_get(answer, "token_type");
-    const char *text = json_string_value(type);
+    const json_t *type = json_object_get(answer, "token_type"), *use = json_object_get(answer, "token_use");
+    const char *text = json_string_value(type), *use_text = json_string_value(use);
 
+    if (use != NULL && (use_text == NULL || (strcmp(use_text, "access_token") != 0 && strcmp(use_text, "access") != 0)))
+        return false;
     return type == NULL || (text != NULL && (strcasecmp(text, "bearer") == 0 || strcmp(text, "access_token") == 0));
 }
 
-static struct result complete(json_t *answer, const char *issuer, int64_t now_s, struct error *err)
+static struct result complete(json_t *answer, const char *issuer, struct error *err)
 {
     const json_t *named = json_object_get(answer, "iss");
 
@@ -72,13 +75,10 @@ static struct result complete(json_t *answer, const char *issuer, int64_t now_s,
         return failure(err, ERROR_INVALID, "the answer is about a token of another issuer");
     if (named == NULL && json_object_set_new(answer, "iss", json_string(issuer)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for the claims of a token");
-    if (json_object_get(answer, "iat") == NULL && json_object_set_new(answer, "iat", json_integer(now_s)) != 0)
-        return failure(err, ERROR_NO_MEMORY, "no memory for the claims of a token");
     return SUCCESS;
 }
 
-struct result introspection_answer_read(struct bytes text, const char *issuer, int64_t now_s, json_t **claims_out,
-                                        struct error *err)
+struct result introspection_answer_read(struct bytes text, const char *issuer, json_t **claims_out, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
@@ -87,7 +87,7 @@ struct result introspection_answer_read(struct bytes text, const char *issuer, i
     if (!json_is_boolean(active)) return failure(err, ERROR_INVALID, "the answer does not say whether the token is active");
     *claims_out = NULL;
     if (!json_is_true(active) || !is_access_token(answer)) return SUCCESS;
-    TRY(complete(answer, issuer, now_s, err));
+    TRY(complete(answer, issuer, err));
     *claims_out = GIVE(answer);
     return SUCCESS;
 }
@@ -95,9 +95,11 @@ struct result introspection_answer_read(struct bytes text, const char *issuer, i
 bool introspection_token_is_opaque(struct bytes token)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+    const size_t prefix = sizeof ROBOT_SECRET_PREFIX - 1;
     size_t dots = 0;
 
     if (token.length == 0 || token.length > INTROSPECTION_TOKEN_MAX || !text_consists_of(token, letters)) return false;
+    if (token.length >= prefix && memcmp(token.data, ROBOT_SECRET_PREFIX, prefix) == 0) return false;
     for (size_t i = 0; i < token.length; i++) dots += token.data[i] == '.';
     return dots != 2;
 }

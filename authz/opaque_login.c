@@ -46,6 +46,18 @@ static void fill(const struct opaque_login *login, const struct claims *claims, 
     text_hex(digest, sizeof digest, principal->source + 6);
 }
 
+/* RFC 7662 lets an issuer leave `iat` out. Then a token counts as made now: it must not live longer than is accepted from now on. */
+static struct result make_dated(const json_t *payload, int64_t now_ms, json_t **dated_out, struct error *err)
+{
+    OWNED_JSON dated = json_object();
+
+    if (dated == NULL || json_object_update(dated, (json_t *)(uintptr_t)payload) != 0 ||
+        json_object_set_new(dated, "iat", json_integer(now_ms / 1000)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the claims of a token");
+    *dated_out = GIVE(dated);
+    return SUCCESS;
+}
+
 static struct result make_principal(const struct opaque_login *login, const struct authz_snapshot *snapshot,
                                     const struct issuer_record *record, const json_t *payload, struct principal *principal,
                                     struct error *err)
@@ -56,13 +68,17 @@ static struct result make_principal(const struct opaque_login *login, const stru
                                      .subject_max = CLAIMS_SUBJECT_MAX,
                                      .thumbprint = credential->thumbprint,
                                      .now_ms = credential->now_ms};
+    const bool is_undated = json_object_get(payload, "iat") == NULL;
     struct claims claims;
+    OWNED_JSON dated = NULL; /* views of it are in `claims` */
 
-    TRY(claims_check(payload, &rule, &claims, err));
+    if (is_undated) TRY(make_dated(payload, credential->now_ms, &dated, err));
+    TRY(claims_check(is_undated ? dated : payload, &rule, &claims, err));
     fill(login, &claims, principal);
     const struct trust_login trust = {.snapshot = snapshot,
                                       .payload = payload,
                                       .claims = &claims,
+                                      .is_undated = is_undated,
                                       .client = credential->client,
                                       .thumbprint = credential->thumbprint,
                                       .now_ms = credential->now_ms};
@@ -94,7 +110,7 @@ static struct result conclude(enum introspection_state state, unsigned wait_s, s
         refuse(authentication,
                "too many tokens that their issuer does not know came from your network; Retry-After says when to come again");
         authentication->error = OAUTH_TOO_MANY;
-        authentication->wait_s = wait_s;
+        authentication->wait_s = wait_s == 0 ? 1 : wait_s;
         return SUCCESS;
     case INTROSPECTION_WAITS:
     case INTROSPECTION_ACTIVE:
@@ -117,7 +133,8 @@ static struct result look(const struct opaque_login *login, const struct authz_s
         refuse(authentication, "the token's issuer is not trusted here");
         return SUCCESS;
     }
-    const bool is_counted = !login->is_first || attempts_begin(login->attempts, &who, now_ms, &wait_s);
+    if (login->is_first) *login->is_counted = attempts_begin(login->attempts, &who, now_ms, &wait_s);
+    const bool is_counted = *login->is_counted; /* what was not counted is not given back */
     const enum introspection_state state =
         introspection_look(login->introspection, number, login->token, now_ms, is_counted, &payload);
     *is_waiting_out = state == INTROSPECTION_WAITS;

@@ -16,6 +16,7 @@ struct opaque_login {
     const char *issuer;        /* that the client names; NULL: the only one */
     struct attempts *attempts; /* tokens that the issuer does not know are counted as wrong secrets of the client's network */
     bool is_first;             /* of the calls for one request */
+    bool *is_counted;          /* set by the first one: `attempts` has counted the request. The later ones read it */
     struct bytes token;        /* for which introspection_token_is_opaque() */
 };
 /** As authenticate_token(). With *is_waiting_out the authentication is not written: call again soon. ERROR_UNAVAILABLE: the issuer does not answer. */

@@ -60,6 +60,7 @@ struct grant_of_document {
     const struct trust_entry *entry; /* NULL: of a group */
     const struct group_entry *group;
     size_t number;
+    bool is_found; /* the place is there; of a grant to a group */
 };
 
 /* The rows of a snapshot during loading. */
@@ -259,13 +260,14 @@ static bool read_place(const struct loading *loading, size_t row, struct authz_b
 static bool read_group_place(const struct loading *loading, size_t row, struct group_place *place)
 {
     const struct pg_rows *rows = loading->place_rows;
-    const struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
+    struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
 
     if (grant->group == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->group->sequence) return false;
     const struct group_grant *given = &grant->group->roles.grants[grant->number];
     *place = (struct group_place){.entry = grant->group, .grant = grant->number};
     if (!read_given(given->role, given->on, rows, row, &place->binding)) return false;
-    group_entry_place(grant->group, grant->number);
+    group_entry_place(grant->group, grant->number, &place->binding.organisation);
+    grant->is_found = true;
     return grant->group->effective_ms <= clock_wall_ms();
 }
 
@@ -282,12 +284,31 @@ static struct result read_group_places(struct loading *loading, struct error *er
     return SUCCESS;
 }
 
+/*
+ * Forgets places that were deleted: else each token that names the group would seem to tell something new, and have the rights read again. `change` NULL:
+ * all organisations were read.
+ */
+static void forget_places(const struct rights_change *change, const struct loading *loading)
+{
+    const size_t count = group_entries_count(loading->rules) == 0 ? 0 : count_grants(loading->rules);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct grant_of_document *grant = &loading->grants[i];
+        if (grant->group == NULL || grant->is_found || !group_entry_is_placed(grant->group, grant->number)) continue;
+        bool was_read = change == NULL;
+        for (size_t k = 0; !was_read && k < change->count; k++)
+            was_read = uuid_equal(&change->organisations[k], &grant->group->organisations[grant->number]);
+        if (was_read) group_entry_place(grant->group, grant->number, NULL);
+    }
+}
+
 /* Who is in the groups that have a grant in what is loaded. */
-static struct result run_logins(struct pg *pg, struct loading *loading, struct error *err)
+static struct result run_logins(struct pg *pg, const struct rights_change *change, struct loading *loading, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     TRY(read_group_places(loading, err));
+    forget_places(change, loading);
     if (loading->place_count == 0) return SUCCESS;
     OWNED_STRING names = memory_zeroed(loading->place_count, sizeof(struct bytes));
     if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
@@ -329,7 +350,7 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
 static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
 {
     TRY(run_places(pg, NULL, loading, err));
-    TRY(run_logins(pg, loading, err));
+    TRY(run_logins(pg, NULL, loading, err));
     TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
     return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
@@ -344,7 +365,7 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 
     assert(change->count <= RIGHTS_CHANGE_MAX);
     TRY(run_places(pg, change, loading, err));
-    TRY(run_logins(pg, loading, err));
+    TRY(run_logins(pg, change, loading, err));
     for (size_t i = 0; i < change->count; i++) {
         ids[i] = uuid_bytes(&change->organisations[i]);
         has_registry = has_registry || uuid_is_nil(&change->organisations[i]);

@@ -120,7 +120,7 @@ static void fill_principal(const struct trust_entry *entry, struct principal *pr
 /* Groups that the token names anew are sealed beside the event, with the rest of its claims. */
 static struct result log_in_person(const struct trust_login *login, struct trust_use *use, struct error *err)
 {
-    const struct group_login person = {login->snapshot, login->payload, login->claims, login->now_ms};
+    const struct group_login person = {login->snapshot, login->payload, login->claims, login->now_ms, login->is_undated};
 
     TRY(group_login(&person, use == NULL ? NULL : &use->groups, err));
     if (use != NULL && use->groups.is_new) keep_claims(login, use);

@@ -33,6 +33,7 @@ struct trust_login {
     const struct sockaddr *client; /* NULL: its address is not known */
     const char *thumbprint;        /* of its certificate; NULL: none */
     int64_t now_ms;
+    bool is_undated; /* its issuer does not say when it made the token; `claims` has the present moment */
 };
 /**
  * If a rule matches, writes the rule's subject into `principal`, which is that of the issuer, and fills *use. If none does, fills use->groups.

@@ -22,11 +22,14 @@ static const struct pg_statement trusted_issuer_put_sql = {
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (url) DO UPDATE SET audience = $3, algorithms = $4,"
     " lifetime_max_s = $5, jwks = CASE WHEN $7 THEN t.jwks ELSE $6 END, follows = $7, keys_url = $8 RETURNING issuer_id",
     "uuid text text text[] int8 text bool text", "uuid"};
-/* Keys that were given by hand count until the issuer is asked, and at most for as long as it would have confirmed them now. */
+/*
+ * Keys that were given by hand count until the issuer is asked, and at most for as long as it would have confirmed them now. What an attempt brings that is
+ * under way is thrown away, because it asks where the keys were.
+ */
 static const struct pg_statement trusted_issuer_follow_sql = {
     "trusted_issuer_follow",
     "INSERT INTO issuer_fetch (issuer_id, confirmed_at) SELECT issuer_id, CASE WHEN jwks <> '' THEN now() END FROM trusted_issuer WHERE issuer_id = $1"
-    " ON CONFLICT (issuer_id) DO UPDATE SET due_at = now(), failures = 0, ended_at = NULL, problem = NULL, report = NULL",
+    " ON CONFLICT (issuer_id) DO UPDATE SET due_at = now(), failures = 0, attempted_at = NULL, ended_at = NULL, problem = NULL, report = NULL",
     "uuid", ""};
 static const struct pg_statement trusted_issuer_leave_sql = {
     "trusted_issuer_leave", "DELETE FROM issuer_fetch WHERE issuer_id = $1", "uuid", ""};

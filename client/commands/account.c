@@ -104,6 +104,7 @@ static struct result log_in(struct invocation *invocation, struct host_login *lo
 {
     const char *host = invocation->operands[0];
     struct host_login tried;
+    OWNED_FD lock = -1; /* a renewal of the login before would replace this one */
 
     TRY(prepare(invocation, login, err));
     if (login->issuer.url[0] != '\0') TRY(login_at_issuer(invocation, login, err));
@@ -114,6 +115,7 @@ static struct result log_in(struct invocation *invocation, struct host_login *lo
     explicit_bzero(&tried, sizeof tried);
     if (!result.ok && login->issuer.url[0] != '\0') login_withdraw(invocation, login);
     TRY(result);
+    TRY(host_lock_renewal(&lock, err));
     return host_login_save(host, login, err);
 }
 
@@ -141,8 +143,10 @@ struct result command_logout(struct invocation *invocation, struct error *err)
 {
     const char *host = invocation->operands[0];
     struct host_login login = {0};
+    OWNED_FD lock = -1; /* a renewal that another program began would put the login back */
 
     TRY(line_check(invocation, login_check_host(host, err)));
+    TRY(host_lock_renewal(&lock, err));
     TRY(host_login_stored(host, &login, err));
     const struct result revoked = login.issuer.url[0] == '\0' ? SUCCESS : login_revoke(invocation, &login, err);
     explicit_bzero(&login, sizeof login);

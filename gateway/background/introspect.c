@@ -129,7 +129,7 @@ static struct result ask(struct introspect *introspect, const struct introspecti
     struct buffer OWNED_BUFFER body = BUFFER(INTROSPECTION_ANSWER_MAX + 1);
 
     TRY(exchange(introspect, question, &body, err));
-    return introspection_answer_read(buffer_bytes(&body), client->issuer, clock_wall_ms() / 1000, claims_out, err);
+    return introspection_answer_read(buffer_bytes(&body), client->issuer, claims_out, err);
 }
 
 static void note(struct worker *worker, const struct error *why)
@@ -146,14 +146,15 @@ static void settle(struct worker *worker, struct introspection_question *questio
 {
     OWNED_JSON claims = NULL;
     struct error err = {0};
+    const int64_t asked_ms = clock_monotonic_ms(); /* a slow issuer may have looked at the token long before its answer is here */
     const bool is_answered = ask(worker->introspect, question, &claims, &err).ok;
     const enum introspection_state state = !is_answered     ? INTROSPECTION_FAILED
                                            : claims == NULL ? INTROSPECTION_INACTIVE
                                                             : INTROSPECTION_ACTIVE;
-    const int64_t kept_ms = is_answered ? INTROSPECTION_KEPT_MS : INTROSPECTION_FAILED_MS;
+    const int64_t until_ms = is_answered ? asked_ms + INTROSPECTION_KEPT_MS : clock_monotonic_ms() + INTROSPECTION_FAILED_MS;
 
     note(worker, is_answered ? NULL : &err);
-    introspection_settle(worker->introspect->introspection, question, state, claims, clock_monotonic_ms() + kept_ms);
+    introspection_settle(worker->introspect->introspection, question, state, claims, until_ms);
 }
 
 static void *worker_main(void *argument)

@@ -60,6 +60,7 @@ struct request {
     json_t *document;                        /* the same, parsed; NULL before the first call of request_document() */
 
     unsigned waits;                       /* number of calls of request_wait() */
+    bool is_counted;                      /* as an attempt with an opaque token: authz/opaque_login.h */
     int64_t wait_ms;                      /* the newest time of request_wait() */
     const char *wait_topic;               /* of request_wait_for(); NULL: nothing ends the wait early */
     uint64_t rung_before;                 /* by request_listen() */

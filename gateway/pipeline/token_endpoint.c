@@ -102,6 +102,7 @@ static struct result try_opaque(struct request *request, const struct credential
                                        .credential = credential,
                                        .attempts = authenticator_attempts(request->gateway->authenticator),
                                        .is_first = request->waits == 0,
+                                       .is_counted = &request->is_counted,
                                        .issuer = request_argument(request, "subject_issuer"),
                                        .token = bytes_of_text(token)};
     bool is_waiting = false;

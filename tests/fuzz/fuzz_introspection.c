@@ -12,13 +12,13 @@ static void check_answer(struct bytes text)
     OWNED_JSON claims = NULL;
     struct error err = {0};
 
-    if (!introspection_answer_read(text, "https://i", 1700000000, &claims, &err).ok) {
+    if (!introspection_answer_read(text, "https://i", &claims, &err).ok) {
         assert(err.message[0] != '\0' && claims == NULL);
         return;
     }
     if (claims == NULL) return;
     assert(json_is_true(json_object_get(claims, "active")));
-    assert(strcmp(json_text_of(claims, "iss"), "https://i") == 0 && json_object_get(claims, "iat") != NULL);
+    assert(strcmp(json_text_of(claims, "iss"), "https://i") == 0);
 }
 
 static void check_file(struct bytes text)

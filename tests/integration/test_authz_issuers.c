@@ -159,6 +159,26 @@ static void tokens_have_an_issuer_asked_every_half_minute_at_most(void **state)
     pg_free(pg);
 }
 
+/* An attempt asks where the keys were; an administrator has moved them meanwhile. */
+static void a_new_place_is_asked_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct issuer_task old, task;
+    struct error err = {0};
+
+    struct pg *pg = open_jobs(fixture);
+    (void)follow(fixture, "https://i", "");
+    assert_true(claim(pg, false, &old));
+    (void)follow(fixture, "https://i", "");
+    assert_false(renew(pg, &old, JWKS, &err));
+    end(pg, &old, NULL);
+    assert_true(claim(pg, false, &task));
+    assert_true(renew(pg, &task, JWKS, &err));
+    end(pg, &task, NULL);
+    assert_false(claim(pg, false, &task));
+    pg_free(pg);
+}
+
 static void keys_by_hand_and_keys_from_the_issuer_replace_each_other(void **state)
 {
     struct fixture *fixture = *state;
@@ -202,6 +222,7 @@ int main(void)
         TEST(a_late_attempt_changes_nothing),
         TEST(failures_are_asked_apart_and_ever_more_seldom),
         TEST(tokens_have_an_issuer_asked_every_half_minute_at_most),
+        TEST(a_new_place_is_asked_at_once),
         TEST(keys_by_hand_and_keys_from_the_issuer_replace_each_other),
     };
 

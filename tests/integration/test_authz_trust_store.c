@@ -132,7 +132,7 @@ static struct group_use use_of(const struct authz_snapshot *snapshot, const char
 {
     OWNED_JSON json = json_loads(payload, 0, NULL);
     const struct claims claims = {.issuer = "https://i", .subject = "ann", .issued_s = issued_s, .expires_s = issued_s + 300};
-    const struct group_login login = {snapshot, json, &claims, clock_wall_ms()};
+    const struct group_login login = {snapshot, json, &claims, clock_wall_ms(), false};
     struct group_use use = {.is_new = false};
     struct error err = {0};
 
@@ -228,6 +228,29 @@ static void rows_give_nothing_that_no_document_gives(void **state)
     assert_int_equal(snapshot_part(deleted, &acme)->binding_count, 1);
 }
 
+/* Else each token would have all gateways read the rights of the organisation again. */
+static void a_place_that_was_deleted_tells_nothing_new(void **state)
+{
+    struct fixture *fixture = *state;
+    const int64_t now_s = clock_wall_ms() / 1000;
+    OWNED(trust_rules) *rules = make_groups(1000);
+    OWNED(authz_snapshot) *before = NULL;
+    OWNED(authz_snapshot) *other = NULL;
+    OWNED(authz_snapshot) *after = NULL;
+    const struct uuid acme = uuid_of(ACME), beta = uuid_of(BETA);
+    struct error err = {0};
+
+    before = load_with(fixture->pg, rules);
+    assert_true(use_of(before, "{\"groups\":[\"ds\",\"all\"]}", now_s).is_new);
+    database_execute(fixture->database,
+                     "UPDATE project SET name = 'gone' WHERE organisation_id = '" ACME "' AND name = 'models'");
+    must(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta, 1}, &other, &err), &err);
+    assert_true(use_of(other, "{\"groups\":[\"ds\",\"all\"]}", now_s).is_new); /* acme was not read again */
+    must(authz_snapshot_renew(fixture->pg, other, &(struct rights_change){&acme, 1}, &after, &err), &err);
+    const struct group_use use = use_of(after, "{\"groups\":[\"ds\",\"all\"]}", now_s);
+    assert_true(!use.is_new && use.grants == 0 && use.count == 0);
+}
+
 static void other_routes_take_no_such_token(void **state)
 {
     struct fixture *fixture = *state;
@@ -235,11 +258,17 @@ static void other_routes_take_no_such_token(void **state)
     OWNED(authz_snapshot) *snapshot = load_with(fixture->pg, rules);
     OWNED_JSON payload = json_pack("{s:[s]}", "groups", "ds");
     struct claims claims = {.issuer = "https://i", .subject = "ann", .issued_s = 1, .expires_s = 2};
-    struct group_login login = {snapshot, payload, &claims, clock_wall_ms()};
+    struct group_login login = {snapshot, payload, &claims, clock_wall_ms(), false};
+    struct group_use use = {.is_new = false};
     struct error err = {0};
 
     assert_false(group_login(&login, NULL, &err).ok);
     assert_int_equal(err.kind, ERROR_DENIED);
+    must(group_login(&login, &use, &err), &err);
+    login.is_undated = true; /* an old opaque token would seem to be the newest */
+    assert_false(group_login(&login, &use, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_non_null(strstr(err.message, "iat"));
     claims.issuer = "https://j";
     must(group_login(&login, NULL, &err), &err);
 }
@@ -304,6 +333,7 @@ int main(void)
         TEST(a_token_is_spent_once),
         TEST(groups_of_the_newest_token_count),
         TEST(rows_give_nothing_that_no_document_gives),
+        TEST(a_place_that_was_deleted_tells_nothing_new),
         TEST(other_routes_take_no_such_token),
     };
 

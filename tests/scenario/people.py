@@ -2,6 +2,7 @@
 """People who log in at an issuer: Debian's glewlwyd over TLS, by a device's code and with a browser; renewal, logout, and issuers that lie."""
 import base64
 import concurrent.futures
+import fcntl
 import hashlib
 import http.server
 import json
@@ -178,6 +179,20 @@ def a_refused_token_is_renewed():
         json.dump(hosts, file)
     sijil("ann", "whoami", at)
     assert stored("ann")[at]["issuer"]["refresh"] != before["issuer"]["refresh"]
+
+
+def logout_waits_for_a_renewal():
+    """A renewal that another program has begun would put the login back."""
+    sijil_folder = home_of("zoe") + "/sijil"
+    os.makedirs(sijil_folder, mode=0o700, exist_ok=True)
+    with open(sijil_folder + "/hosts.json", "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        json.dump({at: {"username": "oidc", "password": "a", "ca_file": ""}}, file)
+    with open(sijil_folder + "/renewal.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = subprocess.Popen([sijil_test.program("sijil"), "logout", at], stdin=subprocess.DEVNULL, env=environment_of("zoe"))
+        time.sleep(0.5)
+        assert process.poll() is None and at in stored("zoe")
+    assert process.wait(timeout=30) == 0 and at not in stored("zoe")
 
 
 def what_the_environment_names_is_not_renewed():
@@ -480,7 +495,7 @@ def the_browser_must_come_back_from_the_issuer():
 
 start_liar()
 try:
-    run(a_person_logs_in_by_a_code, a_person_logs_in_with_a_browser, a_token_is_renewed_once, a_refused_token_is_renewed,
+    run(a_person_logs_in_by_a_code, a_person_logs_in_with_a_browser, a_token_is_renewed_once, a_refused_token_is_renewed, logout_waits_for_a_renewal,
         what_the_environment_names_is_not_renewed, logout_ends_the_login_at_the_issuer, a_login_that_the_issuer_ended_says_so,
         a_registry_that_does_not_know_the_issuer_keeps_nothing, groups_get_roles,
         other_programs_use_the_login, an_older_token_brings_no_group_back, roles_end_with_the_document, lies_are_refused, a_person_is_told_what_to_do, a_device_waits_as_it_is_told,

@@ -63,7 +63,7 @@ static struct authz_snapshot *snapshot_of(struct document *const *documents, siz
     assert_int_equal(group_entries_count(rules), count);
     for (size_t i = 0; placed && i < count; i++)
         for (size_t k = 0; k < group_entries_at(rules, i)->roles.grant_count; k++)
-            group_entry_place(group_entries_at(rules, i), k);
+            group_entry_place(group_entries_at(rules, i), k, &(struct uuid){{0xac}});
     for (size_t i = 0; i < bound; i++)
         bindings[i] = (struct authz_binding){.id = group_binding_id(group_entries_at(rules, 0), i, "ann"),
                                              .kind = PRINCIPAL_EXTERNAL,
@@ -92,12 +92,13 @@ static json_t *token_of(unsigned groups)
     return payload;
 }
 
-static struct result log_in(const struct authz_snapshot *snapshot, unsigned groups, struct group_use *use, struct error *err)
+static struct result log_in(const struct authz_snapshot *snapshot, unsigned groups, int64_t age_ms, struct group_use *use,
+                            struct error *err)
 {
     OWNED_JSON payload = token_of(groups);
     const struct claims claims = {
-        .issuer = ISSUER, .subject = "ann", .issued_s = NOW_MS / 1000, .expires_s = NOW_MS / 1000 + 300};
-    const struct group_login login = {snapshot, payload, &claims, NOW_MS};
+        .issuer = ISSUER, .subject = "ann", .issued_s = (NOW_MS - age_ms) / 1000, .expires_s = NOW_MS / 1000 + 300};
+    const struct group_login login = {snapshot, payload, &claims, NOW_MS, false};
 
     return group_login(&login, use, err);
 }
@@ -111,20 +112,23 @@ static const struct row {
     size_t count, grants;
     bool is_new;
     const char *says; /* NULL: success */
+    int64_t age_ms;   /* of the token */
 } rows[] = {
-    {"one group", 1, 1, 1, 1, true, 0, 0, 1, 1, true, NULL},
-    {"a group of no document", 1, 1, 1, 0, true, 0, 0, 0, 0, false, NULL},
-    {"more groups than the documents have", 1, 2, 1, 9, true, 0, 0, 2, 2, true, NULL},
-    {"a place that does not exist", 1, 1, 1, 1, false, 0, 0, 0, 0, false, NULL},
-    {"known already", 1, 2, 2, 2, true, 4, NOW_MS + GROUP_LOGIN_MS, 2, 4, false, NULL},
-    {"known, and not for long", 1, 2, 2, 2, true, 4, NOW_MS + GROUP_LOGIN_HALF - 1, 2, 4, true, NULL},
-    {"one group more", 1, 2, 2, 2, true, 2, NOW_MS + GROUP_LOGIN_MS, 2, 4, true, NULL},
-    {"a group was left", 1, 2, 2, 1, true, 4, NOW_MS + GROUP_LOGIN_MS, 1, 2, true, NULL},
-    {"all groups were left", 1, 2, 2, 0, true, 4, NOW_MS + GROUP_LOGIN_MS, 0, 0, true, NULL},
-    {"as many groups as may be", 1, 64, 1, 64, true, 0, 0, 64, 64, true, NULL},
-    {"too many groups", 2, 64, 1, 65, true, 0, 0, 0, 0, false, "more than 64 groups"},
-    {"as many roles as may be", 2, 2, 32, 4, true, 0, 0, 4, 128, true, NULL},
-    {"too many roles", 3, 2, 32, 5, true, 0, 0, 0, 0, false, "more than 128 roles"},
+    {"one group", 1, 1, 1, 1, true, 0, 0, 1, 1, true, NULL, 0},
+    {"a group of no document", 1, 1, 1, 0, true, 0, 0, 0, 0, false, NULL, 0},
+    {"more groups than the documents have", 1, 2, 1, 9, true, 0, 0, 2, 2, true, NULL, 0},
+    {"a place that does not exist", 1, 1, 1, 1, false, 0, 0, 0, 0, false, NULL, 0},
+    {"known already", 1, 2, 2, 2, true, 4, NOW_MS + GROUP_LOGIN_MS, 2, 4, false, NULL, 0},
+    {"known, and not for long", 1, 2, 2, 2, true, 4, NOW_MS + GROUP_LOGIN_HALF - 1, 2, 4, true, NULL, 0},
+    {"known, and not for long, by a newer token", 1, 2, 2, 2, true, 4, NOW_MS + GROUP_LOGIN_HALF - 1, 2, 4, false, NULL,
+     GROUP_LOGIN_HALF + 1},
+    {"one group more", 1, 2, 2, 2, true, 2, NOW_MS + GROUP_LOGIN_MS, 2, 4, true, NULL, 0},
+    {"a group was left", 1, 2, 2, 1, true, 4, NOW_MS + GROUP_LOGIN_MS, 1, 2, true, NULL, 0},
+    {"all groups were left", 1, 2, 2, 0, true, 4, NOW_MS + GROUP_LOGIN_MS, 0, 0, true, NULL, 0},
+    {"as many groups as may be", 1, 64, 1, 64, true, 0, 0, 64, 64, true, NULL, 0},
+    {"too many groups", 2, 64, 1, 65, true, 0, 0, 0, 0, false, "more than 64 groups", 0},
+    {"as many roles as may be", 2, 2, 32, 4, true, 0, 0, 4, 128, true, NULL, 0},
+    {"too many roles", 3, 2, 32, 5, true, 0, 0, 0, 0, false, "more than 128 roles", 0},
 };
 
 static void check_row(void **state)
@@ -139,7 +143,7 @@ static void check_row(void **state)
         documents[i] = document_of(name, i * row->groups_each, row->groups_each, row->roles_each);
     }
     OWNED(authz_snapshot) *snapshot = snapshot_of(documents, row->documents, row->is_placed, row->bound, row->until_ms);
-    assert_int_equal(log_in(snapshot, row->token_groups, &use, &err).ok, row->says == NULL);
+    assert_int_equal(log_in(snapshot, row->token_groups, row->age_ms, &use, &err).ok, row->says == NULL);
     if (row->says == NULL) {
         assert_int_equal(use.count, row->count);
         assert_int_equal(use.grants, row->grants);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "authz/group_entry.h"
 #include "authz/opaque_login.h"
 #include "base/json.h"
 
@@ -32,11 +33,12 @@ static int end(void **state)
     return 0;
 }
 
-static struct authentication try_token(const char *text, const char *issuer, bool is_first, bool *is_waiting)
+static struct authentication try_token_of(const char *text, const char *issuer, bool is_first, bool *is_counted, bool *is_waiting)
 {
-    const struct credential credential = {.endpoint = CREDENTIAL_AT_TOKEN, .now_ms = world.now_s * 1000};
-    const struct opaque_login login = {introspection, world.directory, &credential,        issuer,
-                                       attempts,      is_first,        bytes_of_text(text)};
+    struct trust_use use = {.ttl_max_s = 0};
+    const struct credential credential = {.endpoint = CREDENTIAL_AT_TOKEN, .now_ms = world.now_s * 1000, .rule = &use};
+    const struct opaque_login login = {introspection, world.directory, &credential, issuer,
+                                       attempts,      is_first,        is_counted,  bytes_of_text(text)};
     struct authentication found = {.error = OAUTH_INVALID_SCOPE};
     struct error err = {0};
 
@@ -45,6 +47,13 @@ static struct authentication try_token(const char *text, const char *issuer, boo
         found.error = OAUTH_UNSUPPORTED_GRANT; /* stands for 503 */
     }
     return found;
+}
+
+static struct authentication try_token(const char *text, const char *issuer, bool is_first, bool *is_waiting)
+{
+    static bool is_counted;
+
+    return try_token_of(text, issuer, is_first, &is_counted, is_waiting);
 }
 
 /* As the thread of the issuer answers. */
@@ -56,9 +65,8 @@ static void answer(size_t issuer, const char *said, int64_t kept_ms)
     struct error err = {0};
 
     assert_true(introspection_take(introspection, issuer, 0, &question));
-    const bool is_read = introspection_answer_read(bytes_of_text(text), introspection_client_at(introspection, issuer)->issuer,
-                                                   world.now_s, &claims, &err)
-                             .ok;
+    const bool is_read =
+        introspection_answer_read(bytes_of_text(text), introspection_client_at(introspection, issuer)->issuer, &claims, &err).ok;
     const enum introspection_state state = !is_read         ? INTROSPECTION_FAILED
                                            : claims == NULL ? INTROSPECTION_INACTIVE
                                                             : INTROSPECTION_ACTIVE;
@@ -77,6 +85,10 @@ static const struct answer_row {
     {"with its issuer", "{\"active\":true,\"iss\":\"" ISSUER_A "\"," CLAIMS ",\"exp\":@+300}", OAUTH_NONE},
     {"inactive", "{\"active\":false}", OAUTH_INVALID_GRANT},
     {"a refresh token", "{\"active\":true," CLAIMS ",\"exp\":@+300,\"token_type\":\"refresh_token\"}", OAUTH_INVALID_GRANT},
+    {"a refresh token of Hydra",
+     "{\"active\":true," CLAIMS ",\"exp\":@+300,\"token_type\":\"Bearer\",\"token_use\":\"refresh_token\"}", OAUTH_INVALID_GRANT},
+    {"an access token of Hydra",
+     "{\"active\":true," CLAIMS ",\"exp\":@+300,\"token_type\":\"Bearer\",\"token_use\":\"access_token\"}", OAUTH_NONE},
     {"an ID token", "{\"active\":true," CLAIMS ",\"exp\":@+300,\"token_type\":\"id_token\"}", OAUTH_INVALID_GRANT},
     {"for another", "{\"active\":true,\"sub\":\"ann\",\"aud\":\"https://other\",\"exp\":@+300}", OAUTH_INVALID_GRANT},
     {"for nobody in particular", "{\"active\":true,\"sub\":\"ann\",\"exp\":@+300}", OAUTH_INVALID_GRANT},
@@ -111,6 +123,52 @@ static void an_answer_is_worth_what_it_says(void **state)
     assert_string_equal(found.principal.subject, "ann");
     assert_int_equal(found.principal.expires_ms, (world.now_s + 300) * 1000);
     assert_non_null(strstr(found.principal.source, "token:"));
+}
+
+/* ISSUER_A's groups have a role. */
+static struct trust_rules *rules_of_groups(void)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(GROUP_ROLES_BYTES_MAX);
+    OWNED_JSON body = json_pack("{s:s, s:s, s:[{s:s, s:s, s:s}]}", "issuer", ISSUER_A, "claim", "/groups", "grant", "group", "g",
+                                "role", "consumer", "on", "acme");
+    const struct document_parts parts = {.kind = DOCUMENT_GROUP_ROLES,
+                                         .scope = "",
+                                         .name = "bank",
+                                         .version = 1,
+                                         .effective_ms = world.now_s * 1000 - 1000,
+                                         .expires_ms = world.now_s * 1000 + 3600000,
+                                         .body = body};
+    OWNED(document) *document = NULL;
+    struct trust_rules *rules = NULL;
+    struct error err = {0};
+
+    must(document_compose(&parts, &payload, &err), &err);
+    must(document_read_payload(DOCUMENT_GROUP_ROLES, buffer_bytes(&payload), &document, &err), &err);
+    must(trust_rules_of(&(struct pinned_document){document, 1}, 1, &rules, &err), &err);
+    group_entry_place(group_entries_at(rules, 0), 0, &(struct uuid){{0xac}});
+    return rules;
+}
+
+/* An answer without iat is about a token of any age: as the newest one it could bring a group back that the person has left. */
+static void groups_need_the_time_of_the_token(void **state)
+{
+    OWNED(trust_rules) *rules = rules_of_groups();
+    OWNED_STRING jwks = hostile_jwks(world.a, "key-a", "ES256");
+    const struct issuer_record issuer = make_issuer(ISSUER_A, 1U << JOSE_ES256, jwks);
+    struct authentication found;
+    bool is_waiting = false;
+
+    (void)state;
+    publish(&(struct authz_parts){.issuers = &issuer, .issuer_count = 1, .rules = rules});
+    (void)try_token("undated", ISSUER_A, true, &is_waiting);
+    answer(0, "{\"active\":true," CLAIMS ",\"exp\":@+300,\"groups\":[\"g\"]}", 30000);
+    found = try_token("undated", ISSUER_A, false, &is_waiting);
+    assert_int_equal(found.error, OAUTH_INVALID_GRANT);
+    assert_non_null(strstr(found.description, "iat"));
+    (void)try_token("dated", ISSUER_A, true, &is_waiting);
+    answer(0, "{\"active\":true," CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"groups\":[\"g\"]}", 30000);
+    assert_int_equal(try_token("dated", ISSUER_A, false, &is_waiting).error, OAUTH_NONE);
+    publish_all();
 }
 
 static void one_question_serves_all_and_ends_in_time(void **state)
@@ -165,6 +223,27 @@ static void wrong_tokens_are_limited_and_right_ones_are_not(void **state)
     assert_true(found.wait_s > 0 && !is_waiting);
 }
 
+/* Requests beyond the limit may wait for the answer about a token that somebody else has brought. They give nothing back when it is right. */
+static void who_was_not_counted_gives_nothing_back(void **state)
+{
+    bool counted[10] = {false}, is_waiting = false;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(counted); i++) {
+        (void)try_token_of("right", ISSUER_A, true, &counted[i], &is_waiting);
+        assert_true(is_waiting && counted[i] == (i < 5));
+    }
+    for (int i = 0; i < 5; i++)
+        attempts_reset(attempts, &(struct attempts_who){.name = bytes_of_text("an opaque token")}, clock_monotonic_ms());
+    for (int i = 0; i < 4; i++) (void)try_token_of("right", ISSUER_A, true, &(bool){false}, &is_waiting);
+    answer(0, "{\"active\":true," CLAIMS ",\"exp\":@+300}", 30000);
+    for (size_t i = 5; i < COUNT(counted); i++)
+        assert_int_equal(try_token_of("right", ISSUER_A, false, &counted[i], &is_waiting).error, OAUTH_NONE);
+    (void)try_token("wrong", ISSUER_A, true, &is_waiting); /* the fifth */
+    assert_true(is_waiting);
+    assert_int_equal(try_token("wrong-2", ISSUER_A, true, &is_waiting).error, OAUTH_TOO_MANY);
+}
+
 static void a_queue_that_is_full_costs_its_own_issuer_alone(void **state)
 {
     char token[32];
@@ -194,6 +273,7 @@ static void texts_are_opaque_or_not(void **state)
     memset(large, 'a', sizeof large - 1);
     assert_true(introspection_token_is_opaque(bytes_of_text("mF_9.B5f-4.1JqM.x")) &&
                 introspection_token_is_opaque(bytes_of_text("a")));
+    assert_false(introspection_token_is_opaque(bytes_of_text("sijil_0123"))); /* a robot's secret */
     assert_false(introspection_token_is_opaque(bytes_of_text("a.b.c")) || introspection_token_is_opaque(bytes_of_text("")) ||
                  introspection_token_is_opaque(bytes_of_text("a b")) ||
                  introspection_token_is_opaque(bytes_of_text("https://x")) ||
@@ -206,8 +286,10 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         CASE(one_question_serves_all_and_ends_in_time),
+        CASE(groups_need_the_time_of_the_token),
         CASE(nobody_else_sees_a_token),
         CASE(wrong_tokens_are_limited_and_right_ones_are_not),
+        CASE(who_was_not_counted_gives_nothing_back),
         CASE(a_queue_that_is_full_costs_its_own_issuer_alone),
         cmocka_unit_test(texts_are_opaque_or_not),
     };
