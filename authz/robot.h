@@ -103,3 +103,7 @@ struct robot_identity {
 /** ERROR_NOT_FOUND, also for a revoked robot. */
 RESULT robot_resolve(struct lookup *lookup, const char *name, struct robot_identity *identity_out, struct error *err)
     __attribute__((nonnull));
+
+/** The name of a robot, also of one that was revoked; "" if there is none. The permit: `action`. The caller has to check that names may be shown. */
+RESULT robot_shown(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                   char name_out[ROBOT_NAME_SIZE], struct error *err) __attribute__((nonnull));

@@ -38,8 +38,9 @@ static const struct pg_statement robot_list_sql = {
     "uuid text int8", ROW_TYPES};
 static const struct pg_statement robot_find_sql = {"robot_find", ROW " AND r.robot_id = $1", "uuid", ROW_TYPES};
 static const struct pg_statement robot_find_name_sql = {"robot_find_name", ROW " AND r.name = $1", "text", ROW_TYPES};
+static const struct pg_statement robot_shown_sql = {"robot_shown", "SELECT name FROM robot WHERE robot_id = $1", "uuid", "text"};
 static const struct pg_statement *const statements[] = {
-    &robot_insert_sql, &robot_revoke_sql, &robot_revoke_bindings_sql,
+    &robot_shown_sql, &robot_insert_sql, &robot_revoke_sql, &robot_revoke_bindings_sql,
     &robot_list_sql, &robot_find_sql, &robot_find_name_sql,
 };
 /* clang-format on */
@@ -214,5 +215,18 @@ struct result robot_resolve(struct lookup *lookup, const char *name, struct robo
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     *identity_out =
         (struct robot_identity){pg_uuid(rows, 0, 0), pg_is_null(rows, 0, 1) ? (struct uuid){{0}} : pg_uuid(rows, 0, 1)};
+    return SUCCESS;
+}
+
+struct result robot_shown(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                          char name_out[ROBOT_NAME_SIZE], struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    (void)permit_resource(permit, action);
+    pg_add_uuid(&arguments, id);
+    TRY(pg_run(pg, &robot_shown_sql, &arguments, &rows, err));
+    (void)snprintf(name_out, ROBOT_NAME_SIZE, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }

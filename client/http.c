@@ -140,8 +140,10 @@ static struct result refused(const struct http *http, const struct outgoing_outc
             return failure(err, ERROR_DENIED,
                            "%s: its certificate is good for another name: use a name that stands in it (%.100s)", http->origin,
                            outcome->reason);
-        return failure(err, ERROR_DENIED, "%s: its certificate can't be trusted: %.120s (sijil login --ca-file)", http->origin,
-                       outcome->reason);
+        return failure(
+            err, ERROR_DENIED,
+            "%s: its certificate can't be trusted: %.120s (name its authority with --ca-file of sijil login or sijil ci login, or with SIJIL_CA_FILE)",
+            http->origin, outcome->reason);
     case OUTGOING_ANSWERED:
     case OUTGOING_FORBIDDEN:
     case OUTGOING_MALFORMED:

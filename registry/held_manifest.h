@@ -17,7 +17,7 @@ extern const struct pg_table held_manifest_statements;
 /** Of one node of one attempt. */
 struct held_key {
     struct uuid run;
-    int64_t attempt, node;
+    int64_t attempt, node; /* attempt: 0 is the newest one, for readers */
 };
 
 struct held_manifest {

@@ -25,7 +25,7 @@ static const struct pg_statement held_find_sql = {
     "SELECT h.name, h.digest, coalesce(r.deleted_name, r.full_name), p.home_region, h.repository_id, k.key_id, k.key_version, k.wrapped_key,"
     " k.commitment, h.sealed, r.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL FROM held_manifest h JOIN repository r USING (repository_id)"
     " JOIN project p USING (project_id) JOIN project_key k ON k.key_id = h.key_id"
-    " WHERE h.run_id = $1 AND h.attempt = $2 AND h.node = $3 AND r.project_id = $4 ORDER BY h.name",
+    " WHERE h.run_id = $1 AND h.attempt = CASE WHEN $2 = 0 THEN (SELECT attempt FROM run WHERE run_id = $1) ELSE $2 END AND h.node = $3 AND r.project_id = $4 ORDER BY h.name",
     "uuid int4 int4 uuid", "text text text text uuid uuid int4 bytea bytea bytea bool"};
 static const struct pg_statement held_link_sql = {
     "held_link",

@@ -45,9 +45,14 @@ static const struct pg_statement run_list_sql = {
     "run_list",
     "SELECT " ROW " FROM run WHERE project_id = $1 AND number < $2 AND ($3::text IS NULL OR state = $3) ORDER BY number DESC LIMIT $4",
     "uuid int8 text int8", ROW_TYPES};
+/* One result at most: that of node 0, or, of a run that did not succeed, the last one that was taken. So it is the one that ended the run, if a result did. */
 static const struct pg_statement run_envelopes_sql = {
-    "run_envelopes", "SELECT e.kind, e.digest, e.principal, e.envelope FROM run_envelope e JOIN run r USING (run_id) WHERE e.run_id = $1"
-    " AND r.project_id = $2 AND e.kind NOT IN ('node result', 'late') AND (e.kind <> 'result' OR coalesce(e.attempt, r.attempt) = r.attempt)"
+    "run_envelopes",
+    "SELECT CASE e.kind WHEN 'node result' THEN 'result' ELSE e.kind END, e.digest, e.principal, e.envelope"
+    " FROM run_envelope e JOIN run r USING (run_id) WHERE e.run_id = $1 AND r.project_id = $2 AND e.kind <> 'late'"
+    " AND (e.kind NOT IN ('result', 'node result') OR (coalesce(e.attempt, r.attempt) = r.attempt"
+    " AND CASE WHEN r.state IN ('failed', 'cancelled') THEN NOT EXISTS (SELECT FROM run_envelope l WHERE l.run_id = e.run_id"
+    " AND l.kind IN ('result', 'node result') AND l.attempt = e.attempt AND l.number > e.number) ELSE e.kind = 'result' END))"
     " ORDER BY e.number", "uuid uuid",
     "text bytea text text"};
 static const struct pg_statement run_activity_sql = {

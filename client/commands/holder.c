@@ -27,7 +27,13 @@ static struct result external_principal(const char *issuer, const char *subject,
 struct result self_principal(const json_t *self, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err)
 {
     const char *id = json_text_of(self, "id"), *issuer = json_text_of(self, "issuer"), *name = json_text_of(self, "name");
+    const char *kind = json_text_of(self, "kind");
+
     if (issuer != NULL && name != NULL) return external_principal(issuer, name, principal_out, err);
+    if (kind != NULL && strcmp(kind, "rule") == 0)
+        return failure(err, ERROR_INVALID,
+                       "this login is that of a trust rule (a CI job), which has no key of its own: ask by its token, without "
+                       "--key and --pkcs11");
     if (id == NULL)
         return failure(err, ERROR_INVALID,
                        "the registry does not name the principal of this login: it is older than this program");

@@ -171,6 +171,10 @@ struct result run_signer(struct invocation *invocation, const char *host, struct
     if (has_key && by_token)
         return line_check(invocation, failure(err, ERROR_INVALID, "--by-token asks without a key: leave out --key and --pkcs11"));
     if (!has_key && !by_token) TRY(has_token(host, &by_token, err));
+    if (!has_key && !by_token)
+        return line_check(invocation, failure(err, ERROR_INVALID,
+                                              "one of --key, the file of a private key, --pkcs11, a key in a token, and "
+                                              "--by-token, for the token of the login, is needed"));
     if (!by_token) return command_signer(invocation, key_out, err);
     if (!invocation->json)
         (void)fprintf(stderr, "asking by the token of the login: sijil-keyd signs the request for it (--key signs with a key)\n");

@@ -12,11 +12,8 @@
 #include "client/commands/printed.h"
 #include "client/commands/run_priv.h"
 
-#define WAIT_S      20 /* how long the registry may wait for something new */
-#define PIECE_MAX   ((size_t)256 << 10)
-#define NODE_MAX    255 /* docs/formats/run.md */
-#define ATTEMPT_MAX 100
-#define INTERNAL    "predicate.buildDefinition.internalParameters."
+#define WAIT_S    20 /* how long the registry may wait for something new */
+#define PIECE_MAX ((size_t)256 << 10)
 
 struct reading {
     struct session *session;
@@ -177,9 +174,7 @@ static struct result check_length(const struct reading *reading, const json_t *r
     OWNED(run_envelope) *result = NULL;
 
     TRY(run_signed(run, RUN_RESULT, &result, err));
-    if (result == NULL || (uint64_t)run_integer(result, INTERNAL "attempt") != attempt ||
-        (uint64_t)run_integer(result, INTERNAL "node") != reading->node)
-        return SUCCESS;
+    if (!run_result_is_of(result, attempt, reading->node)) return SUCCESS;
     const uint64_t whole = (uint64_t)run_integer(result, "predicate.runDetails.sijil_usage.log_bytes");
     if (reading->offset >= whole) return SUCCESS;
     return failure(err, ERROR_CORRUPT,
@@ -313,7 +308,7 @@ static struct result explain_removed(struct invocation *invocation, const struct
 
     if (!reading->is_removed) return (struct result){.ok = false};
     TRY(run_read(reading->session, reading->address, &run, err));
-    TRY(run_log_reference(run, reading->address, &reference, err));
+    if (reading->node == 0) TRY(run_log_reference(run, reading->address, &reference, err));
     if (reference.length > 0) invocation_explain(invocation, "try", buffer_text(&reference));
     return failure(err, why.kind, "%s", why.message);
 }
@@ -341,12 +336,9 @@ static struct result save_whole(struct reading *reading, struct error *err)
     OWNED_JSON run = NULL;
 
     TRY(look(reading, &run, err));
+    TRY(check_node(reading, run, err));
     const uint64_t attempt = reading->attempt == 0 ? (uint64_t)number_of(run, "attempt") : reading->attempt;
-    TRY(run_signed(run, RUN_RESULT, &result, err));
-    if (result == NULL || (uint64_t)run_integer(result, INTERNAL "attempt") != attempt)
-        return failure(err, ERROR_NOT_FOUND,
-                       "no runner has signed a result of this attempt, so nothing says what its log is: "
-                       "without --output the log is shown as far as it is there");
+    TRY(run_saved_result(run, attempt, reading->node, &result, err));
     TRY(read_attempt(reading, err));
     TRY(check_length(reading, run, attempt, err));
     return run_saved_check(reading->session, reading->address, result, fileno(reading->out), err);
@@ -388,10 +380,8 @@ static struct result save(struct reading *reading, const char *path, struct erro
 static struct result check_output(struct invocation *invocation, const struct reading *reading, const char *path,
                                   struct error *err)
 {
-    if (path == NULL || (!reading->follows && reading->tail == 0 && reading->node == 0)) return SUCCESS;
-    return line_check(
-        invocation,
-        failure(err, ERROR_INVALID, "--output writes a whole log, that of the first node: not with --follow, --tail or --node"));
+    if (path == NULL || (!reading->follows && reading->tail == 0)) return SUCCESS;
+    return line_check(invocation, failure(err, ERROR_INVALID, "--output writes a whole log: not with --follow or --tail"));
 }
 
 static struct result follow_to_the_end(struct following *following, struct error *err)
@@ -413,8 +403,8 @@ struct result command_run_logs(struct invocation *invocation, struct error *err)
 
     TRY(run_address_of(invocation, &address, err));
     TRY(run_number_option(invocation, &(struct run_number){'t', "tail", 1, UINT32_MAX}, &reading.tail, err));
-    TRY(run_number_option(invocation, &(struct run_number){'n', "node", 0, NODE_MAX}, &reading.node, err));
-    TRY(run_number_option(invocation, &(struct run_number){'a', "attempt", 1, ATTEMPT_MAX}, &reading.attempt, err));
+    TRY(run_number_option(invocation, &(struct run_number){'n', "node", 0, RUN_NODES_MAX - 1}, &reading.node, err));
+    TRY(run_number_option(invocation, &(struct run_number){'a', "attempt", 1, RUN_ATTEMPTS_MAX}, &reading.attempt, err));
     TRY(check_output(invocation, &reading, path, err));
     if (path != NULL) shown.is_terminal = false;
     TRY(command_session(invocation, address.host, &session, err));

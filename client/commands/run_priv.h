@@ -89,7 +89,7 @@ RESULT run_manifests_add(struct session *session, const struct run_address *addr
 #define RUN_LINE_MAX 256
 void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX]);
 /** Prints a run: as JSON with all that was signed, or in lines with its outputs and what to do next. */
-RESULT run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err);
+RESULT run_print(const struct invocation *invocation, const struct run_address *address, const json_t *run, struct error *err);
 /** Of a run that no runner has taken: what one must give, and how many asked that lack what; `runners` is the registry's word, or NULL. */
 void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners, const char *host);
 #define RUN_WAIT_MAX 64
@@ -113,8 +113,12 @@ RESULT run_verdict(struct invocation *invocation, const struct run_address *addr
 /** run_watch(), run_print() and run_verdict(). */
 RESULT run_wait(struct invocation *invocation, struct session *session, const struct run_address *address, struct error *err);
 
+/** Whether it is the result of that attempt and node; NULL is none. */
+bool run_result_is_of(const struct run_envelope *result, uint64_t attempt, uint64_t node);
+/** The signed result of that attempt and node. ERROR_NOT_FOUND: the registry shows none; the message says why. */
+RESULT run_saved_result(const json_t *run, uint64_t attempt, uint64_t node, struct run_envelope **result_out, struct error *err);
 /**
- * Whether the open file is the log that the signed `result` of node 0 names, by SHA-256: the registry gives the log's manifest, whose digest the runner has
+ * Whether the open file is the log that the signed `result` names, by SHA-256: the registry gives the log's manifest, whose digest the runner has
  * signed. ERROR_CORRUPT: the log, or the manifest, is another one. ERROR_NOT_FOUND: the registry does not have the manifest.
  */
 RESULT run_saved_check(struct session *session, const struct run_address *address, const struct run_envelope *result, int fd,

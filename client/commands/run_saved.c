@@ -18,7 +18,48 @@
 #include "crypto/digest.h"
 
 #define MANIFEST_MAX ((size_t)4 << 20) /* of the registry, for any manifest */
-#define ATTEMPT      "predicate.buildDefinition.internalParameters.attempt"
+#define INTERNAL     "predicate.buildDefinition.internalParameters."
+
+#define UNSIGNED ": without --output the log is shown as far as it is there"
+
+bool run_result_is_of(const struct run_envelope *result, uint64_t attempt, uint64_t node)
+{
+    return result != NULL && (uint64_t)run_integer(result, INTERNAL "attempt") == attempt &&
+           (uint64_t)run_integer(result, INTERNAL "node") == node;
+}
+
+/* Why nothing says what the log is. `shown`: the node of this attempt whose result the registry shows; -1: none. */
+static struct result not_signed(const json_t *run, uint64_t attempt, uint64_t node, int64_t shown, struct error *err)
+{
+    char state[CELL_MAX];
+
+    cell_text(json_object_get(run, "state"), state);
+    if (!run_has_ended(run))
+        return failure(err, ERROR_NOT_FOUND, "the run is %.32s, and its runner signs the log at the end" UNSIGNED, state);
+    if (shown >= 0)
+        return failure(err, ERROR_NOT_FOUND,
+                       "of this attempt the registry shows the result of node %lld, and not that of node %" PRIu64
+                       ": --node %lld saves that log" UNSIGNED,
+                       (long long)shown, node, (long long)shown);
+    return failure(err, ERROR_NOT_FOUND,
+                   "the run has ended as %.32s, and no runner has signed a result of attempt %" PRIu64
+                   " before, so nothing says what its log is" UNSIGNED,
+                   state, attempt);
+}
+
+struct result run_saved_result(const json_t *run, uint64_t attempt, uint64_t node, struct run_envelope **result_out,
+                               struct error *err)
+{
+    OWNED(run_envelope) *result = NULL;
+
+    TRY(run_signed(run, RUN_RESULT, &result, err));
+    if (run_result_is_of(result, attempt, node)) {
+        *result_out = GIVE(result);
+        return SUCCESS;
+    }
+    const int64_t shown = result == NULL ? -1 : run_integer(result, INTERNAL "node");
+    return not_signed(run, attempt, node, shown >= 0 && run_result_is_of(result, attempt, (uint64_t)shown) ? shown : -1, err);
+}
 
 /* The last subject of each result (docs/formats/run.md). */
 static const char *log_digest(const struct run_envelope *result)
@@ -36,7 +77,8 @@ static struct result get_manifest(struct session *session, const struct run_addr
 
     TRY(buffer_add_text(&path, "/api/v1", err));
     TRY(run_path(address, "/log/manifest", &path, err));
-    TRY(buffer_format(&path, err, "?node=0&attempt=%" PRId64, run_integer(result, ATTEMPT)));
+    TRY(buffer_format(&path, err, "?node=%" PRId64 "&attempt=%" PRId64, run_integer(result, INTERNAL "node"),
+                      run_integer(result, INTERNAL "attempt")));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     if (session_call(session, ADMIN_SCOPE, &request, response, err).ok) return SUCCESS;
     if (response->status != 404) return (struct result){.ok = false};

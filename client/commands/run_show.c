@@ -77,6 +77,31 @@ void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX])
 
 /* ---- what to do next ---- */
 
+/* " --node 1" if the result of that node ended the run; "" for node 0, whose log is shown anyway. */
+static struct result node_option(const json_t *run, char option_out[32], struct error *err)
+{
+    OWNED(run_envelope) *result = NULL;
+
+    option_out[0] = '\0';
+    TRY(run_signed(run, RUN_RESULT, &result, err));
+    if (result == NULL || strcmp(run_text(result, "predicate.runDetails.sijil_outcome.status"), "succeeded") == 0) return SUCCESS;
+    const long long node = (long long)run_integer(result, "predicate.buildDefinition.internalParameters.node");
+    if (node > 0) (void)snprintf(option_out, 32, " --node %lld", node);
+    return SUCCESS;
+}
+
+/* The same again, as it was asked for: with a key, or by a token. */
+static struct result advise_start(const struct run_address *address, const json_t *run, const char *rest, struct buffer *advice,
+                                  struct error *err)
+{
+    OWNED(run_envelope) *request = NULL;
+
+    TRY(run_signed(run, RUN_REQUEST, &request, err));
+    const bool by_token = request != NULL && run_member(request, "claims") != NULL;
+    return buffer_format(advice, err, "sijil run start %s %s SPEC %s%s", address->host, address->project,
+                         by_token ? "--by-token" : "--key KEY", rest);
+}
+
 struct result run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err)
 {
     static const struct {
@@ -93,14 +118,15 @@ struct result run_advice(const struct run_address *address, const json_t *run, s
         {"quarantined", "sijil run bundle", " -o run.json"},
     };
     const bool never_began = is_in(run, "failed") && number_of(run, "attempt") == 0;
+    char node[32];
 
     for (size_t i = 0; i < COUNT(next); i++) {
         if (!is_in(run, next[i].state)) continue;
         if (never_began || strcmp(next[i].command, "sijil run start") == 0)
-            return buffer_format(advice, err, "sijil run start %s %s SPEC --key KEY%s", address->host, address->project,
-                                 next[i].rest);
-        return buffer_format(advice, err, "%s %s %s %s%s", next[i].command, address->host, address->project, address->run,
-                             next[i].rest);
+            return advise_start(address, run, next[i].rest, advice, err);
+        TRY(node_option(run, node, err));
+        return buffer_format(advice, err, "%s %s %s %s%s%s", next[i].command, address->host, address->project, address->run,
+                             next[i].rest, is_in(run, "failed") ? node : "");
     }
     return SUCCESS;
 }
@@ -258,6 +284,9 @@ static struct result print_lines(const struct invocation *invocation, const stru
     (void)json_object_del(run, "outputs"); /* as the registry says; they are shown as they were signed */
     run_line(run, clock_wall_ms(), line);
     TRY(run_advice(address, run, &advice, err));
+    (void)json_object_del(run, "envelopes");
+    (void)json_object_del(run, "people"); /* shown with the request, as the runners are */
+    (void)json_object_del(run, "runners");
     TRY(api_print(invocation, run, err));
     print_outputs(run, outputs);
     print_checkpoints(checkpoints);
@@ -286,18 +315,20 @@ static struct result name_approvers(json_t *run, struct error *err)
     return failure(err, ERROR_NO_MEMORY, "no memory for the approvers");
 }
 
-struct result run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err)
+struct result run_print(const struct invocation *invocation, const struct run_address *address, const json_t *run,
+                        struct error *err)
 {
     OWNED_JSON outputs = NULL;
+    OWNED_JSON shown = json_copy((json_t *)(uintptr_t)run);
 
+    if (shown == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the run");
     TRY(run_signed_outputs(run, address, &outputs, err));
     if (!invocation->json) {
-        TRY(name_approvers(run, err));
-        (void)json_object_del(run, "people"); /* shown with the request */
-        (void)json_object_del(run, "runners");
+        TRY(name_approvers(shown, err));
+        return print_lines(invocation, address, shown, outputs, err);
     }
-    (void)json_object_del(run, "envelopes");
-    return invocation->json ? api_print_json(run, err) : print_lines(invocation, address, run, outputs, err);
+    (void)json_object_del(shown, "envelopes");
+    return api_print_json(shown, err);
 }
 
 /* ---- the commands ---- */
@@ -340,17 +371,15 @@ struct result command_run_list(struct invocation *invocation, struct error *err)
     return api_list_newest(invocation, &runs, (size_t)most, err);
 }
 
-static struct result print_whole(const struct invocation *invocation, const struct run_address *address, json_t *run,
+static struct result print_whole(const struct invocation *invocation, const struct run_address *address, const json_t *run,
                                  struct error *err)
 {
     OWNED(run_envelope) *request = NULL;
-    OWNED_JSON people = json_incref(json_object_get(run, "people"));
-    OWNED_JSON runners = json_incref(json_object_get(run, "runners"));
 
     TRY(run_signed_request(run, address, &request, err));
     TRY(run_print(invocation, address, run, err));
-    run_show_needs(request, run, runners, address->host);
-    run_show_people(people, stdout);
+    run_show_needs(request, run, json_object_get(run, "runners"), address->host);
+    run_show_people(json_object_get(run, "people"), stdout);
     return run_show_request(request, stdout, err);
 }
 

@@ -97,7 +97,9 @@ static void show_claims(const struct run_envelope *request, FILE *stream)
     else (void)fprintf(stream, "asked for by the token of %s of %s", subject, issuer);
     (void)fprintf(stream, ", and signed by sijil-keyd for it\n");
     if (run_approvals_needed(request, 1) > 1)
-        (void)fprintf(stream, "nobody knows the person behind it, so it needs one approval more than the policies ask for\n");
+        (void)fprintf(
+            stream,
+            "nobody knows the person behind it: if the policies ask for approvals, it needs one approval more than the policies ask for\n");
 }
 
 struct result run_show_request(const struct run_envelope *request, FILE *stream, struct error *err)
@@ -105,6 +107,18 @@ struct result run_show_request(const struct run_envelope *request, FILE *stream,
     (void)fprintf(stream, "request %s of %s:\n", request->digest, run_text(request, "requester"));
     show_claims(request, stream);
     return write_value(stream, run_member(request, "spec"), 1, err);
+}
+
+/* A name that nobody has signed: another one of a subject is not shown in its place. */
+static void show_robot(const json_t *person, FILE *stream)
+{
+    const char *principal = json_text_of(person, "principal");
+    char robot[CELL_MAX], shown[CELL_MAX];
+
+    if (principal == NULL || strncmp(principal, "robot:", 6) != 0 || json_text_of(person, "robot") == NULL) return;
+    cell_text(json_object_get(person, "principal"), shown);
+    cell_text(json_object_get(person, "robot"), robot);
+    (void)fprintf(stream, "%s is the robot %s, as the registry says\n", shown, robot);
 }
 
 void run_show_people(const json_t *people, FILE *stream)
@@ -115,6 +129,7 @@ void run_show_people(const json_t *people, FILE *stream)
 
     json_array_foreach (people, i, person) {
         const json_t *holder = verified_holder(person, json_text_of(person, "principal"));
+        show_robot(person, stream);
         if (holder == NULL) continue;
         cell_text(json_object_get(person, "principal"), principal);
         cell_text(json_object_get(holder, "subject"), subject);

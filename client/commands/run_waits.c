@@ -75,7 +75,15 @@ static void print_lack(const json_t *lack)
                  text == NULL ? cell : text);
 }
 
-static void print_runners(const json_t *runners, const char *host)
+/* Why it waits although runners fit. */
+static const char *fit_text(long long fit, long long nodes)
+{
+    if (fit == 0) return "; of these runners are";
+    return fit < nodes ? ": all nodes begin together, so more may have to come" /* one runner of a scheduler may take several */
+                       : ": an older run, or one of several nodes, may come first";
+}
+
+static void print_runners(const json_t *runners, long long nodes, const char *host)
 {
     const json_t *lacks = json_object_get(runners, "lack");
     const long long asked = number_of(runners, "asked"), fit = number_of(runners, "fit"), busy = number_of(runners, "busy");
@@ -91,7 +99,7 @@ static void print_runners(const json_t *runners, const char *host)
                      title, host);
     if (asked == 0) return;
     (void)printf("%-16s %lld asked for work in the last two minutes, and %lld of them fit%s\n", title, asked, fit,
-                 fit == 0 ? "; of these runners are" : ": an older run, or one of several nodes, may come first");
+                 fit_text(fit, nodes));
     for (size_t i = 0; i < json_array_size(lacks); i++) print_lack(json_array_get(lacks, i));
 }
 
@@ -111,5 +119,5 @@ void run_show_needs(const struct run_envelope *request, const json_t *run, const
 {
     if (!is_in(run, "ordered") && !(is_in(run, "expired") && number_of(run, "attempt") == 0)) return;
     print_needs(request, run);
-    if (runners != NULL) print_runners(runners, host);
+    if (runners != NULL) print_runners(runners, (long long)number_of(run, "nodes_wanted"), host);
 }

@@ -73,7 +73,8 @@ static bool read_arguments(struct request *request, struct following *following)
 {
     uint64_t attempt = 0, node = 0, wait_s = 0;
 
-    if (!run_log_argument(request, "attempt", 1, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node) ||
+    if (!run_log_argument(request, "attempt", 1, RUN_ATTEMPTS_MAX, &attempt) ||
+        !run_log_argument(request, "node", 0, RUN_NODES_MAX - 1, &node) ||
         !run_log_argument(request, "offset", 0, INT64_MAX, &following->query.offset) ||
         !run_log_argument(request, "wait_s", 0, WAIT_MAX_S, &wait_s))
         return false;

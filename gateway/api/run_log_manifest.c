@@ -15,9 +15,9 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct held_key key = {.attempt = 0};
     uint64_t attempt = 0, node = 0;
 
-    if (!run_log_argument(request, "attempt", 1, 100, &attempt) || !run_log_argument(request, "node", 0, 255, &node))
+    if (!run_log_argument(request, "attempt", 1, RUN_ATTEMPTS_MAX, &attempt) ||
+        !run_log_argument(request, "node", 0, RUN_NODES_MAX - 1, &node))
         return SUCCESS;
-    if (attempt == 0) return failure(err, ERROR_INVALID, "attempt: which attempt's log? a number from 1 to 100 is expected");
     TRY(api_id(request, "run", &key.run, err));
     key.attempt = (int64_t)attempt;
     key.node = (int64_t)node;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gateway/api/api_priv.h"
+#include "training/format/chain.h"
 
 /** A whole number of the query; 0 if it is left out. False: it is no number from `least` to `most`, and the answer is 400. */
 bool run_log_argument(struct request *request, const char *name, uint64_t least, uint64_t most, uint64_t *value_out);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "authz/binding.h"
+#include "authz/robot.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/digest.h"
@@ -12,8 +13,9 @@
 PART(run_holder, "the subject of an issuer", HAS_TEXT("issuer", REQUIRED, FORM_FREE, 1, 255, "its URL"),
      HAS_TEXT("subject", REQUIRED, FORM_FREE, 1, 255, "as tokens name it"))
 SCHEMA(run_person, "a principal of a run, and whose it is",
-       HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as envelopes name it: a hash of the holder"),
-       HAS_OBJECT("holder", REQUIRED, schema_run_holder, "compute the hash again"))
+       HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as envelopes name it: a hash of the holder, or the id of a robot"),
+       HAS_OBJECT("holder", OPTIONAL, schema_run_holder, "of a subject of an issuer: compute the hash again"),
+       HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, 255, "of a robot that asked: its name, as the registry says"))
 
 struct people {
     uint8_t room[PEOPLE_MAX][SHA256_SIZE];
@@ -39,6 +41,22 @@ static struct result take(void *context, struct bytes digest, const char *issuer
     text_hex(digest.data, digest.length, principal + strlen("ext:"));
     json_t *person = json_pack("{s:s, s:{s:s, s:s}}", "principal", principal, "holder", "issuer", issuer, "subject", subject);
     if (person != NULL && json_array_append_new(people->list, person) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the people of a run");
+}
+
+/* Nothing that was signed has the name of a robot. */
+static struct result add_robot(const struct request *request, struct pg *pg, const char *principal, json_t *list,
+                               struct error *err)
+{
+    const size_t length = strlen("robot:");
+    char name[ROBOT_NAME_SIZE];
+    struct uuid id;
+
+    if (principal == NULL || strncmp(principal, "robot:", length) != 0 || !uuid_parse(bytes_of_text(principal + length), &id))
+        return SUCCESS;
+    TRY(robot_shown(request->permit, pg, ACTION_RUN_READ, &id, name, err));
+    if (name[0] == '\0' || json_array_append_new(list, json_pack("{s:s, s:s}", "principal", principal, "robot", name)) == 0)
+        return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the people of a run");
 }
 
@@ -68,6 +86,7 @@ struct result run_add_people(const struct request *request, struct pg *pg, const
     }
     const struct subject_query query = {people.digests, people.count, take, &people, ACTION_RUN_READ};
     if (people.count > 0) TRY(binding_subjects(request->permit, pg, &query, err));
+    TRY(add_robot(request, pg, json_text_of(value, "requester"), list, err));
     if (json_array_size(list) == 0 || json_object_set(value, "people", list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the people of a run");
 }

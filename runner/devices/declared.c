@@ -43,29 +43,43 @@ static bool has_known_profile(const char *type)
     return strstr(type, " MIG ") == NULL || devices_take_profile(&device);
 }
 
-const char *declared_add(struct declared_devices *declared, const char *text)
+static bool is_resource(const char *resource)
 {
-    static const char wrong[] =
-        "--kubernetes-device needs RESOURCE=COUNT:BYTES:TYPE, such as 'nvidia.com/gpu=8:150754820096:NVIDIA H200'";
+    const char *slash = strchr(resource, '/');
+
+    return text_consists_of(bytes_of_text(resource), RESOURCE_LETTERS) && slash != NULL && slash != resource &&
+           slash[1] != '\0' && strchr(slash + 1, '/') == NULL;
+}
+
+#define WRONG(part, what) "--kubernetes-device RESOURCE=COUNT:BYTES:TYPE: " part " " what
+
+static const char *take_kind(const char *text, struct declared_kind *kind)
+{
     char number[24], bytes[24];
     uint64_t count = 0, memory = 0;
 
+    if (!cut(&text, '=', kind->resource, RESOURCE_SIZE) || !is_resource(kind->resource))
+        return WRONG("RESOURCE",
+                     "is the cluster's name of the device, in small letters with one '/', and '=' follows: nvidia.com/gpu=8:...");
+    if (!cut(&text, ':', number, sizeof number) || !text_to_u64(bytes_of_text(number), DEVICES_MAX, &count) || count == 0)
+        return WRONG("COUNT", "is a number from 1 to 64, and ':' follows");
+    if (!cut(&text, ':', bytes, sizeof bytes) || !text_to_u64(bytes_of_text(bytes), BYTES_MAX, &memory) || memory == 0)
+        return WRONG("BYTES", "is the memory of each device in bytes, a number without a unit (150754820096), and ':' follows");
+    if (text[0] == '\0' || strlen(text) >= DEVICE_TEXT_SIZE || !text_is_visible(bytes_of_text(text)))
+        return WRONG("TYPE", "is the driver's name of the device, 1 to 63 visible bytes: NVIDIA H200");
+    if (!has_known_profile(text))
+        return WRONG("TYPE", "has a profile of MIG that is not known: NVIDIA H200 MIG 1g.18gb has a known one");
+    kind->count = (int64_t)count;
+    kind->memory_bytes = (int64_t)memory;
+    memcpy(kind->type, text, strlen(text) + 1);
+    return NULL;
+}
+
+const char *declared_add(struct declared_devices *declared, const char *text)
+{
     if (declared->count == DECLARED_MAX) return "--kubernetes-device: there are at most 16";
-    const size_t at = declared->count;
-    if (!cut(&text, '=', declared->kinds[at].resource, RESOURCE_SIZE) || !cut(&text, ':', number, sizeof number) ||
-        !cut(&text, ':', bytes, sizeof bytes))
-        return wrong;
-    const struct bytes resource = bytes_of_text(declared->kinds[at].resource), type = bytes_of_text(text);
-    const char *slash = strchr(declared->kinds[at].resource, '/');
-    if (!text_consists_of(resource, RESOURCE_LETTERS) || slash == NULL || slash[1] == '\0' || strchr(slash + 1, '/') != NULL)
-        return wrong;
-    if (!text_to_u64(bytes_of_text(number), DEVICES_MAX, &count) || count == 0 ||
-        !text_to_u64(bytes_of_text(bytes), BYTES_MAX, &memory) || memory == 0)
-        return wrong;
-    if (type.length == 0 || type.length >= DEVICE_TEXT_SIZE || !text_is_visible(type) || !has_known_profile(text)) return wrong;
-    declared->kinds[at].count = (int64_t)count;
-    declared->kinds[at].memory_bytes = (int64_t)memory;
-    memcpy(declared->kinds[at].type, text, type.length + 1);
+    const char *wrong = take_kind(text, &declared->kinds[declared->count]);
+    if (wrong != NULL) return wrong;
     declared->count++;
     return total(declared) <= DEVICES_MAX ? NULL : "--kubernetes-device: there are at most 64 devices";
 }

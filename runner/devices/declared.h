@@ -11,12 +11,13 @@
 #define SEEN_TEXTS     4 /* of each device: UUID, type, bytes of memory, driver */
 #define SEEN_USE_TEXTS 2 /* of each device: percent, bytes */
 
+struct declared_kind {
+    char resource[RESOURCE_SIZE], type[DEVICE_TEXT_SIZE];
+    int64_t count, memory_bytes;
+};
 struct declared_devices {
     size_t count;
-    struct {
-        char resource[RESOURCE_SIZE], type[DEVICE_TEXT_SIZE];
-        int64_t count, memory_bytes;
-    } kinds[DECLARED_MAX];
+    struct declared_kind kinds[DECLARED_MAX];
 };
 /**
  * Adds "RESOURCE=COUNT:BYTES:TYPE", such as "nvidia.com/gpu=8:150754820096:NVIDIA H200", or of parts "nvidia.com/mig-1g.18gb=7:19327352832:NVIDIA H200 MIG 1g.18gb": bytes

@@ -19,7 +19,6 @@
 #include "runner/sandbox/tasks.h"
 
 #define NUMBER_TEXT 24
-#define TASKS_MAX   64
 #define GRACE_MAX   3600
 #define WORDS       5                      /* of `go`, before the arguments */
 #define DEVICES     "/dev/nvidiactl"       /* of the driver of devices */

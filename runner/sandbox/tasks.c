@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TASKS_MAX = 64, STREAMS_MAX = 2 * TASKS_MAX, LINE_SIZE = 8192, NAME_SIZE = 24, NO_PROCESS = 126, LOOK_EACH_MS = 1000 };
+enum { STREAMS_MAX = 2 * TASKS_MAX, LINE_SIZE = 8192, NAME_SIZE = 24, NO_PROCESS = 126, LOOK_EACH_MS = 1000 };
 enum { PIPE_BYTES = 65536 }; /* that a pipe has room for, unless a task has enlarged it */
 
 /* One output of one task. A line that is longer than the buffer is cut. */

@@ -4,8 +4,10 @@
  */
 #pragma once
 
+#define TASKS_MAX 64 /* docs/formats/run.md */
+
 /**
- * Runs the program `count` times (1 to 64), each with its rank in its environment, and writes each line of their output with the task's number. When one has
+ * Runs the program `count` times (1 to TASKS_MAX), each with its rank in its environment, and writes each line of their output with the task's number. When one has
  * failed, all other processes of the namespace but its first get TERM, and KILL after `grace_s` seconds. `become` runs in each task: it becomes the program, or
  * returns an exit status. Returns the exit status of the first that failed (128 and the number of a signal), or 0. The process must be a child of the first
  * one of its own namespace of processes.

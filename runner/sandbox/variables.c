@@ -1,10 +1,12 @@
 #include "runner/sandbox/variables.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "runner/sandbox/nodes.h"
+#include "training/format/form.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -107,6 +109,7 @@ struct result variables_make(const json_t *ordered, const char *const *added, si
 
 static struct result set_new(json_t *variables, const char *name, const char *value, struct error *err)
 {
+    assert(form_task_variable(name)); /* so no request has it */
     if (json_object_get(variables, name) != NULL)
         return failure(err, ERROR_INVALID, "environment: %s is set for each task: leave it out", name);
     return set(variables, name, value, err);

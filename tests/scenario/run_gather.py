@@ -255,6 +255,19 @@ def the_first_node_that_fails_ends_all():
     heard = beat(*held[0])
     assert heard["stop"] and heard["reason"] == "node 1: its program ended with 3", heard
     assert finish(*held[0]).status == 409
+    (shown,) = [opened(one["envelope"])[0] for one in seen(asked)["envelopes"] if one["kind"] == "result"]
+    assert shown["predicate"]["buildDefinition"]["internalParameters"] == {"attempt": 1, "node": 1}, "another result is shown than that which ended the run"
+    bundle, verified = verify(asked)
+    assert opened(bundle["lease"])[0]["node"] == 1 and "peers" not in bundle
+    assert "NOT ADMITTED" in verified.stdout and "the bundle has node 1 alone" in verified.stdout, (verified.stdout, verified.stderr)
+
+
+def a_node_that_succeeded_before_does_not_hide_which_failed():
+    asked, held = started()
+    assert finish(*held[0]).json["state"] == "running"
+    assert finish(*held[1], status="failed", exit_status=3, reason="its program ended with 3").json["state"] == "failed"
+    (shown,) = [opened(one["envelope"])[0] for one in seen(asked)["envelopes"] if one["kind"] == "result"]
+    assert shown["predicate"]["runDetails"]["sijil_outcome"]["status"] == "failed", shown
 
 
 # ---- results ----
@@ -364,6 +377,6 @@ if __name__ == "__main__":
     run(prepare, nothing_is_leased_before_enough_runners_wait, a_runner_without_nodes_gets_no_such_run, a_scheduler_takes_one_node_after_the_other,
         a_gathering_is_given_up_and_uses_up_no_attempt, nodes_start_when_all_are_ready, a_run_of_one_node_listens_nowhere, each_node_has_its_own_log,
         other_nodes_push_their_log_alone, the_silence_of_one_node_ends_all,
-        the_refusal_of_one_node_ends_all, a_node_that_gives_its_lease_back_ends_the_attempt, the_first_node_that_fails_ends_all,
+        the_refusal_of_one_node_ends_all, a_node_that_gives_its_lease_back_ends_the_attempt, the_first_node_that_fails_ends_all, a_node_that_succeeded_before_does_not_hide_which_failed,
         a_run_is_admitted_with_the_results_of_all_nodes, a_runner_that_is_withdrawn_before_the_admission_quarantines_the_run,
         a_gateway_that_is_killed_between_two_leases_loses_nothing, all_gateways_are_killed_at_the_barrier, server=server)

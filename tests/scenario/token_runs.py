@@ -356,6 +356,8 @@ def a_robot_asks_and_two_persons_approve():
     answer = ask(client.token("registry:admin:*"))
     assert answer.status == 201 and answer.json["approvals_wanted"] == 2, answer.body
     claims = request_of(answer.json)["claims"]
+    (named,) = [one for one in shown(answer.json["id"])["people"] if one["principal"] == answer.json["requester"]]
+    assert named["robot"] == login[0], (named, login)
     assert claims["issuer"] == "sijil:registry" and answer.json["requester"] == "robot:" + claims["subject"], claims
     approve(answer.json, "bob", "carol")
     wait(answer.json["id"], "ordered")

@@ -27,10 +27,12 @@ KEY, ATTEMPT_KEY = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_
 
 
 class Run:
-    """A run in a state, with what was signed. `looks`: members that each further look at it changes; `signed_log`: another one than the registry has."""
+    """A run in a state, with what was signed. `looks`: members that each further look at it changes; `signed_log`: another one than the registry has;
+    `node`: whose result there is, and how it ended."""
 
-    def __init__(self, outputs=None, state="succeeded", looks=(), log=b"", signed_log=None, **request):
+    def __init__(self, outputs=None, state="succeeded", looks=(), log=b"", signed_log=None, node=0, outcome="succeeded", **request):
         self.id = request.pop("run", str(uuid.uuid4()))
+        self.node, self.outcome = node, outcome
         self.requested = made.seal(made.TYPES["request"], made.request(run=self.id, **request), KEY)
         self.description = {"id": self.id, "state": state, "request": made.digest(self.requested), "requester": made.REQUESTER, "pool": "uae-gpu",
                             "approvals": 0, "approvals_wanted": 0, "requested": "2026-11-23T09:00:00.000Z", "attempt": 1, "attempts": 3}
@@ -49,11 +51,12 @@ class Run:
         self.log_ends = True
 
     def result(self, outputs):
-        lease = {**made.lease(self.envelopes[1][1], made.thumbprint(made.point_of(KEY.public_key()))), "run": self.id}
+        lease = {**made.lease(self.envelopes[1][1], made.thumbprint(made.point_of(KEY.public_key())), node=self.node), "run": self.id}
         leased = made.seal(made.TYPES["lease"], lease, KEY)
         certified = made.seal(made.TYPES["certificate"], made.certificate(self.envelopes[1][1], leased, KEY, ATTEMPT_KEY), KEY)
         value = copy.deepcopy(made.result(self.envelopes[1][1], leased, certified))
-        value["subject"] = [{"name": name, "digest": {"sha256": made.hex_of(text)}} for name, text in sorted(outputs.items())] + value["subject"][1:]
+        value["subject"] = [{"name": name, "digest": {"sha256": made.hex_of(text)}} for name, text in sorted(outputs.items())] + value["subject"][-1:]
+        value["predicate"]["runDetails"]["sijil_outcome"]["status"] = self.outcome
         value["subject"][-1]["digest"]["sha256"] = hashlib.sha256(self.manifest).hexdigest()
         value["predicate"]["buildDefinition"]["externalParameters"]["run"] = self.id
         value["predicate"]["runDetails"]["metadata"]["invocationId"] = f"urn:uuid:{self.id}"
@@ -79,6 +82,7 @@ class Peer(http.server.ThreadingHTTPServer):
         self.context.minimum_version = ssl.TLSVersion.TLSv1_3
         self.context.load_cert_chain(self.ca_file, os.path.join(folder, "tls.key"))
         self.runs, self.bundles = {}, {}
+        self.self = None  # who asks, if it is somebody else than alice
         self.next_run = None  # the words of Run() for the run that is asked for next
         self.asked = []  # method, path
         self.false = {}  # members of the next answers to requests for runs
@@ -145,7 +149,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif place.path == "/token":
             self.answer(200, {"token": "token", "expires_in": 300})
         elif place.path == "/api/v1/self":
-            self.answer(200, {"id": "x", "issuer": "https://id.example", "name": "alice", "audience": made.ORIGIN})
+            self.answer(200, self.server.self or {"id": "x", "issuer": "https://id.example", "name": "alice", "audience": made.ORIGIN})
         elif found and self.command == "POST":
             self.create(body)
         elif found and found[2] == "bundle" and found[1] in self.server.bundles:
@@ -154,7 +158,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"runs": [one.description for one in reversed(self.server.runs.values())]})
         elif run is not None and found[2] == "log":
             self.log_of(run, query)
-        elif run is not None and found[2] == "log/manifest" and run.manifest and query["attempt"] == ["1"]:
+        elif run is not None and found[2] == "log/manifest" and run.manifest and query["attempt"] == ["1"] and query["node"] == [str(run.node)]:
             self.answer(200, run.manifest)
         elif run is not None and found[2] is None:
             self.answer(200, run.look())

@@ -13,22 +13,26 @@
 
 static const struct text_row {
     const char *name, *text;
-    bool is_good;
+    const char *says; /* the part that is wrong; NULL: it is good */
 } text_rows[] = {
-    {"whole devices", H200, true},
-    {"parts", PART, true},
-    {"nothing", "", false},
-    {"no count", "nvidia.com/gpu", false},
-    {"none of them", "nvidia.com/gpu=0:1:NVIDIA H200", false},
-    {"too many", "nvidia.com/gpu=65:1:NVIDIA H200", false},
-    {"no memory", "nvidia.com/gpu=1:0:NVIDIA H200", false},
-    {"no type", "nvidia.com/gpu=1:1:", false},
-    {"no domain", "gpu=1:1:NVIDIA H200", false},
-    {"two slashes", "nvidia.com/gpu/x=1:1:NVIDIA H200", false},
-    {"capitals", "nvidia.com/GPU=1:1:NVIDIA H200", false},
-    {"a part of an unknown profile", "nvidia.com/mig-1g.18gb=1:1:NVIDIA H200 MIG 1G", false},
-    {"a part without a profile", "nvidia.com/mig-1g.18gb=1:1:NVIDIA H200 MIG ", false},
-    {"a control character", "nvidia.com/gpu=1:1:NVIDIA\tH200", false},
+    {"whole devices", H200, NULL},
+    {"parts", PART, NULL},
+    {"nothing", "", ": RESOURCE "},
+    {"no count", "nvidia.com/gpu", ": RESOURCE "},
+    {"none of them", "nvidia.com/gpu=0:1:NVIDIA H200", ": COUNT "},
+    {"too many", "nvidia.com/gpu=65:1:NVIDIA H200", ": COUNT "},
+    {"no memory", "nvidia.com/gpu=1:0:NVIDIA H200", ": BYTES "},
+    {"no type", "nvidia.com/gpu=1:1:", ": TYPE "},
+    {"no domain", "gpu=1:1:NVIDIA H200", ": RESOURCE "},
+    {"two slashes", "nvidia.com/gpu/x=1:1:NVIDIA H200", ": RESOURCE "},
+    {"capitals", "nvidia.com/GPU=1:1:NVIDIA H200", ": RESOURCE "},
+    {"a part of an unknown profile", "nvidia.com/mig-1g.18gb=1:1:NVIDIA H200 MIG 1G", ": TYPE "},
+    {"a part without a profile", "nvidia.com/mig-1g.18gb=1:1:NVIDIA H200 MIG ", ": TYPE "},
+    {"a control character", "nvidia.com/gpu=1:1:NVIDIA\tH200", ": TYPE "},
+    {"a count of letters", "nvidia.com/gpu=x:1:NVIDIA H200", ": COUNT "},
+    {"bytes with a unit", "nvidia.com/gpu=1:141GiB:NVIDIA H200", ": BYTES "},
+    {"no bytes", "nvidia.com/gpu=1:NVIDIA H200", ": BYTES "},
+    {"a domain of no letters", "/gpu=1:1:NVIDIA H200", ": RESOURCE "},
 };
 
 static void check_text(void **state)
@@ -37,8 +41,9 @@ static void check_text(void **state)
     struct declared_devices declared = {.count = 0};
 
     const char *wrong = declared_add(&declared, row->text);
-    assert_int_equal(wrong == NULL, row->is_good);
-    assert_int_equal(declared.count, row->is_good ? 1 : 0);
+    assert_int_equal(declared.count, row->says == NULL ? 1 : 0);
+    if (wrong == NULL || row->says == NULL) assert_ptr_equal(wrong, row->says);
+    else if (strstr(wrong, row->says) == NULL) fail_msg("%s", wrong);
 }
 
 static void there_are_limits(void **state)

@@ -98,9 +98,10 @@ def outputs_are_shown_from_what_was_signed(world):
     early = world.peer.add(Run(state="failed"))
     early.description["attempt"] = 0
     assert f"next             sijil run start {world.host} acme/models SPEC --key KEY\n" in world.sijil("show", early.id).stdout.decode()
-    fresh = world.peer.add(Run(state="ordered"))
-    fresh.description["attempt"] = 0
-    waits = world.sijil("show", fresh.id).stdout.decode()
+    first = world.peer.add(Run(state="ordered"))
+    assert "has taken it again, after the last attempt ended without a result; one must give\n" in world.sijil("show", first.id).stdout.decode()
+    first.description["attempt"] = 0
+    waits = world.sijil("show", first.id).stdout.decode()
     assert "waits            no runner of the pool uae-gpu has taken it yet; one must give\n" in waits and "devices 1 of gpu, in AE" in waits, waits
     assert "\nrunners " not in waits, waits  # an older registry does not say
     waiting = world.peer.add(Run(state="ordered"))
@@ -115,7 +116,7 @@ def outputs_are_shown_from_what_was_signed(world):
     assert "2 asked for work in the last two minutes, and 1 of them fit: an older run" in world.sijil("show", waiting.id).stdout.decode()
     waiting.description["runners"] = {"asked": 0, "fit": 0, "busy": 2, "lack": []}
     waits = world.sijil("show", waiting.id).stdout.decode()
-    assert "runners          2 are busy with other runs\n" in waits and "is one running" not in waits, waits
+    assert "runners          2 are busy with other runs\n" in waits and "is one running" not in waits and "of the pool uae-gpu: 2 are busy)" in waits, waits
     waiting.description["runners"] = {"asked": 2, "fit": 1, "lack": [{"what": "region", "runners": 1}]}
     shown = json.loads(world.sijil("show", waiting.id, "--json").stdout)
     assert shown["runners"]["lack"] == [{"what": "region", "runners": 1}], shown
@@ -132,9 +133,33 @@ def outputs_are_shown_from_what_was_signed(world):
         assert "of another run" in world.sijil("show", other.id, code=6).stderr
 
 
+def what_a_token_asked_for_is_asked_for_by_a_token(world):
+    claims = {"issuer": "sijil:rule", "subject": "acme:gh-train", "token": "sha256:" + made.hex_of("token")}
+    run = world.peer.add(Run(state="expired", claims=claims, requester="ext:" + hashlib.sha256(b"sijil:rule\nacme:gh-train").hexdigest()))
+    shown = world.sijil("show", run.id).stdout.decode()
+    assert f"next             sijil run start {world.host} acme/models SPEC --by-token --expires HOURS\n" in shown, shown
+    assert "if the policies ask for approvals, it needs one approval more than the policies ask for\n" in shown, shown
+    robot = "robot:" + made.RUNNER
+    asked = world.peer.add(Run(state="expired", requester=robot, claims={**claims, "issuer": "sijil:registry", "subject": made.RUNNER}))
+    asked.description |= {"requester": robot, "people": [{"principal": robot, "robot": "acme+\x1b[2Jci"}, {"principal": made.REQUESTER, "robot": "acme+other"}]}
+    shown = world.sijil("show", asked.id).stdout.decode()
+    assert f"{robot} is the robot acme+?[2Jci, as the registry says\n" in shown and "acme+other" not in shown, shown
+    spec = os.path.join(world.folder, "asked.json")
+    with open(spec, "w", encoding="utf-8") as file:
+        json.dump(made.spec(), file)
+    words = [SIJIL, "run", "start", world.host, made.PROJECT, spec]
+    done = subprocess.run(words, capture_output=True, text=True, env=world.environment, timeout=60, check=False)
+    assert done.returncode == 2 and "--by-token, for the token of the login, is needed" in done.stderr, done.stderr
+    world.peer.self = {"kind": "rule", "name": "acme:gh-train", "audience": made.ORIGIN}
+    done = subprocess.run([*words, "--key", world.key], capture_output=True, text=True, env=world.environment, timeout=60, check=False)
+    world.peer.self = None
+    assert done.returncode == 1 and "a trust rule (a CI job), which has no key of its own" in done.stderr, done.stderr
+
+
 def a_run_of_several_nodes_shows_each(world):
     run = world.peer.add(Run(state="ordered"))
-    run.description |= {"nodes_wanted": 4, "nodes_kept": 3}
+    run.description |= {"nodes_wanted": 4, "nodes_kept": 3, "runners": {"asked": 3, "fit": 3, "lack": []}}
+    assert "3 asked for work in the last two minutes, and 3 of them fit: all nodes begin together, so more may have to come" in world.sijil("show", run.id).stdout.decode()
     assert "ordered (waits for runners of the pool uae-gpu: 3 of 4 nodes have one)" in world.sijil("show", run.id).stdout.decode()
     run = world.peer.add(Run(state="running"))
     run.description["nodes"] = [{"node": 0, "runner": made.RUNNER, "phase": "running", "progress": 40},
@@ -231,11 +256,36 @@ def a_false_registry_shows_no_part_twice(world):
         world.peer.RequestHandlerClass.log_of = log_of
 
 
+def a_run_that_another_node_ended_has_that_node_s_log(world):
+    """Its advice names the node; only what a runner has signed is saved, and the message says why another log is not."""
+    text, path = b"epoch 1\n" * 256, os.path.join(world.folder, "node.log")
+    two = {"spec": {**made.spec(), "nodes": 2}}
+    run = world.peer.add(Run(outputs={}, state="failed", log=text, node=1, outcome="failed", **two))
+    command = f"sijil run logs {world.host} acme/models {run.id} --node 1\n"
+    assert f"next             {command}" in world.sijil("show", run.id).stdout.decode()
+    done = world.sijil("show", run.id, "--follow", code=7)
+    assert f"try          {command}" in done.stderr and f"next             {command}".encode() in done.stdout, done
+    assert "the result of node 1, and not that of node 0: --node 1 saves" in world.sijil("logs", run.id, "--output", path, code=3).stderr
+    assert not os.path.exists(path)
+    world.sijil("logs", run.id, "--output", path, "--node", "1")
+    with open(path, "rb") as file:
+        assert file.read() == text
+    assert "there is no node 2" in world.sijil("logs", run.id, "--output", path, "--node", "2", code=3).stderr
+    lost = world.peer.add(Run(outputs={}, state="failed", node=1, **two))  # this node had done its part before another one was lost
+    assert "--node" not in world.sijil("show", lost.id).stdout.decode()
+    ended = world.sijil("logs", world.peer.add(Run(state="cancelled", log=text)).id, "--output", path, code=3).stderr
+    assert "has ended as cancelled, and no runner has signed a result of attempt 1 before" in ended, ended
+    assert "the run is running, and its runner signs" in world.sijil("logs", world.peer.add(Run(state="running")).id, "--output", path, code=3).stderr
+
+
 def a_log_that_is_kept_no_longer_has_a_way_out(world):
     run = world.peer.add(Run(outputs={"model": "weights"}))
     world.peer.faults["log"] = [410]
     done = world.sijil("logs", run.id, code=1)
     assert f"try          sijil pull {world.host}/acme/models/digits@sha256:{hashlib.sha256(run.manifest).hexdigest()}" in done.stderr, done.stderr
+    world.peer.faults["log"] = [410]
+    done = world.sijil("logs", world.peer.add(Run(outputs={"model": "weights"}, spec={**made.spec(), "nodes": 2})).id, "--node", "1", code=1)
+    assert "sijil pull" not in done.stderr, done.stderr  # that would be the log of node 0
     world.peer.faults["log"] = [410]
     assert "sijil pull" not in world.sijil("logs", world.peer.add(Run(state="failed")).id, code=1).stderr
 
@@ -377,9 +427,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         world = World(folder)
         for test in (waiting_shows_each_step_and_ends_with_the_run, a_terminal_has_one_line_that_changes, waiting_goes_on_after_lost_connections,
-                     outputs_are_shown_from_what_was_signed, a_run_of_several_nodes_shows_each, a_specification_is_read_member_by_member,
+                     outputs_are_shown_from_what_was_signed, what_a_token_asked_for_is_asked_for_by_a_token, a_run_of_several_nodes_shows_each, a_specification_is_read_member_by_member,
                      what_a_log_lacks_is_said, lists_and_logs_can_be_short, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
-                     a_false_registry_shows_no_part_twice, a_log_that_is_kept_no_longer_has_a_way_out, a_saved_log_is_the_signed_one_or_none,
+                     a_false_registry_shows_no_part_twice, a_run_that_another_node_ended_has_that_node_s_log, a_log_that_is_kept_no_longer_has_a_way_out, a_saved_log_is_the_signed_one_or_none,
                      a_bundle_is_kept_and_verified, a_rerun_names_the_old_run_and_compares,
                      what_differs_has_its_own_exit_status, a_start_waits_and_shows_the_log):
             world.peer.faults.clear()

@@ -279,7 +279,8 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
                                         : chain->lease != NULL ? RUN_LEASE
                                                                : RUN_ORDER)));
     if (chain->result != NULL && lacks_nodes(chain))
-        TRY(buffer_add_text(text, "  - that the other nodes of the attempt did anything: the bundle has node 0 alone;\n", err));
+        TRY(add_line(text, err, "  - that the other nodes of the attempt did anything: the bundle has node %lld alone;",
+                     (long long)run_integer(chain->lease, "node")));
     TRY(write_unproven_terms(bundle, repeated, text, err));
     if (repeated->decisions == 0)
         TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));

@@ -11,6 +11,7 @@
 
 #define RUN_APPROVALS_MAX 8
 #define RUN_NODES_MAX     256
+#define RUN_ATTEMPTS_MAX  100
 #define RUN_PEERS_MAX     (RUN_NODES_MAX - 1) /* nodes of an attempt beside node 0 */
 #define RUN_LEVEL         "SIJIL_ASSURANCE_"  /* of an admission, with a digit after it */
 #define RUN_CHECK_MACHINE "machine"           /* the check of a refusal that leaves the run to other runners */

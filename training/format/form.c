@@ -172,6 +172,26 @@ bool form_issuer(const char *text)
     return *at == '\0';
 }
 
+bool form_task_variable(const char *text)
+{
+    static const char *const names[] = {"RANK",
+                                        "LOCAL_RANK",
+                                        "ROLE_RANK",
+                                        "GROUP_RANK",
+                                        "WORLD_SIZE",
+                                        "LOCAL_WORLD_SIZE",
+                                        "ROLE_WORLD_SIZE",
+                                        "GROUP_WORLD_SIZE",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "TORCHELASTIC_RESTART_COUNT",
+                                        "TORCHELASTIC_MAX_RESTARTS"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0) return true;
+    return false;
+}
+
 bool form_network(const char *text)
 {
     return strcmp(text, "none") == 0 || strcmp(text, "tasks") == 0;

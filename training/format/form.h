@@ -24,7 +24,8 @@ bool form_output_type(const char *text); /* a media type that is not of a run's 
 bool form_jurisdiction(const char *text);
 bool form_shown(const char *text); /* UTF-8 without characters that steer a terminal, a line feed among them */
 bool form_variable(const char *text);
-bool form_issuer(const char *text); /* of a token: the registry, trust rules, or a URL */
+bool form_issuer(const char *text);        /* of a token: the registry, trust rules, or a URL */
+bool form_task_variable(const char *text); /* one of torchrun's, which each task of several gets */
 bool form_network(const char *text);
 bool form_isolation(const char *text);
 bool form_status(const char *text);

@@ -83,6 +83,17 @@ static struct result check_inside(const json_t *value, const struct run_shape *s
     return SUCCESS;
 }
 
+static struct result excluded(const json_t *value, const struct run_shape_clash *clash, struct path at, struct error *err)
+{
+    const json_t *member = json_object_get(value, clash->member);
+
+    enter(at, clash->member, 0);
+    if (clash->key == NULL) return wrong(member, clash->rule, (struct path){.name = clash->member, .fault = at.fault}, err);
+    note(at, member, clash->rule);
+    if (at.fault != NULL) at.fault->unknown = clash->key;
+    return failure(err, ERROR_INVALID, "%.80s: '%.80s': %s", clash->member, clash->key, clash->rule->must);
+}
+
 static struct result check_object(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
     const char *key;
@@ -100,10 +111,8 @@ static struct result check_object(const json_t *value, const struct run_shape *s
         if (present != NULL) TRY(check_inside(present, member->shape, at, member->name, err));
         else if (!member->may_be_absent && !at.may_lack) return is_missing(value, member, at, err);
     }
-    const char *excluded = shape->clash == NULL ? NULL : shape->clash(value);
-    if (excluded == NULL) return SUCCESS;
-    enter(at, excluded, 0);
-    return wrong(value, shape, at, err);
+    struct run_shape_clash clash = {.key = NULL};
+    return shape->clash == NULL || !shape->clash(value, &clash) ? SUCCESS : excluded(value, &clash, at, err);
 }
 
 static const char *key_of(const json_t *element, const char *sorted_by)

@@ -18,6 +18,13 @@ enum run_shape_kind {
     SHAPE_MAP     /* an object of `least` to `most` members of any name that `fits`, each of the shape `element` */
 };
 
+struct run_shape;
+/** A member of an object that other members exclude. All pointers are views: of the object, and of tables. */
+struct run_shape_clash {
+    const char *member, *key;     /* key: of a member that is a map, the name that is excluded; NULL: the whole member */
+    const struct run_shape *rule; /* has the form that the member then must have (`must`) */
+};
+
 struct run_shape_member;
 struct run_shape {
     enum run_shape_kind kind;
@@ -27,7 +34,8 @@ struct run_shape {
     const struct run_shape *element, *first; /* first: of a list, the shape of its first value, if that is another one; or NULL */
     const struct run_shape_member *members;
     size_t member_count;
-    const char *(*clash)(const json_t *value); /* of an object: the name of a member that another one excludes; NULL: none */
+    bool (*clash)(const json_t *value,
+                  struct run_shape_clash *clash_out); /* of an object; NULL: no member excludes another one */
     const char *sorted_by; /* of a list: its values strictly rise, objects by this member; "": texts; NULL: any order */
     const char *must;      /* the required form, for messages */
 };

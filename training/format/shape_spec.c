@@ -90,19 +90,49 @@ static const struct run_shape_member spec_members[] = {{"code", &artifact, false
                                                        {"assurance", &assurance, false}};
 
 /* Both would be /in/resume. */
-static const char *inputs_clash(const json_t *spec)
+static bool has_two_called_resume(const json_t *spec)
 {
     const json_t *list = json_object_get(spec, "inputs");
 
-    if (json_object_get(spec, "resume") == NULL) return NULL;
+    if (json_object_get(spec, "resume") == NULL) return false;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_text_of(json_array_get(list, i), "name");
-        if (name != NULL && strcmp(name, "resume") == 0) return "inputs";
+        if (name != NULL && strcmp(name, "resume") == 0) return true;
     }
+    return false;
+}
+
+static int64_t count_of(const json_t *spec, const char *name)
+{
+    const json_t *count = json_object_get(spec, name);
+
+    return count == NULL ? 1 : json_integer_value(count);
+}
+
+/* The runner would refuse it for good. NULL: none. */
+static const char *variable_of_tasks(const json_t *spec)
+{
+    const char *name = NULL, *reach = json_text_of(spec, "network");
+    const json_t *value = NULL;
+
+    if (count_of(spec, "tasks") == 1 && count_of(spec, "nodes") == 1 && (reach == NULL || strcmp(reach, "tasks") != 0))
+        return NULL;
+    json_object_foreach (json_object_get(spec, "environment"), name, value)
+        if (form_task_variable(name)) return name;
     return NULL;
 }
 
-const struct run_shape run_shape_spec = {.kind = SHAPE_OBJECT,
-                                         SHAPE_MEMBERS(spec_members),
-                                         .clash = inputs_clash,
-                                         .must = "none is called resume, where the checkpoint lies (/in/resume)"};
+static bool spec_clashes(const json_t *spec, struct run_shape_clash *clash_out)
+{
+    static const struct run_shape named = {.kind = SHAPE_LIST,
+                                           .must = "none is called resume, where the checkpoint lies (/in/resume)"};
+    static const struct run_shape given = {.kind = SHAPE_MAP, .must = "each task of this run gets its own: leave it out"};
+    const char *variable = variable_of_tasks(spec);
+
+    if (variable != NULL) *clash_out = (struct run_shape_clash){"environment", variable, &given};
+    else if (has_two_called_resume(spec)) *clash_out = (struct run_shape_clash){"inputs", NULL, &named};
+    else return false;
+    return true;
+}
+
+const struct run_shape run_shape_spec = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(spec_members), .clash = spec_clashes};
