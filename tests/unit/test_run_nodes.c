@@ -390,6 +390,40 @@ static void an_endpoint_is_an_address_and_a_port(void **state)
     assert_int_equal(form_endpoint(row->name), row->is_good);
 }
 
+/* ---- variables of tasks ---- */
+
+/* A runner would refuse such an order for good, because each task gets these variables. */
+static const struct variable_row {
+    const char *name, *variable, *path, *value;
+    enum error_kind kind;
+} variable_rows[] = {
+    {"a rank beside tasks", "RANK", "tasks", "2", ERROR_INVALID},
+    {"a master beside nodes", "MASTER_ADDR", "nodes", "2", ERROR_INVALID},
+    {"a size beside a network", "WORLD_SIZE", "network", "\"tasks\"", ERROR_INVALID},
+    {"the rank of a single task", "RANK", "tasks", "1", ERROR_NONE},
+    {"another name beside tasks", "RANKS", "tasks", "2", ERROR_NONE},
+};
+
+static void variables_of_tasks_are_not_asked_for(void **state)
+{
+    const struct variable_row *row = *state;
+    char variable[80], path[80], says[80];
+    OWNED_MADE_RUN made;
+    struct error err = {0};
+
+    (void)snprintf(variable, sizeof variable, "spec.environment.%s", row->variable);
+    (void)snprintf(path, sizeof path, "spec.%s", row->path);
+    (void)snprintf(says, sizeof says, "environment: '%s': each task", row->variable);
+    made_run_begin(&made);
+    for (size_t i = 0; i < 2; i++) {
+        made_set(&made, i == 0 ? RUN_REQUEST : RUN_ORDER, variable, "\"0\"");
+        made_set(&made, i == 0 ? RUN_REQUEST : RUN_ORDER, path, row->value);
+    }
+    const bool ok = made_check(&made, -1, &err).ok;
+    if (ok != (row->kind == ERROR_NONE)) fail_msg("%s", ok ? "it is accepted" : err.message);
+    if (!ok && strstr(err.message, says) == NULL) fail_msg("%s", err.message);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -401,5 +435,6 @@ int main(void)
 
     failed += RUN_TABLE(whole_rows, refuses_a_whole);
     failed += RUN_TABLE(endpoint_rows, an_endpoint_is_an_address_and_a_port);
+    failed += RUN_TABLE(variable_rows, variables_of_tasks_are_not_asked_for);
     return failed + cmocka_run_group_tests(others, NULL, NULL);
 }
