@@ -175,7 +175,7 @@ static struct result add_log_key(const struct settings *settings, int directory,
     *settings->has_keys = true;
     TRY(log_rotation_open(directory, keyring, &rotation, err));
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
-    log_rotation_use(rotation, ledger);
+    TRY(log_rotation_use(rotation, ledger, err));
     log_rotation_state(rotation, &state);
     if (!state.has_next) TRY(keyring_add_log_key(directory, passphrase, err));
     TRY(keyring_open(directory, passphrase, &changed, err));
@@ -343,7 +343,7 @@ static struct result load_and_serve(const struct settings *settings, int directo
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(log_rotation_open(directory, keyring, &rotation, err));
-    log_rotation_use(rotation, ledger);
+    TRY(log_rotation_use(rotation, ledger, err));
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
     TRY(quorum_new(settings->witness_patience == 0 ? QUORUM_PATIENCE_S : settings->witness_patience, &quorum, err));

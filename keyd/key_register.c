@@ -210,10 +210,8 @@ static struct result make_entry(const struct key_register_note *note, struct key
     return name_of(note->document, entry_out->name, err);
 }
 
-/*
- * What was replaced or withdrawn does not come back, although it is signed: whoever may ask for a pin has the older envelopes, too. To withdraw what is
- * withdrawn changes nothing, and must be possible: after a recovery no gateway knows of a withdrawal whose event is lost, nor its version.
- */
+/* What was replaced or withdrawn does not come back, although it is signed: whoever may ask for a pin has the older envelopes, too. To withdraw what is
+ * withdrawn changes nothing, and must be possible: after a recovery no gateway knows of a withdrawal whose event is lost, nor its version. */
 static struct result check_version(const struct key_register_note *note, const struct key_register_entry *entry,
                                    struct error *err)
 {

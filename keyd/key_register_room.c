@@ -94,7 +94,7 @@ void key_register_forget_lost(struct key_register_state *state, uint64_t size)
         struct key_register_entry entry = state->entries[i];
         const bool is_lost = entry.sequence >= size;
         if (is_lost && !entry.is_withdrawn && !entry.is_replaced) continue;
-        if (is_lost && !entry.is_withdrawn) entry.version--;
+        if (is_lost && !entry.is_withdrawn && entry.sequence != KEY_REGISTER_NO_EVENT) entry.version--; /* once for each loss */
         if (is_lost) entry.sequence = KEY_REGISTER_NO_EVENT; /* another event has its number now */
         state->entries[kept++] = entry;
     }

@@ -136,9 +136,18 @@ bool log_rotation_is_broken(const struct log_rotation *rotation)
 
 /* ---- what it knows ---- */
 
-void log_rotation_use(struct log_rotation *rotation, struct ledger *ledger)
+struct result log_rotation_use(struct log_rotation *rotation, struct ledger *ledger, struct error *err)
 {
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    if (state.log_first_key > rotation->state.count)
+        return failure(err, ERROR_CORRUPT,
+                       "the log begins with key %u, and the file " LOG_ROTATION_FILE
+                       " says that key %u signs: it is older than the ledger. Restore the newest copy of both",
+                       state.log_first_key + 1U, rotation->state.count + 1U);
     rotation->ledger = ledger;
+    return SUCCESS;
 }
 
 const char *log_rotation_registry(const struct log_rotation *rotation)

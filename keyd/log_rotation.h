@@ -22,8 +22,9 @@ RESULT log_rotation_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], s
 /** `keyring` must outlive it. A key ring with one key of the log gets a new file if there is none. ERROR_CORRUPT: the file is missing, is damaged, or
  *  knows more keys than the key ring. ERROR_CONFLICT: another process has it open. */
 RESULT log_rotation_open(int directory, const struct keyring *keyring, struct log_rotation **rotation_out, struct error *err);
-/** Which log of the registry it is, is in the ledger (keyd/recovery.h); borrowed. Without one it is the first log. */
-void log_rotation_use(struct log_rotation *rotation, struct ledger *ledger);
+/** Which log of the registry it is, is in the ledger (keyd/recovery.h); borrowed. Without one it is the first log. ERROR_CORRUPT: that log begins with a later
+ *  key than the file knows. */
+RESULT log_rotation_use(struct log_rotation *rotation, struct ledger *ledger, struct error *err);
 /** The name of the registry. */
 const char *log_rotation_registry(const struct log_rotation *rotation);
 /** The place in the key ring of the key that counts now. Call it while it is held. */

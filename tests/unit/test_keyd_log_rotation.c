@@ -287,6 +287,27 @@ static void files_that_do_not_belong_together_are_refused(void **state)
     (void)unlinkat(world.folder.fd, ".after", 0);
 }
 
+static struct result begin_with_second_key(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)context, (void)err;
+    state->log_number = 2;
+    state->log_first_key = 1;
+    return SUCCESS;
+}
+
+/* With an older file no key at all would sign a log that began with a later key. */
+static void an_older_file_than_the_ledger_is_refused(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    (void)signers_at(0, 8, NOW_S);
+    add_key();
+    must(ledger_change(world.ledger, begin_with_second_key, NULL, &err), &err);
+    assert_false(log_rotation_use(world.rotation, world.ledger, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+}
+
 static void a_folder_of_an_earlier_version_gets_the_file(void **state)
 {
     (void)state;
@@ -361,7 +382,7 @@ static void a_log_after_a_recovery_begins_with_the_newest_key(void **state)
     add_key();
     must(order(0, 1, NOW_S, &err), &err);
     must(ledger_change(world.ledger, recover, NULL, &err), &err);
-    log_rotation_use(world.rotation, world.ledger);
+    must(log_rotation_use(world.rotation, world.ledger, &err), &err);
     log_rotation_keys(world.rotation, &keys);
     assert_true(keys.count == 1 && keys.starts[0].size == 0);
     assert_memory_equal(keys.keys[0].public_key, keyring_log_key(world.keyring, 1)->public_key, sizeof keys.keys[0].public_key);
@@ -387,6 +408,7 @@ int main(void)
         WITH_WORLD(verifiers_follow),
         WITH_WORLD(refused),
         WITH_WORLD(files_that_do_not_belong_together_are_refused),
+        WITH_WORLD(an_older_file_than_the_ledger_is_refused),
         WITH_WORLD(a_folder_of_an_earlier_version_gets_the_file),
         WITH_WORLD(a_key_ring_has_a_limit_of_keys),
         WITH_WORLD(derived_keys_stay),

@@ -296,7 +296,7 @@ static void it_outlives_a_start(void **state)
     key_register_free(keys);
     ledger_free(ledger);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
-    log_rotation_use(rotation, ledger);
+    must(log_rotation_use(rotation, ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err); /* their pins belong together */
     ledger_read(ledger, &now);
     assert_true(now.log_number == 2 && now.log_size == LEFT);
@@ -332,7 +332,7 @@ static void open_all(void)
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
     must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
-    log_rotation_use(rotation, ledger);
+    must(log_rotation_use(rotation, ledger, &err), &err);
     for (size_t i = 0; i < SIGNER_COUNT; i++) must(ecdsa_key_new(&signers[i], &err), &err);
     ecdsa_key_public(signers[ROOT], point);
     must(approver_pin(ledger, point, &err), &err);
