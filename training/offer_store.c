@@ -50,8 +50,8 @@ static const struct pg_statement run_offers_sql = {
     " AND (o.project_id IS NULL OR o.project_id = r.project_id)), said AS ("
     "SELECT 0 AS place, ''::text AS what, (SELECT count(*) FROM asked) AS runners"
     " UNION ALL SELECT 1, 'fits', (SELECT count(*) FROM asked WHERE cardinality(lacks) = 0)"
-    " UNION ALL SELECT 1, 'busy', runners FROM busy WHERE runners > 0"
-    " UNION ALL SELECT 2, lack, count(*) FROM asked, unnest(lacks) AS lack GROUP BY lack)"
+    " UNION ALL SELECT 2, 'busy', runners FROM busy WHERE runners > 0"
+    " UNION ALL SELECT 3, lack, count(*) FROM asked, unnest(lacks) AS lack GROUP BY lack)"
     " SELECT what, runners FROM said WHERE EXISTS (SELECT 1 FROM run WHERE run_id = $1 AND project_id = $2 AND state = 'ordered')"
     " ORDER BY place, runners DESC, what",
     "uuid uuid int8 int8 int8", "text int8"};
