@@ -258,7 +258,7 @@ def an_older_database_is_refused(shell, restoring):
     signed, size, wanted = (int(number) for number in found.groups())
     assert signed == wanted and size < signed, found.group(0)
     said = shell.fails("runuser", "-u", "sijil", "--", "sijild")
-    assert f"signed {signed} events, the log ends at {size} " in said and "two approvers" in said, said
+    assert f"signed {signed} events, the log ends at {size} " in said and "two officers" in said, said
     return signed, size
 
 
