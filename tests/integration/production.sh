@@ -142,7 +142,7 @@ misplaced "one of --check-config" --found="$work/x" --migrate
 misplaced "--config belongs to" --config="$work/sijild.conf" --embedded="$work/none"
 misplaced "not to --embedded or --migrate" --config="$work/sijild.conf" --migrate
 misplaced "--approver belongs to --found" --approver="$work/approver.pub.pem" --migrate
-misplaced "--database-owner belongs to --migrate or --check-config" --found="$work/x" --database-owner="$work/owner"
+misplaced "--database-owner belongs to --migrate, --recover or --check-config" --found="$work/x" --database-owner="$work/owner"
 misplaced "--online belongs to --check-config" --online
 misplaced "--geo XYZ" --embedded="$work/none" --geo=XYZ
 misplaced "--network 300.1.1.1/8" --embedded="$work/none" --network=300.1.1.1/8

@@ -5,11 +5,14 @@ import json
 import os
 import pwd
 import ssl
+import sys
 import urllib.parse
 import urllib.request
 
-from glewlwyd import Glewlwyd
 from sijil_test import Server, run, wait_until
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from glewlwyd import Glewlwyd  # noqa: E402
 
 CLIENT, SECRET = "ci", "secret-of-ci"
 

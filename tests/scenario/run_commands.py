@@ -216,7 +216,7 @@ def failed(text, kept=None):
 
 
 def the_log_of_a_failed_run_is_saved_whole():
-    path, text = path_of("log.txt"), b"epoch 1\x1b[2J\n" + os.urandom(300000)
+    path, text = path_of("log.txt"), b"epoch 1\x1b[2J\n" + os.urandom(300000) + b"."
     command("logs", failed(text), "--output", path)
     with open(path, "rb") as file:
         assert file.read() == text
@@ -229,7 +229,7 @@ def the_log_of_a_failed_run_is_saved_whole():
 
 def a_log_replaces_plain_files_alone():
     """A folder, a link and a device stay what they are; standard output gets the log that was checked, or nothing."""
-    text = b"epoch 1\n" + os.urandom(100000)
+    text = b"epoch 1\n" + os.urandom(100000) + b"."
     run_id, path, link = failed(text), path_of("replaced.txt"), path_of("link.txt")
     with open(path, "wb") as file:
         file.write(b"older")
