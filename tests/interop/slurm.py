@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 RELEASE = "trixie"
 PACKAGES = "ca-certificates,munge,slurmctld,slurmd,slurmrestd,slurm-client,slurm-wlm-jwt-plugin,python3,procps,util-linux"
 PROGRAMS = ("tests/runner/slurm_jobs", "cmd/sijil-runner")
-FILES = ("tests/runner/slurm_runs.py", "tests/support/slurm.py")
+FILES = ("tests/runner/slurm_runs.py", "tests/support/slurm.py", "tests/support/ports.py")
 # The programs of this Debian run there with the libraries of this one.
 WRAPPER = '#!/bin/sh\nexec /opt/libraries/ld-linux-x86-64.so.2 --library-path /opt/libraries /opt/programs/{name} "$@"\n'
 ENTER = 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount --rbind /sys "$1/sys" && ' \
