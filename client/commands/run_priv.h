@@ -99,6 +99,8 @@ void run_wait_text(const json_t *run, char text_out[RUN_WAIT_MAX]);
 RESULT run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err);
 /** The outputs in the run's signed result: objects `name`, `repository`, `digest`, `reference`, sorted by name. Empty without a result. */
 RESULT run_signed_outputs(const json_t *run, const struct run_address *address, json_t **outputs_out, struct error *err);
+/** Whether the registry says that the run is in this state. */
+bool run_is_in(const json_t *run, const char *state);
 /** Appends the command that pulls the log as the run's signed result names it; nothing without a result. */
 RESULT run_log_reference(const json_t *run, const struct run_address *address, struct buffer *command, struct error *err);
 

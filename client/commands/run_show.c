@@ -10,7 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool is_in(const json_t *run, const char *state)
+bool run_is_in(const json_t *run, const char *state)
 {
     const char *now = json_text_of(run, "state");
 
@@ -35,17 +35,18 @@ static void line_detail(const json_t *run, char detail[RUN_LINE_MAX])
     cell_text(json_object_get(run, "phase"), phase);
     detail[0] = '\0';
     if (run_has_ended(run)) return;
-    if (is_in(run, "awaiting approval"))
+    if (run_is_in(run, "awaiting approval"))
         (void)snprintf(detail, RUN_LINE_MAX, " (%lld of %lld)", (long long)number_of(run, "approvals"),
                        (long long)number_of(run, "approvals_wanted"));
-    else if (is_in(run, "requested")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its order)");
-    else if (is_in(run, "ordered") && json_integer_of(run, "nodes_wanted", &nodes))
+    else if (run_is_in(run, "requested")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its order)");
+    else if (run_is_in(run, "ordered") && json_integer_of(run, "nodes_wanted", &nodes))
         (void)snprintf(detail, RUN_LINE_MAX, " (waits for runners of the pool %.64s: %lld of %lld nodes have one)", pool,
                        (long long)number_of(run, "nodes_kept"), (long long)nodes);
-    else if (is_in(run, "ordered")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for a runner of the pool %.64s%s)", pool, why);
-    else if (is_in(run, "finishing")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its admission)");
+    else if (run_is_in(run, "ordered"))
+        (void)snprintf(detail, RUN_LINE_MAX, " (waits for a runner of the pool %.64s%s)", pool, why);
+    else if (run_is_in(run, "finishing")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its admission)");
     else if (json_integer_of(run, "progress", &percent)) (void)snprintf(detail, RUN_LINE_MAX, " %lld%%", (long long)percent);
-    else if (json_object_get(run, "phase") != NULL && !is_in(run, "running"))
+    else if (json_object_get(run, "phase") != NULL && !run_is_in(run, "running"))
         (void)snprintf(detail, RUN_LINE_MAX, " (%.16s)", phase);
 }
 
@@ -117,16 +118,16 @@ struct result run_advice(const struct run_address *address, const json_t *run, s
         {"refused", "sijil run start", ""},
         {"quarantined", "sijil run bundle", " -o run.json"},
     };
-    const bool never_began = is_in(run, "failed") && number_of(run, "attempt") == 0;
+    const bool never_began = run_is_in(run, "failed") && number_of(run, "attempt") == 0;
     char node[32];
 
     for (size_t i = 0; i < COUNT(next); i++) {
-        if (!is_in(run, next[i].state)) continue;
+        if (!run_is_in(run, next[i].state)) continue;
         if (never_began || strcmp(next[i].command, "sijil run start") == 0)
             return advise_start(address, run, next[i].rest, advice, err);
         TRY(node_option(run, node, err));
         return buffer_format(advice, err, "%s %s %s %s%s%s", next[i].command, address->host, address->project, address->run,
-                             next[i].rest, is_in(run, "failed") ? node : "");
+                             next[i].rest, run_is_in(run, "failed") ? node : "");
     }
     return SUCCESS;
 }
@@ -215,8 +216,8 @@ static void print_outputs(const json_t *run, const json_t *outputs)
         cell_text(json_object_get(output, "name"), name);
         (void)snprintf(reference, sizeof reference, "%s", json_text_of(output, "reference"));
         terminal_sanitize(reference);
-        (void)printf("%-16s %s%s\n", i == 0 ? "outputs" : "", name, is_in(run, "succeeded") ? "" : " (not admitted)");
-        (void)printf("%-16s %s%s\n", "", is_in(run, "succeeded") ? "sijil pull " : "", reference);
+        (void)printf("%-16s %s%s\n", i == 0 ? "outputs" : "", name, run_is_in(run, "succeeded") ? "" : " (not admitted)");
+        (void)printf("%-16s %s%s\n", "", run_is_in(run, "succeeded") ? "sijil pull " : "", reference);
     }
 }
 

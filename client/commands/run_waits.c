@@ -7,13 +7,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool is_in(const json_t *run, const char *state)
-{
-    const char *now = json_text_of(run, "state");
-
-    return now != NULL && strcmp(now, state) == 0;
-}
-
 /* Of a run that no runner has taken: what a runner must give, for a comparison with `sijil runner list`. */
 static void print_needs(const struct run_envelope *request, const json_t *run)
 {
@@ -117,7 +110,7 @@ void run_wait_text(const json_t *run, char text_out[RUN_WAIT_MAX])
 
 void run_show_needs(const struct run_envelope *request, const json_t *run, const json_t *runners, const char *host)
 {
-    if (!is_in(run, "ordered") && !(is_in(run, "expired") && number_of(run, "attempt") == 0)) return;
+    if (!run_is_in(run, "ordered") && !(run_is_in(run, "expired") && number_of(run, "attempt") == 0)) return;
     print_needs(request, run);
     if (runners != NULL) print_runners(runners, (long long)number_of(run, "nodes_wanted"), host);
 }
