@@ -97,8 +97,7 @@ struct result target_detection_reject(struct request *request, struct lookup *lo
 struct result target_detection_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    (void)api_pair(request, ACTION_DETECTION_READ, RESOURCE_SYSTEM, "");
-    return SUCCESS;
+    return log_document_target_list(request, ACTION_DETECTION_READ);
 }
 
 struct result target_detection_show(struct request *request, struct lookup *lookup, struct error *err)

@@ -26,6 +26,7 @@ RESULT log_document_target_approve(struct request *request, const struct log_doc
 RESULT log_document_target_revoke(struct request *request, const struct log_documents *documents, struct error *err);
 /** Of a route with the name of a document in the path. */
 RESULT log_document_target_named(struct request *request, enum action action);
+RESULT log_document_target_list(struct request *request, enum action action); /* 404 in any other scope than "" */
 
 /** The kind whose routes have this action. */
 const struct log_documents *log_documents_of(enum action action);

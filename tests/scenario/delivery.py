@@ -434,6 +434,7 @@ def a_sink_needs_rights_and_signatures():
     listed = auditor().api("GET", "/audit/sinks")
     assert [sink["name"] for sink in listed["sinks"] if sink["state"] == "in force"] == [n for n in ("siem", "tail") if n in versions], listed
     assert is_refused("GET")
+    auditor().api("GET", "/audit/sinks?scope=acme", expect=(404,))
 
 
 def metrics_say_how_far_sinks_are():
