@@ -19,6 +19,8 @@ static const struct pg_statement robot_rotate_sql = {
     "UPDATE robot SET secret_hash = $3, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
     " previous_hash = CASE WHEN $5::int8 > 0 THEN secret_hash END, previous_until ="
     " date_trunc('second', clock_timestamp() + CASE WHEN $5::int8 > 0 THEN $5::int8 ELSE " MARGIN_S " END * interval '1 second'),"
+    " asked_since = CASE WHEN $5::int8 > 0 THEN asked_since"
+    " ELSE greatest(asked_since, date_trunc('second', clock_timestamp() + " MARGIN_S " * interval '1 second')) END,"
     " person = CASE WHEN person = " PERSON_BEHIND("$6") " THEN person END"
     " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
     " RETURNING name, expires_at, previous_until",

@@ -30,6 +30,7 @@ struct authz_robot {
     bool enabled;
     int64_t expires_ms;
     int64_t previous_until_ms; /* end of the replaced secret and of the tokens made before; 0: none was replaced */
+    int64_t asked_since_ms;    /* when a secret was replaced without a grace period: requests before count no more; 0: none was */
     uint8_t
         previous_hash[ROBOT_SECRET_HASH]; /* of the replaced secret during its grace period; else zeros, which no secret has */
     struct person person;                 /* the person behind its maker */

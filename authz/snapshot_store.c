@@ -15,13 +15,13 @@
 /* Values that no rotation could have written are ignored: neither the secret nor its end counts (docs/audit.md). */
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
-    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, '') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
+    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, ''), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
     " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, '') FROM binding"                            \
     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "'"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
-#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text"
+#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text timestamptz"
 #define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text"
 
 static const struct pg_statement snapshot_robots_sql = {"snapshot_robots", ROBOTS, "", ROBOT_TYPES};
@@ -99,6 +99,7 @@ static struct result read_previous(const struct pg_rows *rows, size_t row, struc
     const struct bytes hash = pg_bytes(rows, row, 5);
 
     if (!pg_is_null(rows, row, 6)) robot->previous_until_ms = pg_time_ms(rows, row, 6);
+    if (!pg_is_null(rows, row, 8)) robot->asked_since_ms = pg_time_ms(rows, row, 8);
     if (pg_is_null(rows, row, 5)) return SUCCESS;
     if (hash.length != sizeof robot->previous_hash)
         return failure(err, ERROR_CORRUPT, "the robot %.140s has no hash of its previous secret", robot->name);

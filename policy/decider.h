@@ -236,10 +236,12 @@ struct rights_query {
     const struct uuid *organisation; /* where it must have a role */
     const struct held_right *rights;
     size_t count;
+    int64_t asked_ms; /* when a token of it asked; 0: it has signed with a key */
     int64_t now_ms;
 };
 struct rights_answer {
     bool is_somebody; /* the principal has a role there, or is a robot */
+    bool is_outdated; /* its secret was replaced since, without a grace period: what was asked with the old one counts no more */
     bool has_all;
     size_t lacks; /* the first of the rights that it does not have, if it is somebody and has not all */
 };
