@@ -79,6 +79,7 @@ enum verify_option {
     VERIFY_SIGNER,
     VERIFY_ROOT,
     VERIFY_SET,
+    VERIFY_RUN,
     VERIFY_ADMITTED,
     VERIFY_MANIFEST,
     VERIFY_FILE,

@@ -238,7 +238,7 @@ static const struct option_row key_enroll_options[] = {
 static const struct option_row runner_invite_options[] = {
     KEY_OPTIONS,
     {'g', "region", "REGION", "the region of the policies where the runner is"},
-    {'j', "jurisdiction", "PLACE", "where it is, such as AE or AE-FED; may be repeated"},
+    {'J', "jurisdiction", "PLACE", "where it is, such as AE or AE-FED; may be repeated"},
     {'p', "pool", "NAME", "the pool whose runs it serves (default: default)"},
     {'d', "devices", "NUMBER", "accelerators that it may use (default: 0)"},
     {'i', "isolation", "LEVEL", "the least that it gives: rlimits, cgroup-v1 or cgroup-v2 (default: rlimits)"},

@@ -95,6 +95,22 @@ static struct result read_result(struct request *request, struct taking *taking,
     return certificate_check_result(taking->certificate, taking->result, err);
 }
 
+/* A runner certifies one key for a lease. */
+static bool has_other_certificate(const struct taking *taking)
+{
+    const struct run_envelope *known = taking->papers->chain.certificate;
+
+    return known != NULL && strcmp(known->digest, taking->certificate->digest) != 0;
+}
+
+/* The same certificate may come with another signature, which counts as well: that of the start stays. */
+static void keep_signature(struct taking *taking)
+{
+    const char *known = taking->papers->each[RUN_CERTIFICATE].text;
+
+    if (known != NULL && !has_other_certificate(taking)) taking->certified = bytes_of_text(known);
+}
+
 /* That of the start. A row is not believed. */
 static struct result check_known(const struct run_chain *below, struct error *err)
 {
@@ -118,6 +134,7 @@ static struct result check_chain(struct request *request, struct pg *pg, struct 
     struct run_chain chain = taking->papers->chain;
     if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed, or is not of the newest attempt");
     TRY(check_known(&chain, err));
+    keep_signature(taking);
     chain.certificate = taking->certificate;
     chain.result = taking->result;
     TRY(run_chain_check(&chain, err));
@@ -222,14 +239,6 @@ static struct result take_second(struct request *request, struct pg *pg, struct 
     if (kept.kind != ERROR_CONFLICT && kept.kind != ERROR_LIMIT) return failure(err, kept.kind, "%s", kept.message);
     TRY(run_second_result(request->permit, request->gateway->sequencer, pg, second, err));
     return failure(err, ERROR_CONFLICT, RUN_SECOND_REASON ": it is suspended");
-}
-
-/* A runner certifies one key for a lease. */
-static bool has_other_certificate(const struct taking *taking)
-{
-    const struct run_envelope *known = taking->papers->chain.certificate;
-
-    return known != NULL && strcmp(known->digest, taking->certificate->digest) != 0;
 }
 
 static struct result take_late(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
