@@ -336,7 +336,7 @@ RESULT keyd_certify_runner(struct keyd_client *client, const struct document_cha
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);
 
-#define KEYD_RUN_MAX               (8 * 1024 * 1024) /* bytes of a run's bundle in a message */
+#define KEYD_RUN_MAX               (10 * 1024 * 1024) /* bytes of a run's bundle in a message: 8 MiB, and a policy set of 2 MiB */
 #define KEYD_RUN_ENVELOPE_MAX      131072
 #define KEYD_RUN_JURISDICTIONS_MAX 16
 /** A request to sign an envelope of a training run, with the values that the gateway adds. */

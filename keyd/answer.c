@@ -307,8 +307,11 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     struct buffer OWNED_BUFFER log_key = BUFFER(LOG_KEYS_TEXT_MAX);
-    struct run_signer signer = {
-        .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
+    struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
+                                .runs = keyd->runs,
+                                .keys = keyd->keys,
+                                .check_day = keyd->check_run,
+                                .now_ms = clock_wall_ms()};
     struct ledger_state state;
 
     ledger_read(keyd->ledger, &state);

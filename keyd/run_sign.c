@@ -414,5 +414,6 @@ struct result run_sign_lease(const struct run_signer *signer, const struct keyd_
     TRY(write_lease(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
     TRY(signing_check_whole(&signing, &bundle, err));
+    TRY(signing_check_day(&signing, bundle, err));
     return signing_release(&signing, &made, envelope, err);
 }

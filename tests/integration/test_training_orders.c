@@ -90,7 +90,8 @@ static struct run_lease lease(void)
 static void sign_lease(const struct run_lease *leased, struct buffer *envelope)
 {
     const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE, .run = leased->claim.run, .last = RUN_ORDER},
-                                           .runner = leased->holder.key};
+                                           .runner = leased->holder.key,
+                                           .is_of_day = true};
     struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX);
     OWNED(permit) *permit = permit_to(ACTION_RUN_LEASE);
     struct keyd_run wanted = {.lifetime_s = 600, .key = bytes_of_text(leased->holder.key), .attempt = 1};

@@ -259,6 +259,19 @@ def a_requester_that_loses_its_rights_trains_no_more():
             assert [one for one in state["world"].events("run.end") if asked["run"] in json.dumps(one)], "no event says that it ended"
 
 
+def a_lost_answer_is_decided_again():
+    """The session would get the same lease again; meanwhile its requester has lost its role."""
+    thief = Person(state["world"], "thief-of-answers")
+    asked = thief.request()
+    thief.wait(asked, "ordered")
+    bundle = state["runner"].lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"] and state["runner"].lease(0)["lease"] == bundle["lease"]
+    thief.lose_role()
+    sijil_test.wait_until(lambda: state["runner"].ask().status == 204, 30, "the lease is still handed out")
+    shown = state["alice"].run(asked)
+    assert shown["state"] == "failed" and "the requester has lost all roles" in shown["reason"], shown
+
+
 def duties_that_came_after_the_order_count():
     running, waiting = leased()[0], ordered()
     assert state["runner"].start(running["run"]).status == 204
@@ -582,7 +595,7 @@ if __name__ == "__main__":
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
         a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting, a_refused_lease_ends_the_search,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
-        a_requester_that_loses_its_rights_trains_no_more, duties_that_came_after_the_order_count,
+        a_requester_that_loses_its_rights_trains_no_more, a_lost_answer_is_decided_again, duties_that_came_after_the_order_count,
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
         an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,

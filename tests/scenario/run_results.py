@@ -7,6 +7,7 @@ import os
 import random
 import secrets
 import signal
+import struct
 import subprocess
 import threading
 import time
@@ -16,7 +17,7 @@ import sijil_test
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
 from run_sender import LOG, METRICS, Sender, contents, digests, manifest, produced, result
-from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec, stated, utc
+from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, canonical, opened, prefixed, spec, stated, utc
 from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
@@ -323,6 +324,21 @@ def a_result_counts_under_the_certified_key_alone():
     assert runner.ask().status == 204, "nothing of that suspends the key"
     assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
     ended(asked, "succeeded")
+
+
+def the_same_certificate_may_be_signed_anew():
+    """The digest of an envelope does not depend on the signature's bytes. That of the start stays."""
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    key, first = runner.certified[bundle["lease"]]
+    anew = runner.make_certificate(bundle, key)
+    assert anew != first and opened(anew)[1] == opened(first)[1]
+    runner.certified[bundle["lease"]] = key, anew
+    answer = runner.finish(bundle, result(runner, bundle, made), made)
+    assert answer.status == 200, answer.body
+    ended(asked, "succeeded")
+    value = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    assert value["certificate"] == first and verify(value).returncode == 0
 
 
 def a_second_key_of_one_lease_suspends():
@@ -688,12 +704,48 @@ def a_bundle_has_the_set_of_its_admission():
     assert admission["policy"]["uri"] == f"urn:sijil:policy-set:{order['policy']['epoch'] + 1}", admission
     assert len(value["policy_sets"]) == 2, len(value["policy_sets"])
     held = "  - nor did the policy set of the admission ask for more"
-    lacks = "  - that the policies asked for no more at the admission"
+    lacks = "  - that the policies allowed the run at the admission"
     for sets, says, says_not in ((value["policy_sets"], held, lacks), (value["policy_sets"][:1], lacks, held)):
         verified = verify({**value, "policy_sets": sets})
         assert verified.returncode == 0 and says in verified.stdout and says_not not in verified.stdout, (verified.stdout, verified.stderr)
     verified = verify({**value, "policy_sets": value["policy_sets"][1:], "decisions": []})
     assert verified.returncode == 1 and "not the one that the order names" in verified.stderr, (verified.stdout, verified.stderr)
+
+
+def keyd_signs_nothing_that_the_policies_in_force_forbid():
+    """A compromised gateway has the socket of sijil-keyd, and an order, a lease and a result from before the set that forbids them."""
+    asked, bundle = leased()
+    made, key = produced(), state["runner"].key.name.encode()
+    keep_away(asked)
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    whole = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    ordered = {name: whole[name] for name in ("schema", "request", "approvals", "event", "order", "documents")}
+    done = {**ordered, **{name: whole[name] for name in ("lease", "certificate", "result")}}
+
+    def newest():
+        with open(server.path("set.dsse"), encoding="utf-8") as file:
+            return [file.read()]
+
+    def wish(sets):
+        """What it says to the same lease, to the next one, and to an admission."""
+        for attempt in (1, 2):
+            yield state["world"].ask_keyd(20, prefixed(canonical({**ordered, "policy_sets": sets})) + struct.pack(">I", 600) + key + bytes([attempt, 0]))
+        yield state["world"].ask_keyd(21, prefixed(canonical({**done, "policy_sets": sets})) + bytes(40))
+    load(at_most="sensitive", policies=[health(server.epoch + 10, [one for one in TRAINING if one != "train"])], operations=[one for one in TRAINING if one != "train"])
+    sijil_test.wait_until(lambda: "rule SYS-" in next(wish(newest()))[1], 30, "the set is not in force")
+    for sets, says in ((newest(), "the policy set in force: "), (whole["policy_sets"], "does not have the policy set in force"), ([], "does not have the policy set in force"),
+                       ([bundle["order"]], "a policy set expected")):
+        for signed, why in wish(sets):
+            assert not signed and says in why, (says, signed, why)
+    usual()
+    sijil_test.wait_until(lambda: next(wish(newest()))[0], 30, "the set is not in force")
+    answers = list(wish(newest()))
+    assert all(signed for signed, _ in answers), answers
+    assert opened(answers[2][1])[0]["predicate"]["policy"]["uri"] == f"urn:sijil:policy-set:{server.epoch}"
+    let_go(asked)
+    check_admitted_once(asked, made)
+    value = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    assert value["admission"] and verify(value).returncode == 0
 
 
 def a_result_of_a_withdrawn_runner_does_not_count():
@@ -992,12 +1044,12 @@ if __name__ == "__main__":
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
         the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, a_result_counts_under_the_certified_key_alone,
-        a_second_key_of_one_lease_suspends, a_certificate_in_a_row_stays, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
+        the_same_certificate_may_be_signed_anew, a_second_key_of_one_lease_suspends, a_certificate_in_a_row_stays, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
         a_label_that_its_repository_lacks_quarantines, an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
-        who_has_lost_the_right_to_train_gets_nothing_admitted, a_bundle_has_the_set_of_its_admission,
+        who_has_lost_the_right_to_train_gets_nothing_admitted, a_bundle_has_the_set_of_its_admission, keyd_signs_nothing_that_the_policies_in_force_forbid,
         a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, a_repository_shows_from_its_first_upload_and_is_empty, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,

@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import re
-import socket
 import struct
 import subprocess
 import time
@@ -13,7 +12,7 @@ import uuid
 
 from real_runner import RealRunner
 from run_fleet import RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, canonical, opened, seal, spec
+from run_world import FOLDER, PROJECT, Person, Runner, World, canonical, opened, prefixed, seal, spec
 from sijil_test import Issuer, make_robot, program, run, sha256, wait_until
 
 GITHUB = "https://token.actions.githubusercontent.com"
@@ -303,6 +302,22 @@ def a_rule_that_ends_after_the_order_stops_the_run():
     assert "the trust rule that asked was withdrawn" in shown(asked["id"])["reason"], shown(asked["id"])
 
 
+def a_newer_version_of_the_rule_counts_for_what_it_asked_before():
+    """sijil-keyd signs the lease: the gateway shows it the newest version. A version without the grant ends the run."""
+    rule("gh-newer")
+    asked = ask(exchanged(), spec={**wanted(), "pool": "newer"}).json
+    approve(asked, "bob", "carol")
+    wait(asked["id"], "ordered")
+    rule("gh-newer")
+    runner = Runner(state["world"], pool="newer")
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["id"] and runner.start(asked["id"]).status == 204 and not runner.beat(asked["id"]).json["stop"]
+    rule("gh-newer", grants=(("consumer", PROJECT),))
+    wait_until(lambda: runner.beat(asked["id"]).json["stop"], 30, "the run does not stop")
+    assert "the requester has lost the right to train" in shown(asked["id"])["reason"], shown(asked["id"])
+    rule("gh-newer", withdrawn="a test")
+
+
 def a_job_with_a_binding_needs_one_approval_more():
     """Of an issuer that has trust rules: its subject may be a job, which somebody has started."""
     subject = "repo:acme/direct:ref:refs/heads/main"
@@ -365,6 +380,40 @@ def a_robot_asks_and_two_persons_approve():
     wait(answer.json["id"], "ordered")
 
 
+def a_stolen_secret_that_is_replaced_ends_what_it_asked_for():
+    """A run that goes on, one that is ordered, and one that still waits for an approval. A rotation with a grace period says that nothing was stolen."""
+    admin = server.client(server.admin)
+    made = admin.api("POST", "/robots", {"organisation": "main", "name": "stolen"})
+    for role in ("trainer", "consumer"):
+        admin.api("POST", "/bindings", {"robot": made["id"], "role": role, "scope": PROJECT})
+
+    def asked(secret, *people):
+        answer = ask(server.client((made["name"], secret)).token("registry:admin:*"), spec={**wanted(), "pool": "stolen"})
+        assert answer.status == 201, answer.body
+        approve(answer.json, *people)
+        if len(people) == 2:
+            wait(answer.json["id"], "ordered")
+        return answer.json
+
+    runner = Runner(state["world"], pool="stolen")
+    running = asked(made["secret"], "bob", "carol")
+    assert opened(runner.lease()["lease"])[0]["run"] == running["id"] and runner.start(running["id"]).status == 204
+    ordered, wished = asked(made["secret"], "bob", "carol"), asked(made["secret"], "bob")
+    second = admin.api("POST", f"/robots/{made['id']}/secret", {"grace_seconds": 1})["secret"]
+    wait_until(lambda: server.sql(f"SELECT previous_until < now() FROM robot WHERE robot_id = '{made['id']}'") == "t", 30, "the old secret does not end")
+    assert not runner.beat(running["id"]).json["stop"] and shown(ordered["id"])["state"] == "ordered"
+    third = admin.api("POST", f"/robots/{made['id']}/secret", {})["secret"]
+    wait_until(lambda: runner.beat(running["id"]).json["stop"], 30, "the run does not stop")
+    assert runner.ask().status == 204, "what was ordered is still offered"
+    admin.api("POST", f"/robots/{made['id']}/secret", {"grace_seconds": 600})  # takes nothing of it back
+    approve(wished, "carol")
+    for run_id in (running["id"], ordered["id"], wished["id"]):
+        assert "asked for with a secret of the robot that was replaced since" in wait(run_id, "failed")["reason"], shown(run_id)
+    assert second != third
+    wait(asked(third, "bob", "carol")["id"], "ordered")
+    assert runner.lease()["lease"]
+
+
 def the_command_line_asks_by_a_token_or_with_a_key():
     """Without a key only if the login is a token of the registry, or with --by-token."""
     login = make_robot(server, "commands", "trainer", PROJECT)
@@ -424,21 +473,11 @@ def a_person_that_asks_by_a_token_is_named_nowhere():
 
 # ---- a compromised gateway ----
 
-def text(value):
-    return struct.pack(">I", len(value)) + value
-
-
 def ask_keyd(token, issuer=b"sijil:rule", run_id=None, project=PROJECT, **more):
     """The answer of sijil-keyd to a message of type 23, without a gateway: an envelope, or why not."""
     described = canonical({**wanted(), **more})
-    fields = text(token.encode()) + text(audience.encode()) + text(state["service"]) + text(issuer) + uuid.UUID(run_id or str(uuid.uuid4())).bytes
-    fields += text(project.encode()) + text(described) + b"\0" + struct.pack(">I", 3600)
-    with socket.socket(socket.AF_UNIX) as keyd:
-        keyd.connect(server.path("socket"))
-        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 6, 23, 1) + fields)
-        length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
-        answer = keyd.recv(length, socket.MSG_WAITALL)
-    return (answer[1] == 23, answer[10:].decode("utf-8", "replace"))
+    fields = prefixed(token.encode()) + prefixed(audience.encode()) + prefixed(state["service"]) + prefixed(issuer) + uuid.UUID(run_id or str(uuid.uuid4())).bytes
+    return state["world"].ask_keyd(23, fields + prefixed(project.encode()) + prefixed(described) + b"\0" + struct.pack(">I", 3600))
 
 
 def a_compromised_gateway_names_no_other_subject():
@@ -447,7 +486,7 @@ def a_compromised_gateway_names_no_other_subject():
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     state["service"] = claims["aud"].encode()
     signed, envelope = ask_keyd(token)
-    assert signed and opened(envelope[4:])[0]["claims"]["subject"] == f"{PROJECT}:gh-train", envelope
+    assert signed and opened(envelope)[0]["claims"]["subject"] == f"{PROJECT}:gh-train", envelope
     for answer, says in ((ask_keyd(token, issuer=GITHUB.encode()), "not one of a subject of the issuer"), (ask_keyd(token, issuer=b""), "not one of a subject of the issuer"),
                          (ask_keyd(token, project="main/other"), "is not in the project"), (ask_keyd(token + "A"), "not one that this sijil-keyd has signed"),
                          (ask_keyd(state["issuer"].token(**CLAIMS)), "not one that this sijil-keyd has signed")):
@@ -461,6 +500,6 @@ if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
         what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
         a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back,
-        a_rule_that_ends_after_the_order_stops_the_run, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
-        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
+        a_rule_that_ends_after_the_order_stops_the_run, a_newer_version_of_the_rule_counts_for_what_it_asked_before, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
+        a_robot_asks_and_two_persons_approve, a_stolen_secret_that_is_replaced_ends_what_it_asked_for, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)
