@@ -116,8 +116,7 @@ static struct result begin(struct request *request, struct asking **asking_out, 
     asking->session.key = request->runner->name;
     asking->session.runner = request->runner->key.runner;
     (void)json_integer_of(body, "generation", &asking->session.generation);
-    if (!text_from_hex(bytes_of_text(json_text_of(body, "session")), asking->session.session, RUN_SESSION_SIZE))
-        return failure(err, ERROR_INVALID, "session: 32 hex digits are expected");
+    TRY(runner_read_session(json_text_of(body, "session"), "session", asking->session.session, err));
     fill_offer(request, body, &asking->offer);
     TRY(name_run(body, asking, err));
     request->handler_state = asking;
