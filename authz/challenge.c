@@ -5,7 +5,9 @@ struct result challenge_write(const struct challenge *challenge, struct buffer *
     const struct authentication *authentication = challenge->authentication;
     struct buffer OWNED_BUFFER text = BUFFER(CHALLENGE_MAX);
 
-    TRY(buffer_format(value, err, "Bearer realm=\"%s/token\",service=\"%s\"", challenge->url, challenge->service));
+    TRY(buffer_format(value, err, "%s realm=\"%s/token\",service=\"%s\"", challenge->is_dpop ? "DPoP" : "Bearer", challenge->url,
+                      challenge->service));
+    if (challenge->is_dpop) TRY(buffer_add_text(value, ",algs=\"" DPOP_ALGORITHMS "\"", err));
     TRY(token_scope_write(challenge->scope, &text, err));
     if (text.length > 0) TRY(buffer_format(value, err, ",scope=\"%s\"", buffer_text(&text)));
     if (authentication->error == OAUTH_NONE) return SUCCESS;

@@ -22,13 +22,15 @@ struct claims_rule {
     unsigned grace_s;        /* how long after exp the token is still accepted; 0 except for upload sessions */
     bool needs_id;           /* jti must be there */
     const char *thumbprint;  /* x5t#S256 of the client's certificate; NULL without one */
+    const char *key;         /* thumbprint of the key of the client's proof (authz/dpop.h); NULL without one */
     int64_t now_ms;
 };
 
 /** Views into the payload. */
 struct claims {
     const char *issuer, *subject, *id; /* id NULL if there is no jti */
-    const char *confirmation;          /* x5t#S256; NULL for a plain bearer token */
+    const char *confirmation;          /* x5t#S256; NULL: it is not bound to a certificate */
+    const char *key;                   /* jkt; NULL: it is not bound to a key */
     int64_t issued_s, expires_s;
 };
 

@@ -67,6 +67,7 @@ static struct result make_principal(const struct opaque_login *login, const stru
                                      .lifetime_max_s = record->lifetime_max_s,
                                      .subject_max = CLAIMS_SUBJECT_MAX,
                                      .thumbprint = credential->thumbprint,
+                                     .key = credential->proof == NULL ? NULL : credential->proof->key,
                                      .now_ms = credential->now_ms};
     const bool is_undated = json_object_get(payload, "iat") == NULL;
     struct claims claims;

@@ -152,6 +152,9 @@ struct token_request {
         organisation; /* its tokens share one limit. Nil: the issuer's limit for a subject of an issuer, else the registry's */
     unsigned lifetime_s;
     const char *confirmation; /* x5t#S256 of the client's certificate, or NULL */
+    const char *key;          /* thumbprint of the client's key (RFC 9449), or NULL */
+    const char *acr;          /* of the login behind it, or NULL */
+    int64_t auth_time_s;      /* the same; 0: none */
     const char *request;      /* id of the request whose event records the token, or NULL; the jti begins with it */
     bool catalog;             /* scope registry:catalog:* was granted */
     bool administration;      /* scope for /api/v1 was granted */
@@ -391,6 +394,16 @@ struct keyd_token_keys {
     uint8_t each[KEYD_TOKEN_KEYS_MAX][65];
 };
 RESULT keyd_token_keys(struct keyd_client *client, struct keyd_token_keys *keys_out, struct error *err);
+
+#define KEYD_NONCE_SIZE     16
+#define KEYD_NONCE_PERIOD_S 300
+#define KEYD_NONCES_COUNT   5
+/** What proofs of keys must repeat (RFC 9449, 8), one for each period of KEYD_NONCE_PERIOD_S since 1970: nobody knows those of later periods. */
+struct keyd_nonces {
+    uint64_t first; /* number of the period before the present one; its nonce is each[0] */
+    uint8_t each[KEYD_NONCES_COUNT][KEYD_NONCE_SIZE];
+};
+RESULT keyd_nonces(struct keyd_client *client, struct keyd_nonces *nonces_out, struct error *err);
 
 /** The run of the request with this digest has ended: what keyd reserves for it becomes free. Unknown ones change nothing. */
 RESULT keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err);

@@ -11,6 +11,7 @@
 #include "audit/sequencer.h"
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
+#include "authz/dpop_spent.h"
 #include "authz/erased_subject.h"
 #include "authz/group_login.h"
 #include "authz/issuer_jobs.h"
@@ -44,6 +45,7 @@ const struct pg_table *const gateway_tables[] = {
     &issuer_renew_table,
     &trust_rule_table,
     &group_login_table,
+    &dpop_spent_table,
     &robot_table,
     &rights_table,
     &robot_rotate_table,

@@ -150,6 +150,19 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
     return SUCCESS;
 }
 
+#define answer_bound_token answer_token
+
+static struct result answer_nonces(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                   struct scratch *scratch, struct error *err)
+{
+    struct keyd_nonces *nonces = &reply->as.nonces;
+
+    (void)request, (void)scratch;
+    nonces->first = (uint64_t)(clock_wall_ms() / 1000 / KEYD_NONCE_PERIOD_S) - 1;
+    for (size_t i = 0; i < KEYD_NONCES_COUNT; i++) TRY(keyring_nonce(keyd->keyring, nonces->first + i, nonces->each[i], err));
+    return SUCCESS;
+}
+
 static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {

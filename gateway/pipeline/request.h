@@ -18,6 +18,7 @@
 #include "registry/recorder.h"
 
 struct gateway;            /* the shared parts: gateway/pipeline/gateway.h */
+struct dpop_proof;         /* authz/dpop.h */
 struct route;              /* a row of gateway/routes.def: gateway/pipeline/route.h */
 struct authentication;     /* authz/authenticate.h */
 struct trust_use;          /* authz/trust_login.h */
@@ -41,7 +42,8 @@ struct request {
     const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER or PRINCIPAL_RUN; else NULL */
     const struct run_grant *run;                    /* of a principal of the kind PRINCIPAL_RUN; else NULL */
     bool is_repeated; /* a code of an enrolment was used already, for this very document (gateway/pipeline/enrolment_gate.h) */
-    const struct trust_use *rule; /* at /token: the trust rule that has matched, with the key "" if none has; elsewhere NULL */
+    const struct dpop_proof *proof; /* of the client's key (RFC 9449), which the credential fits; NULL without one */
+    const struct trust_use *rule;   /* at /token: the trust rule that has matched, with the key "" if none has; elsewhere NULL */
     const struct authentication *authentication; /* the result of the credential; NULL for probes */
 
     /* The parts of the path that the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */

@@ -251,8 +251,9 @@ const struct schema schema_token_form = {.name = "token_form",
                                          .members = members_of_token_form};
 
 SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
-       HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "goes into Authorization: Bearer"),
-       HAS_TEXT("token", REQUIRED, FORM_FREE, 1, 0, "the same"), HAS_TEXT("token_type", OPTIONAL, FORM_FREE, 1, 0, "Bearer"),
+       HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "goes into Authorization: Bearer, or DPoP"),
+       HAS_TEXT("token", REQUIRED, FORM_FREE, 1, 0, "the same"),
+       HAS_TEXT("token_type", OPTIONAL, FORM_FREE, 1, 0, "Bearer, or DPoP for one that is bound to the key of a proof"),
        HAS_NUMBER("expires_in", REQUIRED, 1, 86400, "seconds that it lives"), HAS_TIME("issued_at", REQUIRED, "when it was made"),
        HAS_TEXT("issued_token_type", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: that it is an access token"),
        HAS_TEXT("scope", OPTIONAL, FORM_FREE, 0, 0, "what it is for"))
@@ -326,6 +327,7 @@ static struct result mint(struct request *request, const struct token_grant *tok
                                        .organisation = organisation_of(request, token_grant),
                                        .thumbprint =
                                            request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
+                                       .key = request->proof == NULL ? NULL : request->proof->key,
                                        .lifetime_s = request->rule->ttl_max_s,
                                        .is_exchange = token_grant->is_exchange,
                                        .request = request->id,
