@@ -191,9 +191,7 @@ static struct result make_principal(const struct attempt *attempt, const struct 
 
     TRY(claims_check(seen->token.payload, &rule, &claims, err));
     TRY(check_use(attempt, seen, &claims, err));
-    principal_out->expires_ms = claims.expires_s * 1000;
-    const char *bound = claims.key != NULL ? claims.key : claims.confirmation;
-    (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s", bound == NULL ? "" : bound);
+    claims_fill(&claims, principal_out);
     const struct own_token own = {attempt->snapshot, attempt->credential, seen->token.payload, &claims};
     if (is_own) return own_token_principal(&own, principal_out, err);
     return fill_by_rule(attempt, seen, &claims, principal_out, err);

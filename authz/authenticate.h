@@ -27,7 +27,7 @@ struct authenticator_options {
 RESULT authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                          struct error *err);
 
-/* constant, name in RFC 6750, 6749 or 9449 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
+/* constant, name in RFC 6750, 6749, 9449 or 9470 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
 #define OAUTH_ERRORS(X)                                       \
     X(OAUTH_INVALID_REQUEST, "invalid_request", 400)          \
     X(OAUTH_INVALID_TOKEN, "invalid_token", 401)              \
@@ -38,6 +38,7 @@ RESULT authenticator_new(const struct authenticator_options *options, struct aut
     X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400) \
     X(OAUTH_INVALID_PROOF, "invalid_dpop_proof", 400)         \
     X(OAUTH_USE_NONCE, "use_dpop_nonce", 400)                 \
+    X(OAUTH_STEP_UP, "insufficient_user_authentication", 401) \
     X(OAUTH_TOO_MANY, "too_many_attempts", 429)
 
 enum oauth_error {
@@ -76,6 +77,7 @@ struct authentication {
     enum oauth_error error; /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
     char description[200];  /* of the error, for a person and for error_description; no secret, no quotes */
     unsigned wait_s;        /* OAUTH_TOO_MANY: for Retry-After */
+    unsigned age_s;         /* OAUTH_STEP_UP: the most that the login may be ago */
     bool is_waiting;        /* an issuer is being asked about the token: nothing else is set, and the check is made again soon */
     /*
      * After a wrong secret: the robot's name, for the sealed part of the event. "" if the text can't be a robot's

@@ -1,5 +1,12 @@
 #include "authz/challenge.h"
 
+/* RFC 9470, 3. */
+static struct result write_step_up(const struct challenge *challenge, struct buffer *value, struct error *err)
+{
+    if (challenge->acr_values != NULL) TRY(buffer_format(value, err, ",acr_values=\"%s\"", challenge->acr_values));
+    return buffer_format(value, err, ",max_age=\"%u\"", challenge->authentication->age_s);
+}
+
 struct result challenge_write(const struct challenge *challenge, struct buffer *value, struct error *err)
 {
     const struct authentication *authentication = challenge->authentication;
@@ -12,6 +19,7 @@ struct result challenge_write(const struct challenge *challenge, struct buffer *
     if (text.length > 0) TRY(buffer_format(value, err, ",scope=\"%s\"", buffer_text(&text)));
     if (authentication->error == OAUTH_NONE) return SUCCESS;
     TRY(buffer_format(value, err, ",error=\"%s\"", oauth_error_name(authentication->error)));
+    if (authentication->error == OAUTH_STEP_UP) TRY(write_step_up(challenge, value, err));
     if (authentication->description[0] == '\0') return SUCCESS;
     return buffer_format(value, err, ",error_description=\"%s\"", authentication->description);
 }

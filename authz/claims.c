@@ -124,6 +124,25 @@ bool claims_are_of_login(const json_t *payload)
     return false;
 }
 
+/* RFC 9068, 2.2.1. What is malformed counts as missing: it can only be demanded. */
+static void read_login(const json_t *payload, struct claims *claims)
+{
+    const char *acr = json_text_of(payload, "acr");
+
+    claims->acr = claims_text_is_plain(acr, PRINCIPAL_ACR_SIZE - 1) ? acr : NULL;
+    if (!claims_time(payload, "auth_time", &claims->auth_time_s)) claims->auth_time_s = 0;
+}
+
+void claims_fill(const struct claims *claims, struct principal *principal)
+{
+    const char *bound = claims->key != NULL ? claims->key : claims->confirmation;
+
+    principal->expires_ms = claims->expires_s * 1000;
+    principal->auth_time_s = claims->auth_time_s;
+    (void)snprintf(principal->acr, sizeof principal->acr, "%s", claims->acr == NULL ? "" : claims->acr);
+    (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s", bound == NULL ? "" : bound);
+}
+
 struct result claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err)
 {
     struct claims claims = {
@@ -140,6 +159,7 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
         return failure(err, ERROR_DENIED, "the token's jti is no plain text of at most 255 bytes");
     if (rule->needs_id && claims.id == NULL) return failure(err, ERROR_DENIED, "the token has no jti");
     TRY(check_confirmation(payload, rule, &claims, err));
+    read_login(payload, &claims);
     *claims_out = claims;
     return SUCCESS;
 }

@@ -77,6 +77,8 @@ struct result mint_token(struct keyd_client *keyd, const struct mint_request *re
                                   .organisation = request->organisation,
                                   .confirmation = request->thumbprint,
                                   .key = request->key,
+                                  .acr = request->principal->acr[0] == '\0' ? NULL : request->principal->acr,
+                                  .auth_time_s = request->principal->auth_time_s,
                                   .request = request->request};
     int64_t issued_at_s = 0;
 

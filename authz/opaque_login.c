@@ -37,11 +37,9 @@ static void fill(const struct opaque_login *login, const struct claims *claims, 
 
     sha256_of(login->token, digest);
     principal->kind = PRINCIPAL_EXTERNAL;
-    principal->expires_ms = claims->expires_s * 1000;
     (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", claims->issuer);
     (void)snprintf(principal->subject, sizeof principal->subject, "%s", claims->subject);
-    (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s",
-                   claims->confirmation == NULL ? "" : claims->confirmation);
+    claims_fill(claims, principal);
     (void)snprintf(principal->source, sizeof principal->source, "token:");
     text_hex(digest, sizeof digest, principal->source + 6);
 }

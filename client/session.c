@@ -368,6 +368,20 @@ static void show_warnings(struct session *session, char *warnings)
     warnings[0] = '\0';
 }
 
+/* RFC 9470: the login is too old, or of another kind. The person logs in again, and repeats the command. */
+static struct result login_is_stale(struct session *session, const struct http_response *response, struct error *err)
+{
+    static const char name[] = ",acr_values=\"";
+    const char *begin = strstr(response->challenge, name), *values = begin == NULL ? "" : begin + sizeof name - 1;
+    char text[600];
+
+    (void)snprintf(text, sizeof text, "sijil login %s --fresh%s%.*s%s, then the same command again", http_host(session->http),
+                   begin == NULL ? "" : " --acr-values '", (int)strcspn(values, "\"'"), values, begin == NULL ? "" : "'");
+    terminal_sanitize(text);
+    report_explain(session->report, "try", text);
+    return failure(err, ERROR_DENIED, "401: this needs a login at your issuer that is a few minutes old");
+}
+
 /* The login is valid, because it got a token; the token does not cover the request, because no role does. */
 static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
                                      struct error *err)
@@ -375,6 +389,8 @@ static struct result nothing_granted(struct session *session, const char *scope,
     const struct result refused = refusal(session->report, response, err);
 
     (void)refused.ok;
+    if (strstr(response->challenge, "error=\"insufficient_user_authentication\"") != NULL)
+        return login_is_stale(session, response, err);
     report_explain(session->report, "scope", scope);
     if (session_has_token(&session->login))
         return failure(err, ERROR_DENIED, "401: the token of `sijil ci login` has ended, or does not cover this: log in again");

@@ -23,6 +23,8 @@ static const struct option_row login_options[] = {
     {'d', "device", NULL,
      "with a code that you type into a page of the issuer, on any machine (default where no browser can be opened)"},
     {'b', "browser", NULL, "with a browser of this machine, which comes back to a port of 127.0.0.1"},
+    {'f', "fresh", NULL, "have the issuer ask again who you are, with a browser: for actions that need a fresh login"},
+    {'a', "acr-values", "VALUES", "how the issuer should ask, as the registry names it in its refusal; with --fresh"},
     {'P', "callback-port", "PORT", "that port, if the issuer allows one only (default: any)"},
     {'s', "scope", "SCOPES", "what to ask the issuer for (default: \"openid offline_access\")"},
     {'r', "resource", "URI", "the registry's name at the issuer: the audience of the token (default: https://HOST)"},

@@ -4,6 +4,7 @@
 
 #include "authz/authenticate.h"
 #include "authz/dpop_spent.h"
+#include "authz/step_up.h"
 #include "base/clock.h"
 #include "gateway/http/path.h"
 #include "gateway/pipeline/enrolment_gate.h"
@@ -142,4 +143,20 @@ struct result exchange_spend_proof(struct exchange *exchange, struct pg *pg, str
     refuse(exchange->found, OAUTH_INVALID_PROOF, wrong.message);
     exchange->principal = (struct principal){.kind = PRINCIPAL_NONE};
     return SUCCESS;
+}
+
+void exchange_demand_login(struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    const char *wanted = request->gateway->settings->step_up_acr;
+    unsigned age_s = 0;
+
+    for (size_t i = 0; i < request->pair_count; i++) {
+        if (step_up_is_met(&exchange->principal, request->pairs[i].action, wanted, clock_wall_ms(), &age_s)) continue;
+        refuse(exchange->found, OAUTH_STEP_UP,
+               "this needs a fresh login at your issuer: log in again with a browser, then repeat it");
+        exchange->found->age_s = age_s;
+        exchange->principal = (struct principal){.kind = PRINCIPAL_NONE};
+        return;
+    }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "authz/challenge.h"
+#include "authz/step_up.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/token_endpoint.h"
 #include "policy/evaluate.h"
@@ -10,6 +11,7 @@
 /* RFC 6750 section 3. Built from the route and the Host header only, so that it is the same whether or not the resource exists. */
 static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
 {
+    const char *wanted = request->gateway->settings->step_up_acr;
     char url[HOSTS_URL_SIZE];
     struct authentication found = {0};
     struct token_scope scope;
@@ -24,6 +26,7 @@ static struct result challenge_text(const struct request *request, struct buffer
                                         .service = authenticator_service(request->gateway->authenticator),
                                         .scope = &scope,
                                         .authentication = &found,
+                                        .acr_values = strcmp(wanted, STEP_UP_ANY) == 0 ? NULL : wanted,
                                         .is_dpop = request_speaks_dpop(request)};
     return challenge_write(&challenge, text, err);
 }

@@ -169,6 +169,7 @@ static enum step_result step_target(struct exchange *exchange, struct pg *pg)
     if (!request->route->target(request, lookup_of(pg), &err).ok) return answer_failure(exchange, &err);
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
+    exchange_demand_login(exchange);
     return STEP_NEXT;
 }
 

@@ -1,16 +1,17 @@
-"""Tokens that are bound to a client's key (DPoP, RFC 9449), at two gateways."""
+"""Tokens that are bound to a client's key (DPoP, RFC 9449), at two gateways; and fresh logins for dangerous actions (RFC 9470)."""
 import base64
 import json
 import os
 import subprocess
 import tempfile
+import time
 import urllib.parse
 
 from fleet import Fleet
 from key_holder import Holder
 from sijil_test import Issuer, make_robot, program, run, wait_until
 
-server = Fleet(2, allowed_hosts="127.0.0.1:*").start()
+server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa").start()
 first, second = server.clients(server.admin)
 login = make_robot(server, "bound", "publisher", "main/models")
 server.wait_known(login, "main/models/x")
@@ -226,6 +227,53 @@ def a_login_of_ci_is_bound_to_a_stored_key():
         assert done.returncode != 0 and "dpop.pem" in done.stderr, done
 
 
+def dangerous_actions_need_a_fresh_login():
+    issuer = issuer_of("https://people.example")
+    first.api("POST", "/bindings", {"issuer": issuer.url, "subject": "ann", "role": "org-admin", "scope": "main"})
+    number = iter(range(1, 100))
+
+    def make_robot_by(token, scheme="Bearer", headers=None):
+        return first.call("POST", "/api/v1/robots", json.dumps({"organisation": "main", "name": f"made-{next(number)}"}),
+                          {"Content-Type": "application/json", "Authorization": f"{scheme} {token}", **(headers or {})})
+
+    now = int(time.time())
+    good = {"sub": "ann", "acr": "phr", "auth_time": now - 30}
+    wait_until(lambda: make_robot_by(issuer.token(**good)).status == 201, 10, "the role is not known")
+    for name, claims in {"no acr": {"acr": None}, "another acr": {"acr": "pwd"}, "no time": {"auth_time": None},
+                         "long ago": {"auth_time": now - 1000}, "in the future": {"auth_time": now + 1000}, "a text": {"auth_time": "now"}}.items():
+        answer = make_robot_by(issuer.token(**{key: value for key, value in {**good, **claims}.items() if value is not None}))
+        said = answer["WWW-Authenticate"] or ""
+        assert answer.status == 401 and 'error="insufficient_user_authentication",acr_values="phr mfa",max_age="900"' in said, (name, answer.status, said)
+        assert event_of(answer)["out"] == "denied", name
+    old = issuer.token(**{**good, "auth_time": now - 1000})
+    assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
+    nobody = make_robot_by(issuer.token(sub="nobody"))
+    assert nobody.status == 401 and "insufficient_user_authentication" in nobody["WWW-Authenticate"]  # as for somebody with the right
+
+    def exchanged(headers=None, **claims):
+        form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "scope": "registry:admin:*",
+                                       "subject_token": issuer.token(**{**good, **claims}), "subject_token_type": "urn:ietf:params:oauth:token-type:jwt"})
+        return first.call("POST", "/token", form, {**FORM, **(headers or {})}).json["access_token"]
+
+    with tempfile.TemporaryDirectory() as home:
+        at = f"127.0.0.1:{server.port}"
+        done = sijil(home, "login", at, "--ca-file", server.ca_file, "--username", "oidc", typed=old + "\n")
+        assert done.returncode == 0, done.stderr
+        done = sijil(home, "admin", "robot", "create", at, "main/by-hand")
+        assert done.returncode == 4 and f"sijil login {at} --fresh --acr-values 'phr mfa'" in done.stderr, done
+
+    kept = exchanged()
+    assert claims_of(kept)["acr"] == "phr" and claims_of(kept)["auth_time"] == now - 30, claims_of(kept)
+    assert make_robot_by(kept).status == 201
+    assert make_robot_by(exchanged(auth_time=now - 1000)).status == 401  # a new token of an old login
+    nonce = nonce_of(first)
+    bound = exchanged({"DPoP": holder.proof("POST", url(first, "/token"), nonce=nonce)}, acr="pwd")
+    answer = make_robot_by(bound, "DPoP", {"DPoP": holder.proof("POST", url(first, "/api/v1/robots"), bound, nonce)})
+    assert answer.status == 401 and answer["WWW-Authenticate"].startswith("DPoP ") and "insufficient_user_authentication" in answer["WWW-Authenticate"]
+    assert first.api("POST", "/robots", {"organisation": "main", "name": "by-a-robot"})["name"] == "robot$main+by-a-robot"  # it has no login
+
+
 run(the_metadata_names_the_algorithms, a_client_gets_a_nonce_and_then_a_bound_token, a_bound_token_works_with_its_key_only,
     a_proof_counts_once_at_all_gateways, what_was_spent_is_swept, a_token_of_an_issuer_that_is_bound_is_exchanged_with_its_proof,
-    the_command_line_uses_proofs_where_they_are_taken, a_login_of_ci_is_bound_to_a_stored_key, server=server)
+    the_command_line_uses_proofs_where_they_are_taken, a_login_of_ci_is_bound_to_a_stored_key,
+    dangerous_actions_need_a_fresh_login, server=server)
