@@ -35,7 +35,8 @@ static struct result metadata(struct request *request, struct pg *pg, struct err
         "{s:s, s:[], s:[s,s,s], s:[s], s:[s,s], s:b, s:[s,s]}", "issuer", authenticator_issuer(request->gateway->authenticator),
         "response_types_supported", "grant_types_supported", "client_credentials", "password", GRANT_EXCHANGE,
         "token_endpoint_auth_methods_supported", "client_secret_basic", "scopes_supported", "registry:catalog:*",
-        "registry:admin:*", "tls_client_certificate_bound_access_tokens", request->gateway->settings->tls_client_ca[0] != '\0',
+        "registry:admin:*", "tls_client_certificate_bound_access_tokens",
+        request->gateway->settings->tls_client_ca[0] != '\0' || request->gateway->settings->tls_client_any,
         "dpop_signing_alg_values_supported", "ES256", "EdDSA");
 
     (void)pg;

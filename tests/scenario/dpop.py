@@ -1,17 +1,20 @@
-"""Tokens that are bound to a client's key (DPoP, RFC 9449), at two gateways; and fresh logins for dangerous actions (RFC 9470)."""
+"""Tokens that are bound to a client's key (DPoP, RFC 9449), at two gateways, or to its certificate (RFC 8705); and fresh logins for dangerous actions (RFC 9470)."""
 import base64
+import hashlib
+import http.client
 import json
 import os
+import ssl
 import subprocess
 import tempfile
 import time
 import urllib.parse
 
 from fleet import Fleet
-from key_holder import Holder
+from key_holder import Holder, encode
 from sijil_test import Issuer, make_robot, program, run, wait_until
 
-server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa").start()
+server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", tls_client_any="yes").start()
 first, second = server.clients(server.admin)
 login = make_robot(server, "bound", "publisher", "main/models")
 server.wait_known(login, "main/models/x")
@@ -227,6 +230,44 @@ def a_login_of_ci_is_bound_to_a_stored_key():
         assert done.returncode != 0 and "dpop.pem" in done.stderr, done
 
 
+def with_certificate(folder, name):
+    """A connection with a certificate that the client has signed itself, and the certificate's SHA-256 as cnf has it."""
+    path = os.path.join(folder, name)
+    if not os.path.exists(path + ".pem"):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=" + name,
+                        "-keyout", path + ".key", "-out", path + ".pem"], check=True, capture_output=True)
+    context = ssl.create_default_context(cafile=server.ca_file)
+    context.load_cert_chain(path + ".pem", path + ".key")
+    with open(path + ".pem", encoding="ascii") as file:
+        der = ssl.PEM_cert_to_DER_cert(file.read())
+    return http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=60), encode(hashlib.sha256(der).digest())
+
+
+def a_token_is_bound_to_a_self_signed_certificate():
+    assert first.call("GET", "/.well-known/oauth-authorization-server").json["tls_client_certificate_bound_access_tokens"] is True
+    basic = {"Authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}
+    with tempfile.TemporaryDirectory() as folder:
+        mine, thumbprint = with_certificate(folder, "mine")
+        answer = first.call("GET", TOKEN, headers=basic, connection=mine)
+        token = answer.json["access_token"]
+        assert claims_of(token)["cnf"] == {"x5t#S256": thumbprint} and answer.json["token_type"] == "Bearer", claims_of(token)
+        bearer = {"Authorization": "Bearer " + token}
+        assert first.call("POST", UPLOADS, headers=bearer, connection=mine).status == 202
+        for link in (with_certificate(folder, "other")[0], first.connection()):
+            refused = first.call("POST", UPLOADS, headers=bearer, connection=link)
+            assert refused.status == 401 and "certificate that was not presented" in refused["WWW-Authenticate"], refused.body
+            link.close()
+        refused = first.call("GET", "/v2/", connection=mine)  # the certificate alone is no credential
+        assert refused.status == 401
+        nonce = nonce_of(first)
+        both = first.call("GET", TOKEN, headers={**basic, "DPoP": holder.proof("GET", url(first, "/token"), nonce=nonce)}, connection=mine).json["access_token"]
+        assert claims_of(both)["cnf"] == {"jkt": holder.thumbprint, "x5t#S256": thumbprint}
+        for link, status in ((mine, 202), (first.connection(), 401)):
+            headers = {"Authorization": "DPoP " + both, "DPoP": holder.proof("POST", url(first, UPLOADS), both, nonce)}
+            assert first.call("POST", UPLOADS, headers=headers, connection=link).status == status
+            link.close()
+
+
 def dangerous_actions_need_a_fresh_login():
     issuer = issuer_of("https://people.example")
     first.api("POST", "/bindings", {"issuer": issuer.url, "subject": "ann", "role": "org-admin", "scope": "main"})
@@ -276,4 +317,4 @@ def dangerous_actions_need_a_fresh_login():
 run(the_metadata_names_the_algorithms, a_client_gets_a_nonce_and_then_a_bound_token, a_bound_token_works_with_its_key_only,
     a_proof_counts_once_at_all_gateways, what_was_spent_is_swept, a_token_of_an_issuer_that_is_bound_is_exchanged_with_its_proof,
     the_command_line_uses_proofs_where_they_are_taken, a_login_of_ci_is_bound_to_a_stored_key,
-    dangerous_actions_need_a_fresh_login, server=server)
+    a_token_is_bound_to_a_self_signed_certificate, dangerous_actions_need_a_fresh_login, server=server)
