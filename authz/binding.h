@@ -25,7 +25,9 @@ struct binding_create {
     struct change change; /* points into this struct: don't copy it */
     struct authz_binding
         binding; /* set kind, robot or issuer and subject, role, granted_by; the change sets expires_ms and granting_person */
-    int64_t lifetime_s;                                    /* 0: without end */
+    int64_t lifetime_s;                       /* 0: without end */
+    char granter_issuer[256];                 /* of a subject */
+    const struct persons_separated *separate; /* in the organisation of the scope, for a security officer; NULL: nobody */
     char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE]; /* of the event: the detail of the decision, and the id */
 };
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s);

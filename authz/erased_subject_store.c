@@ -11,8 +11,9 @@
 
 /* clang-format off */
 #define IS_LIVE "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
+#define IS_BEHIND "(person = $3 OR $3 IN (SELECT split_part(x, ' ', 1) FROM unnest(behind) AS x))"
 #define REST \
-    " (SELECT count(*) FROM robot WHERE person = $3 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE person = $3)," \
+    " (SELECT count(*) FROM robot WHERE " IS_BEHIND " AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE " IS_BEHIND ")," \
     " (SELECT count(*) FROM upload WHERE issuer = $1 AND subject = $2), (SELECT count(*) FROM document WHERE recorded_by = $3)," \
     " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)," \
     " (SELECT count(DISTINCT run_id) FROM run_envelope WHERE kind IN ('request', 'approval') AND principal = $3)," \
@@ -30,7 +31,7 @@ static const struct pg_statement holdings_of_robot_sql = {
     "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement robot_owners_sql = {
     "robot_owners",
-    "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by]) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
+    "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by] || ARRAY(SELECT split_part(x, ' ', 1) FROM unnest(behind) AS x)) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
     "text int8", "text"};
 static const struct pg_statement subject_groups_delete_sql = {
     "subject_groups_delete", "DELETE FROM group_login WHERE issuer = $1 AND subject = $2", "text text", ""};

@@ -32,7 +32,7 @@ struct authz_robot {
     int64_t previous_until_ms; /* end of the replaced secret and of the tokens made before; 0: none was replaced */
     uint8_t
         previous_hash[ROBOT_SECRET_HASH]; /* of the replaced secret during its grace period; else zeros, which no secret has */
-    struct person person;                 /* the person behind its maker */
+    struct persons persons;               /* everybody who made it or has seen a secret of it */
 };
 
 /** A role given to one principal on one scope. */
@@ -46,7 +46,7 @@ struct authz_binding {
     struct uuid organisation, project;   /* of the scope; nil above it */
     char pattern[BINDING_PATTERN_SIZE];  /* scope repository: a full name, or a prefix that ends in "/" and "*" */
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
-    struct person granting_person;       /* the person behind the granter at that moment */
+    struct person granting_person;       /* the person behind the granter at that moment; nobody if it was not one */
     int64_t expires_ms;                  /* 0: does not expire */
 };
 
@@ -64,8 +64,8 @@ struct authz_parts {
 };
 RESULT authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out, struct error *err);
 
-/** The statements that read a snapshot (authz/snapshot_load.h); give it to pg_open(). */
-extern const struct pg_table authz_snapshot_table;
+/** The statements that read a snapshot (authz/snapshot_load.h); give both to pg_open(). */
+extern const struct pg_table authz_snapshot_table, persons_places_table;
 /** The trust rules in force; NULL: none. */
 const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);

@@ -15,14 +15,14 @@
 /* Values that no rotation could have written are ignored: neither the secret nor its end counts (docs/audit.md). */
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
-    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, '') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
+    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
-    " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, '') FROM binding"                            \
+    " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, ''), coalesce(giver_issuer, '') FROM binding"                            \
     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "'"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text"
-#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text"
+#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text text"
 
 static const struct pg_statement snapshot_robots_sql = {"snapshot_robots", ROBOTS, "", ROBOT_TYPES};
 static const struct pg_statement snapshot_robots_of_sql = {
@@ -118,7 +118,7 @@ static struct result read_robot(const struct pg_rows *rows, size_t row, struct a
     memcpy(robot->secret_hash, hash.data, hash.length);
     robot->enabled = true;
     robot->expires_ms = pg_time_ms(rows, row, 4);
-    (void)text_copy(robot->person.key, sizeof robot->person.key, pg_text(rows, row, 7));
+    persons_add_lines(&robot->persons, pg_text(rows, row, 7));
     return read_previous(rows, row, robot, err);
 }
 
@@ -137,7 +137,7 @@ static struct result read_binding(const struct pg_rows *rows, size_t row, struct
     (void)text_copy(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
     (void)text_copy(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
     binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
-    (void)text_copy(binding->granting_person.key, sizeof binding->granting_person.key, pg_text(rows, row, 10));
+    binding->granting_person = person_new(pg_text(rows, row, 10), pg_text(rows, row, 11));
     binding->scope = binding_scope(binding);
     return SUCCESS;
 }
@@ -350,6 +350,7 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
 static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
 {
     TRY(run_places(pg, NULL, loading, err));
+    TRY(persons_places_load(pg, loading->rules, err));
     TRY(run_logins(pg, NULL, loading, err));
     TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
@@ -365,6 +366,7 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 
     assert(change->count <= RIGHTS_CHANGE_MAX);
     TRY(run_places(pg, change, loading, err));
+    TRY(persons_places_load(pg, loading->rules, err));
     TRY(run_logins(pg, change, loading, err));
     for (size_t i = 0; i < change->count; i++) {
         ids[i] = uuid_bytes(&change->organisations[i]);

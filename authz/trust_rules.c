@@ -26,6 +26,7 @@ void trust_rules_free(struct trust_rules *rules)
     if (rules == NULL || atomic_fetch_sub(&rules->owners, 1) != 1) return;
     entries_free(rules->entries, rules->count);
     group_entries_free(rules);
+    persons_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -111,9 +112,15 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     if (rules == NULL) return no_memory(err);
     atomic_init(&rules->owners, 1);
     rules->self = rules;
-    rules->is_sound = rules->groups_are_sound = true;
+    rules->is_sound = rules->groups_are_sound = rules->persons_are_sound = true;
     *rules_out = rules;
     return SUCCESS;
+}
+
+static struct result add_any(struct trust_rules *rules, const struct pinned_document *pinned, struct error *err)
+{
+    if (pinned->document->kind == DOCUMENT_GROUP_ROLES) return group_entries_add(rules, pinned, err);
+    return (pinned->document->kind == DOCUMENT_PERSONS ? persons_entries_add : add)(rules, pinned, err);
 }
 
 struct result trust_rules_of(const struct pinned_document *pinned, size_t count, struct trust_rules **rules_out,
@@ -122,8 +129,7 @@ struct result trust_rules_of(const struct pinned_document *pinned, size_t count,
     OWNED(trust_rules) *rules = NULL;
 
     TRY(begin(&rules, err));
-    for (size_t i = 0; i < count; i++)
-        TRY((pinned[i].document->kind == DOCUMENT_GROUP_ROLES ? group_entries_add : add)(rules, &pinned[i], err));
+    for (size_t i = 0; i < count; i++) TRY(add_any(rules, &pinned[i], err));
     TRY(finish(rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;
@@ -135,12 +141,22 @@ struct seen {
     bool is_sound;
 };
 
-static bool is_same(const struct trust_rules *before, const struct seen *rules, const struct seen *groups)
+/* All kinds of a list. */
+struct all_seen {
+    struct seen rules, groups, persons;
+};
+
+static bool is_pin(const struct document_pin *pin, bool is_sound, const struct seen *seen)
 {
-    return before != NULL && before->is_sound == rules->is_sound && before->groups_are_sound == groups->is_sound &&
-           before->pin.epoch == rules->reading.pin.epoch && before->groups_pin.epoch == groups->reading.pin.epoch &&
-           memcmp(before->pin.digest, rules->reading.pin.digest, sizeof before->pin.digest) == 0 &&
-           memcmp(before->groups_pin.digest, groups->reading.pin.digest, sizeof before->pin.digest) == 0;
+    return is_sound == seen->is_sound && pin->epoch == seen->reading.pin.epoch &&
+           memcmp(pin->digest, seen->reading.pin.digest, sizeof pin->digest) == 0;
+}
+
+static bool is_same(const struct trust_rules *before, const struct all_seen *seen)
+{
+    return before != NULL && is_pin(&before->pin, before->is_sound, &seen->rules) &&
+           is_pin(&before->groups_pin, before->groups_are_sound, &seen->groups) &&
+           is_pin(&before->persons_pin, before->persons_are_sound, &seen->persons);
 }
 
 static struct result see(struct document_view *view, enum document_kind kind, const struct document_source *source,
@@ -154,34 +170,50 @@ static struct result see(struct document_view *view, enum document_kind kind, co
     return SUCCESS;
 }
 
+static struct result see_all(struct document_view *view, const struct document_source *source, struct all_seen *seen,
+                             struct error *err)
+{
+    *seen = (struct all_seen){.rules.is_sound = false};
+    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen->rules, err));
+    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &seen->groups, err));
+    return see(view, DOCUMENT_PERSONS, source, &seen->persons, err);
+}
+
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
-    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules};
+    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules}, persons = {persons_entries_add, rules};
 
     if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
     if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
+    if (rules->persons_are_sound) TRY(document_view_read(view, DOCUMENT_PERSONS, &persons, err));
     return finish(rules, err);
+}
+
+static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
+{
+    rules->pin = seen->rules.reading.pin;
+    rules->groups_pin = seen->groups.reading.pin;
+    rules->persons_pin = seen->persons.reading.pin;
+    rules->is_sound = seen->rules.is_sound;
+    rules->groups_are_sound = seen->groups.is_sound;
+    rules->persons_are_sound = seen->persons.is_sound;
+    atomic_init(&rules->read_until, seen->rules.reading.read_until);
 }
 
 struct result trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
                                struct trust_rules **rules_out, struct error *err)
 {
     OWNED(trust_rules) *rules = NULL;
-    struct seen seen = {.is_sound = false}, groups = {.is_sound = false};
+    struct all_seen seen;
 
-    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen, err));
-    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &groups, err));
-    if (is_same(before, &seen, &groups)) {
-        atomic_store(&before->self->read_until, seen.reading.read_until);
+    TRY(see_all(view, source, &seen, err));
+    if (is_same(before, &seen)) {
+        atomic_store(&before->self->read_until, seen.rules.reading.read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }
     TRY(begin(&rules, err));
-    rules->pin = seen.reading.pin;
-    rules->groups_pin = groups.reading.pin;
-    rules->is_sound = seen.is_sound;
-    rules->groups_are_sound = groups.is_sound;
-    atomic_init(&rules->read_until, seen.reading.read_until);
+    note_seen(rules, &seen);
     TRY(read_view(view, rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;

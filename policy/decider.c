@@ -185,20 +185,6 @@ bool decider_has_role(struct decider *decider, const struct principal *principal
     return decider_is_stale(decider, snapshot) || authz_snapshot_has_role(snapshot->authz, principal, now_ms);
 }
 
-struct person decider_person(struct decider *decider, const struct principal *principal)
-{
-    OWNED(snapshot) *snapshot = decider_take(decider);
-
-    return person_of(snapshot->authz, principal);
-}
-
-struct person decider_person_of_key(struct decider *decider, const char *principal)
-{
-    OWNED(snapshot) *snapshot = decider_take(decider);
-
-    return person_of_key(snapshot->authz, principal);
-}
-
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

@@ -256,10 +256,12 @@ bool decider_may_be_machine(struct decider *decider, const char *principal, cons
 /** authz_snapshot_is_live() in the newest snapshot, for upload sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
-/** person_of() in the newest snapshot. */
-struct person decider_person(struct decider *decider, const struct principal *principal);
-/** person_of_key() in the newest snapshot. */
-struct person decider_person_of_key(struct decider *decider, const char *principal);
+/** persons_of() in the newest snapshot, as the organisation (nil: the registry) has its persons. */
+struct persons decider_persons(struct decider *decider, const struct principal *principal, const struct uuid *organisation);
+/** persons_of_key() in the newest snapshot; of a trust rule those that have signed its version in force, and an unknown one. */
+struct persons decider_persons_of_key(struct decider *decider, const char *principal, const struct uuid *organisation);
+/** persons_separated() in the newest snapshot. */
+void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out);
 /** authz_snapshot_home(). */
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms);
 /** Whether the principal has any live role. True while the snapshot is too old to tell. */

@@ -245,8 +245,13 @@ static void init_lock(struct decider *decider)
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&decider_table,    &policy_set_table, &authz_snapshot_table,
-                                                    &audit_tree_table, &document_table,   NULL};
+    static const struct pg_table *const tables[] = {&decider_table,
+                                                    &policy_set_table,
+                                                    &authz_snapshot_table,
+                                                    &persons_places_table,
+                                                    &audit_tree_table,
+                                                    &document_table,
+                                                    NULL};
 
     decider->source.keyd = options->keyd;
     decider->source.sequencer = options->sequencer;

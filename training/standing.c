@@ -110,7 +110,10 @@ int64_t run_approvals_wanted(const struct run_asker *asker, int64_t asked)
     const int64_t needed = run_approvals_needed(asker->request, asked);
 
     if (asked == 0 || needed != asked || run_member(asker->request, "claims") == NULL) return needed;
-    return decider_may_be_machine(asker->decider, run_text(asker->request, "requester"), asker->organisation) ? asked + 1 : asked;
+    const struct persons requester =
+        decider_persons_of_key(asker->decider, run_text(asker->request, "requester"), asker->organisation);
+    const bool is_machine = decider_may_be_machine(asker->decider, run_text(asker->request, "requester"), asker->organisation);
+    return is_machine || !persons_are_known(&requester) ? asked + 1 : asked;
 }
 
 void run_duties_check(const struct run_asker *asker, int64_t approvals, const struct run_duties *duties,

@@ -31,7 +31,7 @@ struct run_asker {
     const struct run_envelope *request;
 };
 /**
- * As run_approvals_needed(), which sijil-keyd, runners and verifiers demand; and one more by the token of a subject that may be a job which a binding
+ * As run_approvals_needed(), which sijil-keyd, runners and verifiers demand; and one more by the token of a subject that is no person of the organisation, or that may be a job which a binding
  * names (decider_may_be_machine()): the registry alone knows that.
  */
 int64_t run_approvals_wanted(const struct run_asker *asker, int64_t asked);

@@ -1,4 +1,4 @@
-/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
+/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`, `sijil admin persons ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +23,7 @@ struct kind {
 static const struct kind sink = {&log_document_sink, {"/audit/sinks", "sinks", "sink", false}};
 static const struct kind detection = {&log_document_detection, {"/audit/detections", "detections", "detection rule", false}};
 static const struct kind groups = {&log_document_groups, {"/groups", "groups", "document of roles of groups", false}};
+static const struct kind persons = {&log_document_persons, {"/persons", "persons", "document of persons", false}};
 
 static struct result no_memory(struct error *err)
 {
@@ -254,11 +255,12 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *delivery = json_object_get(row, "delivery");
         json_t *shown =
-            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"), "state",
-                      json_object_get(row, "state"), "version", json_object_get(document, "version"), "transport",
+            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"),
+                      "state", json_object_get(row, "state"), "version", json_object_get(document, "version"), "transport",
                       json_object_get(body, "transport"), "region", json_object_get(body, "region"), "next",
                       json_object_get(delivery, "next"), "stopped_at", json_object_get(delivery, "stopped_at"), "missing",
-                      json_object_get(row, "missing"), "address", json_object_get(body, "address"));
+                      json_object_get(row, "missing"), "address", json_object_get(body, "address"), "issuer",
+                      json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
     }
     return SUCCESS;
@@ -336,6 +338,48 @@ struct result command_groups_list(struct invocation *invocation, struct error *e
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &groups.list, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- persons ---- */
+
+struct result command_persons_draft(struct invocation *invocation, struct error *err)
+{
+    return draft(invocation, &persons, err);
+}
+
+struct result command_persons_approve(struct invocation *invocation, struct error *err)
+{
+    return approve(invocation, &persons, err);
+}
+
+struct result command_persons_revoke(struct invocation *invocation, struct error *err)
+{
+    return revoke(invocation, &persons, err);
+}
+
+struct result command_persons_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, persons.list.base, "/drafts", err);
+}
+
+struct result command_persons_show(struct invocation *invocation, struct error *err)
+{
+    return show(invocation, &persons, err);
+}
+
+struct result command_persons_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"NAME", "name"},     {"STATE", "state"},     {"VERSION", "version"},
+                                            {"ISSUER", "issuer"}, {"EXPIRES", "expires"}, {"MISSING", "missing"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &persons.list, rows, err));
+    TRY(flatten(rows, flat, err));
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 

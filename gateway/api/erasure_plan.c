@@ -157,16 +157,16 @@ struct result erasure_case_check(const struct erasure_case *erasure, struct erro
 }
 
 struct result erasure_check_person(const struct request *request, struct pg *pg, const struct erasure_case *erasure,
-                                   const struct person *person, struct error *err)
+                                   const struct persons *person, struct error *err)
 {
     struct subject_owners owners;
 
-    if (!person_is_known(person))
+    if (!persons_are_known(person))
         return failure(err, ERROR_DENIED,
                        "ERASURE-PERSON: nobody knows which person holds this key, so it can't ask for an erasure");
     TRY(subject_owners_find(request->permit, erasure->action, pg, &erasure->person, &owners, err));
     for (size_t i = 0; i < owners.count; i++)
-        if (person_is_same(&owners.persons[i], person))
+        if (persons_meet(&(struct persons){1, false, false, {owners.persons[i]}}, person))
             return failure(err, ERROR_DENIED,
                            "ERASURE-SELF: nobody erases itself or its own robots from the log: two other approvers sign");
     return SUCCESS;

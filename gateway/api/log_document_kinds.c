@@ -1,7 +1,8 @@
-/* The kinds of documents of the registry: sinks of the log, detection rules, and roles of groups. */
+/* The kinds of documents of the registry: sinks of the log, detection rules, roles of groups, and persons. */
 #include <assert.h>
 
 #include "authz/group_entry.h"
+#include "authz/persons_entry.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "delivery/sink.h"
@@ -95,9 +96,31 @@ const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
                                          .gives_roles = true,
                                          .check = check_groups};
 
+/* ---- persons ---- */
+
+static struct result check_persons(const struct document *document, struct error *err)
+{
+    struct persons_rule rule;
+
+    return persons_rule_read(document, &rule, err);
+}
+
+/* Persons decide who may appoint whom, so decisions from before are made again. */
+const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
+                                          .draft = ACTION_PERSONS_DRAFT,
+                                          .approve = ACTION_PERSONS_APPROVE,
+                                          .revoke = ACTION_PERSONS_REVOKE,
+                                          .reject = ACTION_PERSONS_REJECT,
+                                          .read = ACTION_PERSONS_READ,
+                                          .list = "persons",
+                                          .what = "document of persons",
+                                          .most = PERSONS_ENTRIES_MAX,
+                                          .gives_roles = true,
+                                          .check = check_persons};
+
 /* ---- all ---- */
 
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups};
+static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups, &log_persons};
 
 const struct log_documents *log_documents_of(enum action action)
 {

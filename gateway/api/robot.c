@@ -100,6 +100,7 @@ static json_t *describe(const struct authz_robot *robot)
 static struct result create_robot(struct request *request, struct robot_create *create, struct error *err)
 {
     principal_key(request->principal, create->created_by);
+    (void)snprintf(create->maker_issuer, sizeof create->maker_issuer, "%s", request->principal->issuer);
     TRY(request_record(request, &create->change, err));
     OWNED_JSON value = describe(&create->robot);
     if (value == NULL || json_object_set_new(value, "secret", json_string((const char *)secret_bytes(create->secret).data)) != 0)

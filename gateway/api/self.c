@@ -25,7 +25,9 @@ SCHEMA(credential, "the credential that asks",
        HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, the subject, or the rule's scope and id"),
        HAS_ID("id", OPTIONAL, "of a robot"), HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
        HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0,
-                "the person that it counts as, where two persons are needed; null: nobody"),
+                "the one person that it counts as, where two persons are needed; null: nobody, or several"),
+       HAS_TEXTS("persons", OPTIONAL, 1, PERSONS_MAX, NULL, "if several are behind it: all that are known"),
+       HAS_FLAG("unknown_person", OPTIONAL, "true: somebody whom nobody knows is behind it, so it is never the second of two"),
        HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
        HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
        HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
@@ -67,6 +69,21 @@ static struct result add_roles(const struct held_roles *held, json_t *list, stru
     return SUCCESS;
 }
 
+/* As its home counts persons: of a subject the registry, of a robot its organisation. */
+static bool set_persons(const struct request *request, json_t *value)
+{
+    const struct persons persons =
+        decider_persons(request->gateway->decider, request->principal, &request->principal->organisation);
+    json_t *person = persons_are_one(&persons) ? json_string(persons.each[0].key) : json_null();
+    OWNED_JSON list = json_array();
+
+    if (list == NULL || json_object_set_new(value, "person", person) != 0) return false;
+    for (size_t i = 0; i < persons.count; i++)
+        if (json_array_append_new(list, json_string(persons.each[i].key)) != 0) return false;
+    if (persons.has_unknown && json_object_set_new(value, "unknown_person", json_true()) != 0) return false;
+    return persons_are_one(&persons) || persons.count == 0 || json_object_set(value, "persons", list) == 0;
+}
+
 static struct result describe(const struct request *request, json_t *roles, bool has_more, json_t **value_out, struct error *err)
 {
     const struct principal *principal = request->principal;
@@ -74,16 +91,14 @@ static struct result describe(const struct request *request, json_t *roles, bool
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&principal->id, id);
-    const struct person person = decider_person(request->gateway->decider, principal);
-    OWNED_JSON value =
-        json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b, s:s}", "kind",
-                  is_robot  ? "robot"
-                  : is_rule ? "rule"
-                            : "external",
-                  "name", principal->subject, "id", is_robot ? id : NULL, "issuer",
-                  is_robot || is_rule ? NULL : principal->issuer, "person", person.key[0] == '\0' ? NULL : person.key, "roles",
-                  roles, "has_more", has_more ? 1 : 0, "audience", request->gateway->origin);
-    if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:O, s:b, s:s}", "kind",
+                                 is_robot  ? "robot"
+                                 : is_rule ? "rule"
+                                           : "external",
+                                 "name", principal->subject, "id", is_robot ? id : NULL, "issuer",
+                                 is_robot || is_rule ? NULL : principal->issuer, "roles", roles, "has_more", has_more ? 1 : 0,
+                                 "audience", request->gateway->origin);
+    if (value == NULL || !set_persons(request, value) || !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
         (is_robot && principal->replaced_ms == -1 && json_object_set_new(value, "secret_replaced", json_true()) != 0))

@@ -28,9 +28,17 @@
     "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," \
     "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
 
-static const struct pg_table *const tables[] = {
-    &robot_table,          &robot_rotate_table,   &rights_table,     &binding_table,     &administrator_table,
-    &trusted_issuer_table, &authz_snapshot_table, &trust_rule_table, &group_login_table, NULL};
+static const struct pg_table *const tables[] = {&robot_table,
+                                                &robot_rotate_table,
+                                                &rights_table,
+                                                &binding_table,
+                                                &administrator_table,
+                                                &trusted_issuer_table,
+                                                &authz_snapshot_table,
+                                                &persons_places_table,
+                                                &trust_rule_table,
+                                                &group_login_table,
+                                                NULL};
 
 static inline int set_up(void **state)
 {

@@ -13,7 +13,7 @@ import uuid
 
 from real_runner import RealRunner
 from run_fleet import RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, canonical, opened, seal, spec
+from run_world import FOLDER, KEY_TYPE, PROJECT, Key, Person, Runner, World, canonical, opened, seal, spec, url64
 from sijil_test import Issuer, make_robot, program, run, sha256, wait_until
 
 GITHUB = "https://token.actions.githubusercontent.com"
@@ -38,17 +38,29 @@ def push(name, files):
     return {"repository": where, "digest": sha256(text)}
 
 
-def rule(name="gh-train", withdrawn=None, grants=(("trainer", PROJECT), ("consumer", PROJECT))):
-    """A version of a rule, or its withdrawal, signed by the root; in force at once. The document's digest."""
+def rule_document(name, withdrawn=None, grants=(("trainer", PROJECT), ("consumer", PROJECT))):
+    """The next version of a rule, or its withdrawal."""
     version = state["versions"][name] = state["versions"].get(name, 0) + 1
     now = time.time()
     body = {"issuer": GITHUB, "audience": audience, "system": "github", "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}},
             "grant": [{"role": role, "on": on} for role, on in grants], "priority": 100 + len(state["versions"]), "max_ttl": 300, "single_use": False}
-    document = {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": PROJECT, "name": name, "version": version, "effective_from": stamp(now - 1),
-                "expires": stamp(now + 86400), "body": {} if withdrawn else body, **({"withdrawn": withdrawn} if withdrawn else {})}
-    envelope = seal(RULE_TYPE, document, state["world"].root)
+    return {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": PROJECT, "name": name, "version": version, "effective_from": stamp(now - 1),
+            "expires": stamp(now + 86400), "body": {} if withdrawn else body, **({"withdrawn": withdrawn} if withdrawn else {})}
+
+
+def rule(name="gh-train", withdrawn=None, **more):
+    """A version of a rule, or its withdrawal, signed by the root; in force at once."""
+    envelope = seal(RULE_TYPE, rule_document(name, withdrawn, **more), state["world"].root)
     path = f"/trust-rules/{name}/withdrawal" if withdrawn else "/trust-rules"
     server.client(state["world"].officer).api("POST", path, envelope)
+
+
+def persons(name, issuer):
+    """From which issuer persons come, signed by the root."""
+    now = time.time()
+    document = {"schema": "sijil.document/v1", "kind": "persons", "scope": "", "name": name, "version": 1, "effective_from": stamp(now - 1),
+                "expires": stamp(now + 86400), "body": {"issuer": issuer}}
+    server.client(state["alice"].login).api("POST", "/persons", seal("application/vnd.sijil.persons.v1+json", document, state["world"].root))
 
 
 def stamp(seconds):
@@ -208,6 +220,34 @@ def a_token_is_no_row_and_no_line_of_a_log():
 
 # ---- refusals ----
 
+def approver(who):
+    """An approver's key of a person, by the root's signature."""
+    person, key, now = state[who], Key(), time.time()
+    for each in (who, "alice"):
+        server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": each, "role": "registry-admin", "scope": ""})
+    document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": "", "name": key.name, "version": 1, "effective_from": stamp(now - 1),
+                "expires": stamp(now + 86400), "body": {"principal": person.principal, "public_key": url64(key.point), "purpose": "approve"}}
+    drafted = seal(KEY_TYPE, document, key)
+    server.client(person.login).api("POST", "/keys/signing", drafted)
+    server.client(state["alice"].login).api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, state["world"].root)]})
+    return key
+
+
+def who_has_signed_the_rule_approves_none_of_its_runs():
+    """A job's act counts as done by everybody who has signed its rule, and by somebody unknown."""
+    document, key = rule_document("gh-bobs"), approver("bob")
+    drafted = seal(RULE_TYPE, document, key)
+    server.client(state["bob"].login).api("POST", "/trust-rules", drafted)
+    server.client(state["world"].officer).api("POST", "/trust-rules/gh-bobs/approval", {"envelopes": [drafted, seal(RULE_TYPE, document, state["world"].root)]})
+    asked = ask(exchanged()).json
+    assert request_of(asked)["claims"]["subject"] == f"{PROJECT}:gh-bobs" and asked["approvals_wanted"] == 2, asked
+    own = state["bob"].call("POST", f"/{asked['id']}/approvals", state["bob"].approval(request_of(asked))[0])
+    refused(own, 403, "another person")
+    approve(asked, "alice", "carol")
+    wait(asked["id"], "ordered")
+    rule("gh-bobs", withdrawn="a test")
+
+
 def what_does_not_count_is_named():
     token = exchanged()
     refused(ask(state["issuer"].token(**CLAIMS)), 401, "only /token takes it")  # GitHub's own: a rule matches, so it is accepted at /token only
@@ -312,6 +352,9 @@ def a_job_with_a_binding_needs_one_approval_more():
     answer = ask(token)
     assert answer.status == 201 and answer.json["approvals_wanted"] == 2, answer.body
     assert request_of(answer.json)["requester"].startswith("ext:")
+    own = state["bob"].call("POST", f"/{answer.json['id']}/approvals", state["bob"].approval(request_of(answer.json))[0])
+    refused(own, 403, "another person")  # bob may be the subject of the other issuer, as long as nobody has signed where persons come from
+    persons("main", server.people.url)
     approve(answer.json, "bob")
     time.sleep(1)
     assert shown(answer.json["id"])["state"] == "awaiting approval"
@@ -459,7 +502,7 @@ def a_compromised_gateway_names_no_other_subject():
 
 if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
-        what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
+        what_does_not_count_is_named, who_has_signed_the_rule_approves_none_of_its_runs, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
         a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back,
         a_rule_that_ends_after_the_order_stops_the_run, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
         a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
