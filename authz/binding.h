@@ -39,8 +39,9 @@ RESULT binding_insert(const struct permit *permit, struct pg *pg, struct binding
 struct binding_revoke {
     struct change change;
     struct uuid binding;
+    char revoked_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
 };
-void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding);
+void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by);
 
 /** A row with names beside ids, for answers of the API. */
 struct binding_row {

@@ -323,6 +323,8 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(uuid_parse(bytes_of_text(scope->detail), &decided) && uuid_equal(&decided, &revoke->binding));
+    const struct officer_end end = {.binding = &revoke->binding, .by = revoke->revoked_by};
+    TRY(rights_keep_officer(pg, &end, err));
     TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &revoke->binding);
     TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
@@ -332,9 +334,10 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     return rights_raise_epoch(pg, &organisation, err);
 }
 
-void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)
+void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by)
 {
     *revoke = (struct binding_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .binding = *binding};
+    principal_key(by, revoke->revoked_by);
 }
 
 static struct result row_of(const struct pg_rows *rows, size_t row, struct binding_row *row_out, struct error *err)

@@ -75,9 +75,11 @@ void robot_rotate_done(struct robot_rotate *rotate);
 /** Ends a robot and all of its bindings, under ACTION_ROBOT_REVOKE on its organisation or the system. */
 struct robot_revoke {
     struct change change;
-    struct uuid robot, organisation; /* organisation nil: of the registry */
+    struct uuid robot, organisation;     /* organisation nil: of the registry */
+    char revoked_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
 };
-void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation);
+void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation,
+                       const struct principal *by);
 
 /** A row for answers of the API. */
 struct robot_row {

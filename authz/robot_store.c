@@ -155,6 +155,8 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(uuid_equal(&resource->organisation, &revoke->organisation));
+    const struct officer_end end = {.robot = &revoke->robot, .by = revoke->revoked_by};
+    TRY(rights_keep_officer(pg, &end, err));
     TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &revoke->robot);
     pg_add_uuid(&arguments, or_null(&revoke->organisation));
@@ -166,10 +168,12 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     return rights_raise_epoch(pg, &revoke->organisation, err);
 }
 
-void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)
+void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation,
+                       const struct principal *by)
 {
     *revoke = (struct robot_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .robot = *robot};
     if (organisation != NULL) revoke->organisation = *organisation;
+    principal_key(by, revoke->revoked_by);
 }
 
 static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row_out)

@@ -296,7 +296,7 @@ static struct result handle_binding_revoke(struct request *request, struct pg *p
 
     (void)pg;
     TRY(api_id(request, "binding", &id, err));
-    binding_revoke_init(&revoke, &id);
+    binding_revoke_init(&revoke, &id, request->principal);
     return api_remove(request, &revoke.change, err);
 }
 

@@ -162,7 +162,7 @@ static struct result handle_robot_revoke(struct request *request, struct pg *pg,
 
     (void)pg;
     TRY(api_id(request, "robot", &id, err));
-    robot_revoke_init(&revoke, &id, &request->pairs[0].resource.organisation);
+    robot_revoke_init(&revoke, &id, &request->pairs[0].resource.organisation, request->principal);
     return api_remove(request, &revoke.change, err);
 }
 

@@ -32,14 +32,20 @@ static struct principal made_by(struct pg *pg, const char *name, const struct pr
     return (struct principal){.kind = PRINCIPAL_ROBOT, .id = create.robot.id};
 }
 
-static void revoke(struct pg *pg, const struct principal *robot)
+static bool revoke_as(struct pg *pg, const struct principal *robot, const struct principal *by, struct error *err)
 {
     const struct resource where = resource_of(RESOURCE_SYSTEM, "");
     struct robot_revoke change;
+
+    robot_revoke_init(&change, &robot->id, NULL, by);
+    return run(pg, &change.change, ACTION_ROBOT_REVOKE, &where, err);
+}
+
+static void revoke(struct pg *pg, const struct principal *robot)
+{
     struct error err = {0};
 
-    robot_revoke_init(&change, &robot->id, NULL);
-    if (!run(pg, &change.change, ACTION_ROBOT_REVOKE, &where, &err)) fail_msg("%s", err.message);
+    if (!revoke_as(pg, robot, &bob, &err)) fail_msg("%s", err.message);
 }
 
 static void rotate(struct pg *pg, const struct principal *robot, const struct principal *by, int64_t grace_s)
@@ -271,6 +277,41 @@ static void a_subject_and_its_robot_are_not_two_officers(void **state)
     assert_true(give(fixture->pg, ROLE_SECURITY_OFFICER, &alice, &bob, &create, &err));
 }
 
+static bool end_role(struct pg *pg, const struct binding_create *given, const struct principal *by, struct error *err)
+{
+    struct resource where = resource_of(RESOURCE_SYSTEM, "");
+    struct binding_revoke change;
+
+    uuid_format(&given->binding.id, where.detail);
+    binding_revoke_init(&change, &given->binding.id, by);
+    return run(pg, &change.change, ACTION_BINDING_REVOKE, &where, err);
+}
+
+/* Else an administrator ends the officers of others, and appoints the first one again, alone. */
+static void the_last_officer_is_ended_by_who_appointed_it(void **state)
+{
+    static const struct principal carol = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "carol"};
+    struct fixture *fixture = *state;
+    struct pg *pg = fixture->pg;
+    const struct principal robot = made_by(pg, "robot$one", &carol, NULL), of_bob = made_by(pg, "robot$bobs", &bob, NULL);
+    struct binding_create first, second;
+    struct error err = {0};
+
+    database_execute(fixture->database, "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+                                        " VALUES (gen_random_uuid(), 'https://i', 'us', '{ES256}', 60, '{}')");
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &robot, &bob, &first, &err));
+    assert_false(end_role(pg, &first, &alice, &err) || revoke_as(pg, &robot, &alice, &err));
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_non_null(strstr(err.message, "last security officer"));
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &bob, &alice, &second, &err)); /* now there are two */
+    assert_true(end_role(pg, &first, &alice, &err));
+    assert_false(end_role(pg, &second, &of_bob, &err)); /* which alice has appointed */
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &robot, &bob, &first, &err));
+    assert_true(end_role(pg, &second, &of_bob, &err));
+    assert_true(end_role(pg, &first, &of_bob, &err)); /* a robot of the person who appointed it */
+}
+
 static void nobody_gives_himself_a_role_by_a_robot(void **state)
 {
     struct fixture *fixture = *state;
@@ -331,6 +372,7 @@ int main(void)
         TEST(subjects_of_two_issuers_are_one_officer),
         TEST(robots_of_one_person_do_not_appoint_both_officers),
         TEST(a_subject_and_its_robot_are_not_two_officers),
+        TEST(the_last_officer_is_ended_by_who_appointed_it),
         TEST(nobody_gives_himself_a_role_by_a_robot),
         TEST(what_is_there_already_gets_its_persons),
     };

@@ -98,6 +98,7 @@ def accounts_at_two_issuers_are_one_person():
     first, second = robot(people["alice"][0], "first"), robot(people["alex"][0], "second")
     people["robots"] = first, second
     assert appoint(people["bob"][0], first[0]).status == 201
+    refused(call(people["alice"][0], "DELETE", "/robots/" + first[2]), 409, "last security officer")  # whom bob has appointed
     answer = appoint(people["alex"][0], second[0])
     assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body
     subject = call(people["alice"][0], "POST", "/bindings", {"issuer": people["elsewhere"].url, "subject": "carol", "role": "security-officer", "scope": "main"})
