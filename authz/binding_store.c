@@ -77,10 +77,12 @@ static const struct pg_statement binding_subjects_sql = {
     " AND (organisation_id IS NULL OR organisation_id = $1)"
     " AND sha256(convert_to(issuer || E'\\n' || subject, 'UTF8')) = ANY ($2)",
     "uuid bytea[]", "bytea text text"};
+static const struct pg_statement binding_since_sql = {
+    "binding_since", "SELECT binding_id, created_at FROM binding WHERE binding_id = ANY ($1)", "uuid[]", "uuid timestamptz"};
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
     &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql,
-    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_granting_person_sql, &binding_subjects_sql,
+    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_granting_person_sql, &binding_subjects_sql, &binding_since_sql,
 };
 /* clang-format on */
 const struct pg_table binding_table = PG_TABLE(statements);
@@ -391,5 +393,21 @@ struct result binding_subjects(const struct permit *permit, struct pg *pg, const
     TRY(pg_run(pg, &binding_subjects_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++)
         TRY(query->take(query->context, pg_bytes(rows, i, 0), pg_text(rows, i, 1), pg_text(rows, i, 2), err));
+    return SUCCESS;
+}
+
+struct result binding_since(const struct permit *permit, struct pg *pg, const struct bytes *ids, size_t count,
+                            const struct binding_times *times, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    (void)permit_resource(permit, ACTION_ACCESS_REVIEW);
+    pg_add_uuid_array(&arguments, ids, count);
+    TRY(pg_run(pg, &binding_since_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const struct uuid id = pg_uuid(rows, i, 0);
+        times->take(times->context, &id, pg_time_ms(rows, i, 1));
+    }
     return SUCCESS;
 }

@@ -134,7 +134,8 @@ bool action_is_for_runners(enum action action)
 enum access_right action_right(enum action action)
 {
     assert(action < ACTION_COUNT);
-    if (action == ACTION_PING || action == ACTION_TOKEN_MINT || action == ACTION_CREDENTIAL_READ) return RIGHT_NONE;
+    if (action == ACTION_PING || action == ACTION_TOKEN_MINT || action == ACTION_CREDENTIAL_READ || action == ACTION_AUTHZ_ASK)
+        return RIGHT_NONE;
     if (action == ACTION_CATALOG_LIST) return RIGHT_CATALOG;
     if (action == ACTION_RUN_LOG) return RIGHT_ADMINISTRATION; /* content, on a route of /api/v1 */
     if ((sets[action] & (CONTENT_READING | FOR_RUNS)) != 0) return RIGHT_PULL;

@@ -53,7 +53,7 @@ const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snap
     return NULL;
 }
 
-static const struct authz_robot *robot_named(const struct authz_snapshot *snapshot, struct bytes name)
+const struct authz_robot *authz_snapshot_robot_named(const struct authz_snapshot *snapshot, struct bytes name)
 {
     uint64_t at = rights_hash(name);
 
@@ -76,7 +76,7 @@ static struct result index_part(struct authz_snapshot *snapshot, size_t number, 
     for (size_t i = 0; i < part->robot_count; i++) {
         const struct authz_robot *robot = &part->robots[i];
         const struct bytes name = bytes_of_text(robot->name);
-        if (authz_snapshot_robot(snapshot, &robot->id) != NULL || robot_named(snapshot, name) != NULL)
+        if (authz_snapshot_robot(snapshot, &robot->id) != NULL || authz_snapshot_robot_named(snapshot, name) != NULL)
             return failure(err, ERROR_CORRUPT, "the robot %.140s is there twice", robot->name);
         index_add(&snapshot->robot_by_id, rights_hash(uuid_bytes(&robot->id)), (uint64_t)number << 32 | i);
         index_add(&snapshot->robot_by_name, rights_hash(name), (uint64_t)number << 32 | i);
@@ -150,7 +150,7 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
                                                int64_t now_ms)
 {
     static const struct authz_robot nobody = {.enabled = false};
-    const struct authz_robot *robot = robot_named(snapshot, name);
+    const struct authz_robot *robot = authz_snapshot_robot_named(snapshot, name);
     uint8_t hash[ROBOT_SECRET_HASH];
 
     const struct authz_robot *compared = robot != NULL ? robot : &nobody;

@@ -136,6 +136,17 @@ size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const st
 size_t authz_snapshot_held(const struct authz_snapshot *snapshot, const struct uuid *organisation,
                            const struct principal *principal, int64_t now_ms, const struct authz_binding *bindings_out[]);
 /**
+ * The live bindings inside the scope (the registry: of all organisations; an organisation; a project) whose ids are greater than `after` (nil: from the
+ * first), in the order of their ids, at most `most`. Returns how many. Time: all bindings of the organisation are looked at.
+ */
+size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct resource *scope, const struct uuid *after,
+                           int64_t now_ms, const struct authz_binding *bindings_out[], size_t most);
+#define BINDINGS_COVERING_MAX (2 * BINDINGS_PER_PRINCIPAL_MAX)
+/** The live bindings of the principal whose scope contains the resource, in the order in which a check walks them. Returns how many. */
+size_t authz_snapshot_covering(const struct authz_snapshot *snapshot, const struct principal *principal,
+                               const struct resource *resource, int64_t now_ms,
+                               const struct authz_binding *bindings_out[BINDINGS_COVERING_MAX]);
+/**
  * The id of the organisation number `number` among those that have robots or bindings. Number 0 is the registry, with
  * the nil id. NULL after the last.
  */
@@ -150,6 +161,8 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
 /** The value of principal.replaced_ms for a robot that authenticated with this secret, which may be the replaced one. */
 int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secret);
 const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snapshot, const struct uuid *id);
+/** By its name; NULL if there is none. */
+const struct authz_robot *authz_snapshot_robot_named(const struct authz_snapshot *snapshot, struct bytes name);
 /** By its exact URL, or by issuer_digest(). NULL if the issuer is not trusted. */
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url);
 const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot *snapshot, struct bytes digest);

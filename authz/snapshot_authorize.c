@@ -314,3 +314,26 @@ size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const st
         if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, action)) bindings_out[found++] = &bindings[i];
     return found;
 }
+
+static size_t add_covering(const struct rights_part *part, const struct principal *principal, const struct resource *resource,
+                           int64_t now_ms, const struct authz_binding *bindings_out[])
+{
+    size_t count = 0, found = 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+
+    for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
+        if (binding_is_live(&bindings[i], now_ms) && binding_covers(&bindings[i], resource)) bindings_out[found++] = &bindings[i];
+    return found;
+}
+
+size_t authz_snapshot_covering(const struct authz_snapshot *snapshot, const struct principal *principal,
+                               const struct resource *resource, int64_t now_ms,
+                               const struct authz_binding *bindings_out[BINDINGS_COVERING_MAX])
+{
+    const struct rights_part *part = NULL;
+    size_t found = 0;
+
+    for (unsigned at = 0; snapshot_next_part(snapshot, &resource->organisation, &at, &part);)
+        found += add_covering(part, principal, resource, now_ms, bindings_out + found);
+    return found;
+}

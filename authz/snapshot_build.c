@@ -147,3 +147,19 @@ struct result authz_snapshot_build(const struct authz_parts *parts, struct authz
 {
     return snapshot_build(NULL, &(struct rights_change){0}, parts, snapshot_out, err);
 }
+
+/* Without a snapshot before, all parts are made from the rows. */
+struct result snapshot_of_rows(const struct authz_snapshot *like, const struct authz_parts *rows,
+                               struct authz_snapshot **snapshot_out, struct error *err)
+{
+    const struct rights_change all = {.count = 0};
+    struct authz_parts left = *rows;
+    struct gathering gathering = {.parts =
+                                      memory_zeroed(1 + rows->robot_count + rows->binding_count, sizeof(struct rights_part *))};
+
+    if (gathering.parts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    const struct result merged = merge(NULL, &all, &left, &gathering, err);
+    if (merged.ok) return snapshot_assemble(gathering.parts, gathering.count, like->issuers, rows->rules, snapshot_out, err);
+    gathering_done(&gathering);
+    return merged;
+}

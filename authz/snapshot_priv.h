@@ -49,6 +49,10 @@ RESULT snapshot_assemble(struct rights_part **parts, size_t count, struct issuer
 RESULT snapshot_build(const struct authz_snapshot *before, const struct rights_change *change, const struct authz_parts *rows,
                       struct authz_snapshot **snapshot_out, struct error *err);
 
+/** A snapshot of these rows alone, which are sorted by organisation, with the issuers of `like`; the issuers of `rows` don't count. */
+RESULT snapshot_of_rows(const struct authz_snapshot *like, const struct authz_parts *rows, struct authz_snapshot **snapshot_out,
+                        struct error *err);
+
 /** Whether the binding's scope contains the resource. */
 bool binding_covers(const struct authz_binding *binding, const struct resource *resource);
 /** Whether the binding's scope is inside the resource: then its holder may know that the resource exists. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "authz/group_place.h"
+#include "authz/history_priv.h"
 #include "authz/robot.h"
 #include "authz/snapshot_load.h"
 #include "authz/snapshot_priv.h"
@@ -17,12 +18,10 @@
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
     " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, '') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
-    "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
-    " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, '') FROM binding"                            \
+    "SELECT " BINDING_COLUMNS " FROM binding"                                                                     \
     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "'"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text"
-#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text"
 
 static const struct pg_statement snapshot_robots_sql = {"snapshot_robots", ROBOTS, "", ROBOT_TYPES};
 static const struct pg_statement snapshot_robots_of_sql = {
@@ -123,7 +122,7 @@ static struct result read_robot(const struct pg_rows *rows, size_t row, struct a
 }
 
 /* The CHECKs of the columns limit the length of all texts. */
-static struct result read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding, struct error *err)
+struct result snapshot_read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding, struct error *err)
 {
     if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
         return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
@@ -397,7 +396,8 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
                                 .issuer_count = loading->issuer_rows == NULL ? 0 : pg_rows_count(loading->issuer_rows)};
     TRY(make_room(loading, &parts, err));
     for (size_t i = 0; i < parts.robot_count; i++) TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
-    for (size_t i = 0; i < parts.binding_count; i++) TRY(read_binding(loading->binding_rows, i, &loading->bindings[i], err));
+    for (size_t i = 0; i < parts.binding_count; i++)
+        TRY(snapshot_read_binding(loading->binding_rows, i, &loading->bindings[i], err));
     for (size_t i = 0; i < parts.issuer_count; i++) read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
     add_grants(loading, &parts);
     parts.robots = loading->robots;
