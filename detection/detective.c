@@ -24,6 +24,7 @@ struct detective {
     struct pg *pg;
     struct detection_rules rules; /* of the engine */
     struct engine *engine;        /* NULL: none yet */
+    struct first_place_memo *places;
     struct detection_position position;
     int32_t raised; /* alarms of the event that is being fed */
     uint64_t alarms;
@@ -45,6 +46,8 @@ struct result detective_new(const struct detective_options *options, struct dete
     if (detective == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
     detective->options = *options;
     random_bytes(detective->hash_key, sizeof detective->hash_key);
+    detective->places = first_place_memo_new();
+    if (detective->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
     TRY(pg_open_lazily(options->conninfo, tables, &detective->pg, err));
     *detective_out = GIVE(detective);
     return SUCCESS;
@@ -54,6 +57,7 @@ void detective_free(struct detective *detective)
 {
     if (detective == NULL) return;
     engine_free(detective->engine);
+    first_place_memo_free(detective->places);
     pg_free(detective->pg);
     free(detective);
 }
@@ -107,7 +111,8 @@ static struct result raise(void *context, const struct alarm *alarm, struct erro
 
 static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)
 {
-    const struct first_place_source source = {detective->pg, detective->options.keyd, detective->options.origin};
+    const struct first_place_source source = {detective->pg, detective->options.keyd, detective->options.origin,
+                                              detective->places};
     struct first_place first = {false, false};
     struct leaf leaf;
 
@@ -126,6 +131,7 @@ static struct result feed_page(struct detective *detective, const struct signed_
 {
     OWNED(audit_page) *page = NULL;
 
+    first_place_memo_begin(detective->places);
     TRY(audit_follow(detective->pg, checkpoint, span, &page, err));
     if (!detective->is_replaying) TRY(audit_page_load_facts(page, detective->pg, err));
     for (size_t i = 0; i < audit_page_count(page); i++) {
