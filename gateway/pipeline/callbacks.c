@@ -13,6 +13,7 @@
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/signed_body.h"
+#include "policy/decider.h"
 
 _Static_assert(offsetof(struct exchange, http) == 0, "gateway/http gives its own part back");
 
@@ -101,6 +102,11 @@ static void refuse_body(struct http_exchange *http, const struct http_refusal *r
 static void right(const struct http_exchange *http, char rule_out[65])
 {
     exchange_right((const struct exchange *)(const void *)http, rule_out);
+}
+
+static uint64_t rights(const struct http_exchange *http)
+{
+    return decider_epoch(((const struct exchange *)(const void *)http)->request.gateway->decider);
 }
 
 /* ---- Its answer ---- */
@@ -253,6 +259,7 @@ const struct http_callbacks pipeline_callbacks = {
     .refuse_body = refuse_body,
     .fail = fail,
     .right = right,
+    .rights = rights,
     .headers = headers,
     .sending = sending,
     .leave = leave,
