@@ -357,11 +357,15 @@ static struct result try_header(const struct attempt *attempt, struct authentica
 
     if (!authorization_split(attempt->credential->authorization, &scheme, &value, &cause).ok)
         return answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
+    /* A token has dots, base64 has none. */
+    const bool is_bare = attempt->credential->takes_bare_secrets && scheme == AUTHORIZATION_BEARER &&
+                         memchr(value.data, '.', value.length) == NULL;
+    if (is_bare) return try_basic(attempt, value, authentication, err);
     if (scheme == AUTHORIZATION_BEARER) return try_token(attempt, value, OAUTH_INVALID_TOKEN, authentication, err);
     if (attempt->credential->endpoint == CREDENTIAL_AT_TOKEN || attempt->credential->takes_secrets)
         return try_basic(attempt, value, authentication, err);
     refuse(authentication, OAUTH_INVALID_TOKEN,
-           "names and passwords are accepted at /token and /v2 only; send the token from there");
+           "names and passwords are accepted at /token, /v2 and /scim/v2 only; send the token from there");
     return SUCCESS;
 }
 

@@ -60,7 +60,8 @@ enum subject_token { SUBJECT_TOKEN_ANY, SUBJECT_TOKEN_ACCESS, SUBJECT_TOKEN_ID }
 struct credential {
     enum credential_endpoint endpoint;
     enum subject_token subject_token;
-    bool takes_secrets;        /* the route is below /v2: clients of registries may send Basic */
+    bool takes_secrets;        /* the route is below /v2 or /scim/v2: clients may send Basic */
+    bool takes_bare_secrets;   /* below /scim/v2: clients that only know Bearer send name:secret in base64 */
     const char *authorization; /* the header's value; NULL without one */
     const char *thumbprint;    /* x5t#S256 of the client's certificate; NULL without one */
     struct trust_use *rule;    /* at /token: zeroed, for the trust rule that the token of a CI system matches; NULL elsewhere */

@@ -49,6 +49,13 @@ void group_entries_free(struct trust_rules *rules)
     free(rules->groups);
 }
 
+const char *group_giver(const char *granted_by)
+{
+    if (strncmp(granted_by, GROUP_GIVER, sizeof GROUP_GIVER - 1) == 0) return granted_by + sizeof GROUP_GIVER - 1;
+    return strncmp(granted_by, GROUP_GIVER_SCIM, sizeof GROUP_GIVER_SCIM - 1) == 0 ? granted_by + sizeof GROUP_GIVER_SCIM - 1
+                                                                                   : NULL;
+}
+
 size_t group_entries_count(const struct trust_rules *rules)
 {
     return rules == NULL ? 0 : rules->group_count;

@@ -12,6 +12,7 @@
 #include "documents/format/group_roles.h"
 
 #define GROUP_ENTRIES_MAX 64       /* documents in force */
+#define GROUP_GIVER_SCIM  "scim:"  /* the same for a group of SCIM */
 #define GROUP_GIVER       "group:" /* granted_by of a binding of the snapshot: this, and the name of the document */
 
 struct group_entry {
@@ -24,6 +25,9 @@ struct group_entry {
     atomic_bool is_placed[GROUP_ROLES_GRANTS_MAX];     /* the organisation or project of the grant is there */
     struct uuid organisations[GROUP_ROLES_GRANTS_MAX]; /* of the places; only what loads snapshots uses them */
 };
+
+/** The name of the document in `granted_by` of a role by a group; NULL: it is none. */
+const char *group_giver(const char *granted_by);
 
 size_t group_entries_count(const struct trust_rules *rules);
 const struct group_entry *group_entries_at(const struct trust_rules *rules, size_t number);

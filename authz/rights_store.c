@@ -12,6 +12,7 @@ static const struct pg_statement rights_administrators_sql = {
     "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL"
     " AND b.role = 'registry-admin' AND b.organisation_id IS NULL AND (b.expires_at IS NULL OR b.expires_at > now())"
     " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
+    " AND NOT EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
     " ELSE r.revoked_at IS NULL AND r.expires_at > now() END",
     "", "int8"};
 static const struct pg_statement *const statements[] = {

@@ -106,13 +106,14 @@ static void destroy(struct authz_snapshot *snapshot)
     parts_free(snapshot->parts, snapshot->part_count);
     issuer_list_free(snapshot->issuers);
     trust_rules_free(snapshot->rules);
+    scim_persons_free(snapshot->persons);
     free(snapshot->robot_by_id.slots);
     free(snapshot->robot_by_name.slots);
     free(snapshot);
 }
 
-struct result snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers,
-                                const struct trust_rules *rules, struct authz_snapshot **snapshot_out, struct error *err)
+struct result snapshot_assemble(struct rights_part **parts, size_t count, const struct snapshot_shared *shared,
+                                struct authz_snapshot **snapshot_out, struct error *err)
 {
     assert(count > 0 && uuid_is_nil(&parts[0]->organisation));
     struct authz_snapshot *snapshot = memory_zeroed(1, sizeof *snapshot);
@@ -125,9 +126,10 @@ struct result snapshot_assemble(struct rights_part **parts, size_t count, struct
     snapshot->self = snapshot;
     snapshot->parts = parts;
     snapshot->part_count = count;
-    snapshot->issuers = issuers;
-    atomic_fetch_add(&issuers->owners, 1);
-    snapshot->rules = trust_rules_keep(rules);
+    snapshot->issuers = shared->issuers;
+    atomic_fetch_add(&shared->issuers->owners, 1);
+    snapshot->rules = trust_rules_keep(shared->rules);
+    snapshot->persons = scim_persons_keep(shared->persons);
     if (!index_robots(snapshot, err).ok) {
         destroy(snapshot);
         return (struct result){.ok = false};
@@ -139,6 +141,11 @@ struct result snapshot_assemble(struct rights_part **parts, size_t count, struct
 const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot)
 {
     return snapshot->rules;
+}
+
+const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot)
+{
+    return snapshot->persons;
 }
 
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot)

@@ -13,6 +13,7 @@
 #include "authz/issuer.h"
 #include "authz/person.h"
 #include "authz/role.h"
+#include "authz/scim_persons.h"
 #include "authz/trust_rules.h"
 #include "base/owned.h"
 #include "storage/pg.h"
@@ -60,14 +61,17 @@ struct authz_parts {
     size_t binding_count;
     const struct issuer_record *issuers;
     size_t issuer_count;
-    const struct trust_rules *rules; /* NULL: none; the snapshot adds an owner. Their grants are among the bindings */
+    const struct trust_rules *rules;    /* NULL: none; the snapshot adds an owner. Their grants are among the bindings */
+    const struct scim_persons *persons; /* NULL: none, or those of the snapshot before; the snapshot adds an owner */
 };
 RESULT authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out, struct error *err);
 
 /** The statements that read a snapshot (authz/snapshot_load.h); give it to pg_open(). */
-extern const struct pg_table authz_snapshot_table;
+extern const struct pg_table authz_snapshot_table, scim_load_table;
 /** The trust rules in force; NULL: none. */
 const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot);
+/** The persons that SCIM has provisioned; NULL: nobody. */
+const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {

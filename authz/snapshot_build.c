@@ -115,8 +115,10 @@ static struct result build(const struct authz_snapshot *before, const struct rig
         return result;
     }
     assert(issuers != NULL || before != NULL);
-    return snapshot_assemble(gathering.parts, gathering.count, issuers != NULL ? issuers : before->issuers, rows->rules,
-                             snapshot_out, err);
+    const struct snapshot_shared shared = {.issuers = issuers != NULL ? issuers : before->issuers,
+                                           .rules = rows->rules,
+                                           .persons = issuers != NULL ? rows->persons : before->persons};
+    return snapshot_assemble(gathering.parts, gathering.count, &shared, snapshot_out, err);
 }
 
 struct result snapshot_build(const struct authz_snapshot *before, const struct rights_change *change,

@@ -19,6 +19,7 @@ struct authz_snapshot {
     size_t part_count;
     struct issuer_list *issuers;
     struct trust_rules *rules;
+    struct scim_persons *persons;
     struct index_table robot_by_id, robot_by_name; /* entry: number of the part << 32 | of the robot in it */
 };
 
@@ -38,11 +39,16 @@ const struct issuer *issuer_list_find_digest(const struct issuer_list *list, str
 void issuer_list_free(struct issuer_list *list);
 DEFINE_OWNED(issuer_list);
 
+/** What a snapshot shares with others; NULL: none, except for the issuers. */
+struct snapshot_shared {
+    struct issuer_list *issuers;
+    const struct trust_rules *rules;
+    const struct scim_persons *persons;
+};
 /**
- * Takes ownership of the parts, also on failure, and adds an owner to the issuers and the rules (NULL: none). The parts are sorted and begin
- * with the registry's.
+ * Takes ownership of the parts, also on failure, and adds an owner to all that is shared. The parts are sorted and begin with the registry's.
  */
-RESULT snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers, const struct trust_rules *rules,
+RESULT snapshot_assemble(struct rights_part **parts, size_t count, const struct snapshot_shared *shared,
                          struct authz_snapshot **snapshot_out, struct error *err);
 
 /** Takes the parts of `before` (NULL: none), except those of the organisations in `change`, which it makes from `rows`. */

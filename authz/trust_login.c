@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/scim_entry.h"
 #include "base/json.h"
 
 bool trust_is_rule(const struct principal *principal)
@@ -122,8 +123,14 @@ static struct result log_in_person(const struct trust_login *login, struct trust
 {
     const struct group_login person = {login->snapshot, login->payload, login->claims, login->now_ms, login->is_undated};
 
+    const struct scim_login entering = {login->snapshot, login->payload, login->claims, login->now_ms, use != NULL};
+    char external_id[SCIM_SERVICE_TEXT_SIZE];
+
+    TRY(scim_login(&entering, external_id, err));
     TRY(group_login(&person, use == NULL ? NULL : &use->groups, err));
-    if (use != NULL && use->groups.is_new) keep_claims(login, use);
+    if (use == NULL) return SUCCESS;
+    group_login_link(&person, external_id, &use->groups);
+    if (group_use_changes(&use->groups)) keep_claims(login, use);
     return SUCCESS;
 }
 

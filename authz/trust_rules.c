@@ -26,6 +26,7 @@ void trust_rules_free(struct trust_rules *rules)
     if (rules == NULL || atomic_fetch_sub(&rules->owners, 1) != 1) return;
     entries_free(rules->entries, rules->count);
     group_entries_free(rules);
+    scim_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -111,7 +112,7 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     if (rules == NULL) return no_memory(err);
     atomic_init(&rules->owners, 1);
     rules->self = rules;
-    rules->is_sound = rules->groups_are_sound = true;
+    rules->is_sound = rules->groups_are_sound = rules->services_are_sound = true;
     *rules_out = rules;
     return SUCCESS;
 }
@@ -122,8 +123,13 @@ struct result trust_rules_of(const struct pinned_document *pinned, size_t count,
     OWNED(trust_rules) *rules = NULL;
 
     TRY(begin(&rules, err));
-    for (size_t i = 0; i < count; i++)
-        TRY((pinned[i].document->kind == DOCUMENT_GROUP_ROLES ? group_entries_add : add)(rules, &pinned[i], err));
+    for (size_t i = 0; i < count; i++) {
+        const enum document_kind kind = pinned[i].document->kind;
+        document_visitor *visit = kind == DOCUMENT_GROUP_ROLES    ? group_entries_add
+                                  : kind == DOCUMENT_SCIM_SERVICE ? scim_entries_add
+                                                                  : add;
+        TRY(visit(rules, &pinned[i], err));
+    }
     TRY(finish(rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;
@@ -135,12 +141,22 @@ struct seen {
     bool is_sound;
 };
 
-static bool is_same(const struct trust_rules *before, const struct seen *rules, const struct seen *groups)
+/* All three kinds. */
+struct seen_kinds {
+    struct seen rules, groups, services;
+};
+
+static bool pin_is(const struct document_pin *pin, bool is_sound, const struct seen *seen)
 {
-    return before != NULL && before->is_sound == rules->is_sound && before->groups_are_sound == groups->is_sound &&
-           before->pin.epoch == rules->reading.pin.epoch && before->groups_pin.epoch == groups->reading.pin.epoch &&
-           memcmp(before->pin.digest, rules->reading.pin.digest, sizeof before->pin.digest) == 0 &&
-           memcmp(before->groups_pin.digest, groups->reading.pin.digest, sizeof before->pin.digest) == 0;
+    return is_sound == seen->is_sound && pin->epoch == seen->reading.pin.epoch &&
+           memcmp(pin->digest, seen->reading.pin.digest, sizeof pin->digest) == 0;
+}
+
+static bool is_same(const struct trust_rules *before, const struct seen_kinds *seen)
+{
+    return before != NULL && pin_is(&before->pin, before->is_sound, &seen->rules) &&
+           pin_is(&before->groups_pin, before->groups_are_sound, &seen->groups) &&
+           pin_is(&before->services_pin, before->services_are_sound, &seen->services);
 }
 
 static struct result see(struct document_view *view, enum document_kind kind, const struct document_source *source,
@@ -156,32 +172,49 @@ static struct result see(struct document_view *view, enum document_kind kind, co
 
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
-    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules};
+    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules}, services = {scim_entries_add, rules};
 
     if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
     if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
+    if (rules->services_are_sound) TRY(document_view_read(view, DOCUMENT_SCIM_SERVICE, &services, err));
     return finish(rules, err);
+}
+
+static void note_seen(struct trust_rules *rules, const struct seen_kinds *seen)
+{
+    rules->pin = seen->rules.reading.pin;
+    rules->groups_pin = seen->groups.reading.pin;
+    rules->services_pin = seen->services.reading.pin;
+    rules->is_sound = seen->rules.is_sound;
+    rules->groups_are_sound = seen->groups.is_sound;
+    rules->services_are_sound = seen->services.is_sound;
+    atomic_init(&rules->read_until, seen->rules.reading.read_until);
+}
+
+/* Without sound documents about SCIM nobody knows who may come in: the rights of before count until they are too old, and then nobody has any. */
+static struct result check_services(const struct seen_kinds *seen, struct error *err)
+{
+    if (seen->services.is_sound) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the documents of SCIM services differ from what sijil-keyd has pinned");
 }
 
 struct result trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
                                struct trust_rules **rules_out, struct error *err)
 {
     OWNED(trust_rules) *rules = NULL;
-    struct seen seen = {.is_sound = false}, groups = {.is_sound = false};
+    struct seen_kinds seen = {0};
 
-    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen, err));
-    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &groups, err));
-    if (is_same(before, &seen, &groups)) {
-        atomic_store(&before->self->read_until, seen.reading.read_until);
+    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen.rules, err));
+    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &seen.groups, err));
+    TRY(see(view, DOCUMENT_SCIM_SERVICE, source, &seen.services, err));
+    TRY(check_services(&seen, err));
+    if (is_same(before, &seen)) {
+        atomic_store(&before->self->read_until, seen.rules.reading.read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }
     TRY(begin(&rules, err));
-    rules->pin = seen.reading.pin;
-    rules->groups_pin = groups.reading.pin;
-    rules->is_sound = seen.is_sound;
-    rules->groups_are_sound = groups.is_sound;
-    atomic_init(&rules->read_until, seen.reading.read_until);
+    note_seen(rules, &seen);
     TRY(read_view(view, rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;

@@ -136,9 +136,9 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {{"rule.draft", "rule.approve"},           {"groups.draft", "groups.approve"}, {"sink.draft", "sink.approve"},
-             {"detection.draft", "detection.approve"}, {"key.enroll", "key.approve"},      {"runner.invite", "runner.approve"},
-             {"runner.invite", "runner.confirm"},      {"run.request", "run.approve"}};
+} pairs[] = {{"rule.draft", "rule.approve"},      {"groups.draft", "groups.approve"},       {"scim.draft", "scim.approve"},
+             {"sink.draft", "sink.approve"},      {"detection.draft", "detection.approve"}, {"key.enroll", "key.approve"},
+             {"runner.invite", "runner.approve"}, {"runner.invite", "runner.confirm"},      {"run.request", "run.approve"}};
 
 /* The last word of a detail: the digest of a document, which its draft and its approval have in common; or the id of a run. */
 static const char *last_word(const char *detail)

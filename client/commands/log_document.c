@@ -1,4 +1,4 @@
-/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
+/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`, `sijil admin scim ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +24,8 @@ static const struct kind sink = {&log_document_sink, {"/audit/sinks", "sinks", "
 static const struct kind detection = {&log_document_detection, {"/audit/detections", "detections", "detection rule", false}};
 static const struct kind groups = {&log_document_groups, {"/groups", "groups", "document of roles of groups", false}};
 
+static const struct kind scim = {&log_document_scim, {"/scim", "scim", "document of a SCIM service", false}};
+
 static struct result no_memory(struct error *err)
 {
     return failure(err, ERROR_NO_MEMORY, "no memory for a request");
@@ -31,13 +33,15 @@ static struct result no_memory(struct error *err)
 
 static struct result print_one(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
-    const json_t *document = json_object_get(answer, "document"), *delivery = json_object_get(answer, "delivery");
+    const json_t *document = json_object_get(answer, "document"), *delivery = json_object_get(answer, "delivery"),
+                 *provisioned = json_object_get(answer, "provisioned");
     OWNED_JSON shown =
         json_pack("{s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state", json_object_get(answer, "state"),
                   "version", json_object_get(document, "version"), "expires", json_object_get(document, "expires"));
 
     if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return no_memory(err);
     if (delivery != NULL && json_object_update(shown, (json_t *)(uintptr_t)delivery) != 0) return no_memory(err);
+    if (provisioned != NULL && json_object_update(shown, (json_t *)(uintptr_t)provisioned) != 0) return no_memory(err);
     return api_print(invocation, shown, err);
 }
 
@@ -337,6 +341,33 @@ struct result command_groups_list(struct invocation *invocation, struct error *e
     TRY(documents_get_all(invocation, session, &groups.list, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- SCIM services ---- */
+
+struct result command_scim_draft(struct invocation *invocation, struct error *err)
+{
+    return draft(invocation, &scim, err);
+}
+
+struct result command_scim_approve(struct invocation *invocation, struct error *err)
+{
+    return approve(invocation, &scim, err);
+}
+
+struct result command_scim_revoke(struct invocation *invocation, struct error *err)
+{
+    return revoke(invocation, &scim, err);
+}
+
+struct result command_scim_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, scim.list.base, "/drafts", err);
+}
+
+struct result command_scim_show(struct invocation *invocation, struct error *err)
+{
+    return show(invocation, &scim, err);
 }
 
 /* ---- detection rules ---- */

@@ -13,7 +13,7 @@ PART(
     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"),
     HAS_WORD(
         "origin", REQUIRED, "binding rule group",
-        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token has it. Approvers have signed the last two"),
+        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token, or of SCIM, has it. Approvers have signed the last two"),
     HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 63, "of a group: the name of the roles of groups that grant it"),
     HAS_ID("binding", OPTIONAL, "of a binding"),
     HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79,
@@ -44,7 +44,8 @@ struct result target_credential_read(struct request *request, struct lookup *loo
 static json_t *describe_role(const struct held_role *held)
 {
     const bool is_of_rule = strcmp(held->granted_by, "rule") == 0;
-    const bool is_of_group = strncmp(held->granted_by, GROUP_GIVER, sizeof GROUP_GIVER - 1) == 0;
+    const char *document = group_giver(held->granted_by);
+    const bool is_of_group = document != NULL;
     const bool is_bound = !is_of_rule && !is_of_group;
     char id[UUID_TEXT_SIZE];
 
@@ -53,8 +54,7 @@ static json_t *describe_role(const struct held_role *held)
                      is_of_rule    ? "rule"
                      : is_of_group ? "group"
                                    : "binding",
-                     "document", is_of_group ? held->granted_by + sizeof GROUP_GIVER - 1 : NULL, "binding", is_bound ? id : NULL,
-                     "granted_by", is_bound ? held->granted_by : NULL);
+                     "document", document, "binding", is_bound ? id : NULL, "granted_by", is_bound ? held->granted_by : NULL);
 }
 
 static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)

@@ -1,8 +1,6 @@
 /*
  * The steps of every request, as a table:
- *
  *   route -> authenticate -> decide -> record -> handler -> answer
- *
  * Decisions from memory run on the event thread; steps that may block run on reader workers. If a step has to wait (for a body, for the
  * sequencer), its thread serves other requests, and the next step runs after the wait.
  */
@@ -49,6 +47,7 @@ static enum step_result unrouted(struct exchange *exchange, const struct route_m
 static bool split_path(struct request *request, struct bytes path, struct path *split_out, struct error *err)
 {
     request->speaks_oci = path.length > 4 && memcmp(path.data, "/v2/", 4) == 0;
+    request->speaks_scim = path.length > 9 && memcmp(path.data, "/scim/v2/", 9) == 0;
     if (path_split(path, request->arena, split_out, err).ok) {
         request->speaks_oci = strcmp(split_out->segments[0], "v2") == 0;
         return true;
@@ -130,7 +129,8 @@ static struct credential credential_of(const struct request *request)
 
     return (struct credential){
         .endpoint = endpoint_of(request->route->credential),
-        .takes_secrets = request->speaks_oci,
+        .takes_secrets = request->speaks_oci || request->speaks_scim,
+        .takes_bare_secrets = request->speaks_scim,
         .authorization = request_header(request, "Authorization"),
         .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
         .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,

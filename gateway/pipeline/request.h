@@ -69,6 +69,7 @@ struct request {
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
     bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
+    bool speaks_scim;                     /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
     struct response *response;            /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */
     struct response *response_space;      /* memory for the answer; this and `source` belong to the server */
     const struct response_source *source; /* of an answer that was made; closed with the request */

@@ -260,7 +260,8 @@ SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
 /* Roles by groups that the token names anew come with the event. */
 static bool has_role(const struct request *request)
 {
-    return request->rule->groups.grants > 0 || decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
+    return request->rule->groups.grants > 0 || request->rule->groups.external_id[0] != '\0' ||
+           decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
 }
 
 struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
@@ -340,7 +341,8 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
     struct error wrong = {0};
 
-    if (request->rule->groups.is_new) TRY(decider_await_newer(request->gateway->decider, permit_epoch(request->permit), err));
+    if (group_use_changes(&request->rule->groups))
+        TRY(decider_await_newer(request->gateway->decider, permit_epoch(request->permit), err));
     for (size_t i = 0; i < token_grant->scope.count; i++)
         TRY(narrow(request, pg, token_grant, &token_grant->scope.access[i], err));
     token_scope_compact(&token_grant->scope);
@@ -366,7 +368,7 @@ static struct change *search_rule(struct request *request)
 {
     struct token_grant *token_grant = request->handler_state;
 
-    if (request->rule->groups.is_new) {
+    if (group_use_changes(&request->rule->groups)) {
         group_mint_init(&token_grant->groups, &request->rule->groups, request->pairs[0].resource.detail);
         return &token_grant->groups.change;
     }

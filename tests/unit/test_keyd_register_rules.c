@@ -67,7 +67,7 @@ static const struct kind_row {
 } kind_rows[] = {
     {"a trust rule", DOCUMENT_TRUST_RULE},         {"a sink", DOCUMENT_AUDIT_SINK},
     {"a detection rule", DOCUMENT_DETECTION_RULE}, {"a legal hold", DOCUMENT_LEGAL_HOLD},
-    {"roles of groups", DOCUMENT_GROUP_ROLES},
+    {"roles of groups", DOCUMENT_GROUP_ROLES},     {"a SCIM service", DOCUMENT_SCIM_SERVICE},
 };
 
 /* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. A second withdrawal changes nothing. */
