@@ -6,7 +6,7 @@
 
 static bool concerns(const struct group_entry *entry, const struct group_login *login)
 {
-    return group_entry_is_in_force(entry, login->now_ms) && strcmp(entry->roles.issuer, login->claims->issuer) == 0;
+    return pinned_entry_is_in_force(&entry->pinned, login->now_ms) && strcmp(entry->roles.issuer, login->claims->issuer) == 0;
 }
 
 static bool has_entries(const struct group_login *login)
@@ -64,7 +64,7 @@ static bool is_bound(const struct group_login *login, const struct bound *bound,
 {
     const struct uuid id = group_binding_id(entry, grant, login->claims->subject);
     const int64_t half_ms = login->now_ms + GROUP_LOGIN_HALF,
-                  least_ms = half_ms < entry->expires_ms ? half_ms : entry->expires_ms;
+                  least_ms = half_ms < entry->pinned.expires_ms ? half_ms : entry->pinned.expires_ms;
 
     for (size_t i = 0; i < bound->count; i++) {
         const int64_t until_ms = bound->bindings[i]->expires_ms;

@@ -52,7 +52,7 @@ static void write_binding(const struct group_place *place, const struct group_me
     (void)snprintf(binding->issuer, sizeof binding->issuer, "%s", member->issuer);
     (void)snprintf(binding->subject, sizeof binding->subject, "%s", member->subject);
     (void)snprintf(binding->granted_by, sizeof binding->granted_by, GROUP_GIVER "%s", entry->name);
-    binding->expires_ms = member->until_ms < entry->expires_ms ? member->until_ms : entry->expires_ms;
+    binding->expires_ms = member->until_ms < entry->pinned.expires_ms ? member->until_ms : entry->pinned.expires_ms;
 }
 
 size_t group_bindings_of(const struct group_place *places, size_t count, struct group_member *member, const char *group,

@@ -221,7 +221,7 @@ static struct uuid id_of_grant(const struct grant_of_document *grant)
     uint8_t hash[SHA256_SIZE];
     struct uuid id;
 
-    (void)snprintf(text, sizeof text, "%s\n%s\n%zu", grant->entry->key, grant->entry->digest, grant->number);
+    (void)snprintf(text, sizeof text, "%s\n%s\n%zu", grant->entry->key, grant->entry->pinned.digest, grant->number);
     sha256_of(bytes_of_text(text), hash);
     memcpy(id.bytes, hash, sizeof id.bytes);
     return id;
@@ -245,14 +245,14 @@ static bool read_place(const struct loading *loading, size_t row, struct authz_b
     const struct pg_rows *rows = loading->place_rows;
     const struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
 
-    if (grant->entry == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->entry->sequence) return false;
+    if (grant->entry == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->entry->pinned.sequence) return false;
     const struct trust_grant *given = &grant->entry->rule.grants[grant->number];
     if (!read_given(given->role, given->on, rows, row, binding)) return false;
     binding->id = id_of_grant(grant);
     (void)text_copy(binding->issuer, sizeof binding->issuer, TRUST_ISSUER);
     (void)text_copy(binding->subject, sizeof binding->subject, grant->entry->key);
     (void)text_copy(binding->granted_by, sizeof binding->granted_by, "rule");
-    binding->expires_ms = grant->entry->expires_ms;
+    binding->expires_ms = grant->entry->pinned.expires_ms;
     return true;
 }
 
@@ -262,13 +262,13 @@ static bool read_group_place(const struct loading *loading, size_t row, struct g
     const struct pg_rows *rows = loading->place_rows;
     struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
 
-    if (grant->group == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->group->sequence) return false;
+    if (grant->group == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->group->pinned.sequence) return false;
     const struct group_grant *given = &grant->group->roles.grants[grant->number];
     *place = (struct group_place){.entry = grant->group, .grant = grant->number};
     if (!read_given(given->role, given->on, rows, row, &place->binding)) return false;
     group_entry_place(grant->group, grant->number, &place->binding.organisation);
     grant->is_found = true;
-    return grant->group->effective_ms <= clock_wall_ms();
+    return grant->group->pinned.effective_ms <= clock_wall_ms();
 }
 
 static struct result read_group_places(struct loading *loading, struct error *err)

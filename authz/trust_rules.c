@@ -17,7 +17,7 @@ static struct result no_memory(struct error *err)
 
 static void entries_free(struct trust_entry *entries, size_t count)
 {
-    for (size_t i = 0; i < count; i++) json_decref(entries[i].json);
+    for (size_t i = 0; i < count; i++) json_decref(entries[i].pinned.json);
     free(entries);
 }
 
@@ -53,6 +53,17 @@ static struct result reserve(struct trust_rules *rules, struct error *err)
     return SUCCESS;
 }
 
+struct pinned_entry pinned_entry_of(const struct pinned_document *pinned)
+{
+    const struct document *document = pinned->document;
+    struct pinned_entry entry = {pinned->sequence, document->effective_ms, document->expires_ms, "", json_incref(document->json)};
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+
+    memcpy(digest.bytes, document->digest, sizeof document->digest);
+    digest_format(&digest, entry.digest);
+    return entry;
+}
+
 /* The form of scopes allows longer ones than any organisation and project have. */
 static bool write_key(const struct document *document, char key[TRUST_KEY_SIZE])
 {
@@ -66,7 +77,6 @@ static struct result add(void *context, const struct pinned_document *pinned, st
 {
     const struct document *document = pinned->document;
     struct trust_rules *rules = context;
-    struct digest digest = {.algorithm = DIGEST_SHA256};
     struct error refused = {0};
     struct trust_rule rule;
 
@@ -75,13 +85,8 @@ static struct result add(void *context, const struct pinned_document *pinned, st
     TRY(reserve(rules, err));
     struct trust_entry *entry = &rules->entries[rules->count];
     if (!write_key(document, entry->key)) return SUCCESS;
-    entry->sequence = pinned->sequence;
-    entry->effective_ms = document->effective_ms;
-    entry->expires_ms = document->expires_ms;
-    memcpy(digest.bytes, document->digest, sizeof document->digest);
-    digest_format(&digest, entry->digest);
+    entry->pinned = pinned_entry_of(pinned);
     entry->rule = rule;
-    entry->json = json_incref(document->json);
     rules->count++;
     return SUCCESS;
 }
@@ -214,7 +219,7 @@ const struct trust_entry *trust_rules_find(const struct trust_rules *rules, cons
     return NULL;
 }
 
-bool trust_entry_is_in_force(const struct trust_entry *entry, int64_t now_ms)
+bool pinned_entry_is_in_force(const struct pinned_entry *entry, int64_t now_ms)
 {
     return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
 }
@@ -243,7 +248,7 @@ const struct trust_entry *trust_rules_meeting(const struct trust_rules *rules, c
 {
     while (rules != NULL && *at < rules->count) {
         const struct trust_entry *entry = &rules->entries[(*at)++];
-        if (now_ms < entry->expires_ms && !bytes_equal(organisation_of(entry->key), organisation_of(scope)) &&
+        if (now_ms < entry->pinned.expires_ms && !bytes_equal(organisation_of(entry->key), organisation_of(scope)) &&
             trust_rules_meet(&entry->rule, rule))
             return entry;
     }
@@ -260,7 +265,7 @@ const struct trust_entry *trust_rules_match(const struct trust_rules *rules, con
         const struct trust_entry *entry = &rules->entries[*at];
         if (strcmp(entry->rule.issuer, issuer) != 0) return NULL;
         (*at)++;
-        if (trust_entry_is_in_force(entry, now_ms) && trust_rule_matches(&entry->rule, claims)) return entry;
+        if (pinned_entry_is_in_force(&entry->pinned, now_ms) && trust_rule_matches(&entry->rule, claims)) return entry;
     }
     return NULL;
 }

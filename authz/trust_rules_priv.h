@@ -17,6 +17,8 @@ struct trust_rules {
     size_t group_count;
 };
 
+/** It has a reference to the JSON of the document. */
+struct pinned_entry pinned_entry_of(const struct pinned_document *pinned);
 /** Adds a document of the kind group-roles: a visitor of documents. */
 RESULT group_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
 void group_entries_free(struct trust_rules *rules);
