@@ -4,7 +4,7 @@
 
 static const struct option_row rows[] = {
     {VERIFY_KEY, "key", "VKEY",
-     "public key of the log, as 'sijil audit key' printed it when you first trusted it; with the successions to newer keys behind it, if there are any"},
+     "public key of the log, as 'sijil audit key' printed it when you first trusted it; with the handovers to newer keys behind it, if there are any"},
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "

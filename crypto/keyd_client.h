@@ -30,7 +30,7 @@ struct keyd_client;
 #define KEYD_WITNESS_POLICY_MAX   16384
 #define KEYD_WITNESS_ENVELOPE_MAX 32768
 #define KEYD_LOG_ROTATION_MAX     8192  /* bytes of the order to change the log's key */
-#define KEYD_LOG_KEYS_MAX         24576 /* bytes of the keys of the log, with their successions */
+#define KEYD_LOG_KEYS_MAX         24576 /* bytes of the keys of the log, with their handovers */
 #define KEYD_COSIGNED_MAX         12288 /* bytes of a checkpoint with its cosignatures */
 #define KEYD_FINDING_MAX          128   /* bytes of the description of a log that was changed */
 
@@ -233,7 +233,7 @@ struct keyd_log_keys {
     char next[256];    /* the key of the log that an order may name as the new one; "": none */
     int64_t retires_s; /* when the key before the newest one stops, or stopped, to sign; 0: there was none */
 };
-/** Appends the first key of the log and its successions (audit/format/log_keys.h). */
+/** Appends the first key of the log and its handovers (audit/format/log_keys.h). */
 RESULT keyd_log_keys(struct keyd_client *client, struct buffer *keys, struct keyd_log_keys *state_out, struct error *err);
 
 /**

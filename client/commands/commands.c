@@ -119,7 +119,7 @@ static const struct option_row key_options[] = {
     WITHIN_OPTION,
     {'d', "documents", NULL, "the key of signed documents instead (PEM), for sijil-verify --signer"},
     {'f', "follow", "FILE",
-     "FILE has the key that you trust: add the signed successions that lead to the newest key, or refuse it"},
+     "FILE has the key that you trust: add the signed handovers that lead to the newest key, or refuse it"},
 };
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
