@@ -13,6 +13,7 @@
 #include "crypto/hmac.h"
 #include "crypto/random.h"
 #include "detection/detection_store_priv.h"
+#include "detection/event_known_priv.h"
 
 #define PAGE       256
 #define REPLAY_MAX 1000000 /* events from which the state of the rules is made again */
@@ -29,6 +30,7 @@ struct detective {
     uint64_t alarms;
     bool is_holder, is_replaying;
     uint8_t hash_key[TABLE_KEY_SIZE];
+    struct known_sizes sizes;
 };
 
 struct result detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err)
@@ -105,19 +107,32 @@ static struct result raise(void *context, const struct alarm *alarm, struct erro
 
 /* ---- events ---- */
 
-static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)
+/* A place makes an alarm by itself, so it counts for nothing when the state is made again. */
+static struct result look_up(struct detective *detective, struct audit_page *page, size_t index, const struct leaf *leaf,
+                             struct event_known *known, struct error *err)
 {
     const struct first_place_source source = {detective->pg, detective->options.keyd, detective->options.origin};
     struct first_place first = {false, false};
+
+    if (!detective->is_replaying && engine_wants_place(detective->engine, leaf))
+        TRY(first_place_of(&source, page, index, leaf, &first, err));
+    known->is_new_network = first.is_new_network;
+    known->is_new_country = first.is_new_country;
+    if (engine_wants_size(detective->engine, leaf))
+        TRY(known_size_of(&detective->sizes, detective->hash_key, detective->pg, leaf, &known->size_bytes, err));
+    return engine_wants_person(detective->engine, leaf) ? known_person_of(&source, page, index, known->person, err) : SUCCESS;
+}
+
+static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)
+{
+    struct event_known known = {.size_bytes = 0};
     struct leaf leaf;
 
     if (!audit_page_is_readable(page, index)) return SUCCESS;
     TRY(leaf_read(audit_page_leaf(page, index), &leaf, err));
-    if (!detective->is_replaying && engine_wants_place(detective->engine, &leaf))
-        TRY(first_place_of(&source, page, index, &leaf, &first, err));
-    const struct event_place place = {first.is_new_network, first.is_new_country};
+    TRY(look_up(detective, page, index, &leaf, &known, err));
     detective->raised = 0;
-    return engine_feed(detective->engine, &leaf, &place, raise, detective, err);
+    return engine_feed(detective->engine, &leaf, &known, raise, detective, err);
 }
 
 /* The engine has taken part of the page after a failure, so its state is made again. */

@@ -226,6 +226,9 @@ static struct result find_rule(struct request *request, struct pg *pg, struct de
         if (strcmp(all.each[i].name, request->reference) != 0) continue;
         if (detector == DETECTOR_COUNTRY || detector == DETECTOR_NETWORK)
             return failure(err, ERROR_INVALID, "a rule about places can't be tried: it would open the address of each event");
+        if (detector == DETECTOR_BYTES)
+            return failure(err, ERROR_INVALID,
+                           "a rule about bytes can't be tried: an auditor does not see the sizes of artifacts");
         *one_out = (struct detection_rules){.count = 1, .each = {all.each[i]}};
         return SUCCESS;
     }
