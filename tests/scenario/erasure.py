@@ -474,6 +474,52 @@ def the_whole_log_is_sound_after_all_of_that():
     with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
         words = [word.decode() for word in file.read().split(b"\0")]
     sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+def a_person_that_never_acted_is_erased_too():
+    """A role names it, and no event does. A namesake at another issuer makes it two."""
+    grant = {"issuer": server.people.url, "subject": "erin", "role": "consumer", "scope": "main/models"}
+    role = admin().api("POST", "/bindings", grant)
+    other = admin().api("POST", "/bindings", {**grant, "issuer": "https://other.example"})
+    assert "2 issuers have a subject of this name" in sijil("ann", "admin", "erase", at, "erin", code=1)
+    plan = sijil("ann", "admin", "erase", at, "erin", "--issuer", server.people.url, "--json")
+    assert plan["events"] == 0 and {row["rule"] for row in plan["refused"]} == {"ERASURE-ROLE"}, plan
+    for binding in (role, other):
+        admin().api("DELETE", f"/bindings/{binding['id']}")
+    pseudonym = sijil("ben", "admin", "erase", at, "erin", "--issuer", server.people.url, "--json")["pseudonym"]
+    assert pseudonym == plan["pseudonym"]
+    named = f"WHERE pseudonym = '{pseudonym}'"
+    row = server.sql(f"SELECT subject::text || ' ' || binding_id::text FROM audit_named {named}")
+    for change in (f"binding_id = '{other['id']}'", "subject = decode(repeat('ab', 32), 'hex')"):  # the database names somebody else
+        server.sql(f"UPDATE audit_named SET {change} {named}")
+        answer = Client(server, people["ben"]["login"]).call("POST", "/api/v1/erasures/plan", json.dumps({"subject": pseudonym}),
+                                                             {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status == 500, (change, answer.status, answer.body)
+        server.sql(f"UPDATE audit_named SET binding_id = '{row.split()[1]}', subject = '{row.split()[0]}' {named}")
+    for by in ("ann", "ben"):
+        sign(by, "erin", "--issuer", server.people.url)
+    await_done(pseudonym)
+    assert server.sql(f"SELECT subject FROM binding WHERE binding_id = '{role['id']}'") == "erased:" + pseudonym
+    assert server.sql("SELECT count(*) FROM audit_named") == "0"
+    assert server.sql(f"SELECT subject FROM binding WHERE binding_id = '{other['id']}'") == "erin"  # the namesake is somebody else
+    assert "the person was erased" in sijil("ann", "admin", "erase", at, pseudonym, code=1)
+    assert "no role names it" in sijil("ann", "admin", "erase", at, "erin", "--issuer", server.people.url, code=3)
+    os.remove(os.path.join(folder.name, "certificate.json"))  # of another person
+    said = check_certificate(certificate(pseudonym))
+    assert "Stage 1 of 2" in said and pseudonym in said, said
+
+
+def a_person_that_acts_after_its_plan_keeps_the_pseudonym():
+    people["finn"] = {"login": make_person(server, "finn", "consumer", "main/models")}
+    planned = plan_of("finn")
+    assert planned["events"] == 0, planned
+    act("finn", 3)
+    assert {event["entry"]["actor"] for event in events(actor="finn")} == {planned["pseudonym"]}
+    end_roles("finn")
+    for by in ("ann", "ben"):
+        sign(by, "finn")
+    await_done(planned["pseudonym"])
+    assert events(actor="finn") == [] and server.sql("SELECT count(*) FROM audit_named") == "0"
+
+
     with open(database, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(f"host={sockets} user=postgres dbname=sijil\n")
     subprocess.run([sijil_test.program("sijil-audit-dump"), "--database=" + database, "--output=" + dump], check=True, capture_output=True, timeout=120)
@@ -487,5 +533,5 @@ prepare()
 run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
-    a_person_with_a_role_again_keeps_nobody_waiting,
+    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_that_acts_after_its_plan_keeps_the_pseudonym,
     a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)
