@@ -340,6 +340,23 @@ def an_exposure_lists_what_was_done_and_by_what_was_made():
     assert "seq,time,what" in sijil("auditor", *words, "--csv") and "WHAT" in sijil("auditor", *words)
     sijil("auditor", "audit", "exposure", at, chief[0], code=2)  # without a purpose
     token = next(event["who"]["token"] for event in events(actor=made["name"]) if event["entry"]["act"] == "manifest.read")
+    client = Client(server, state["auditor"])
+    asked = {"credential": chief[0], "purpose": "incident 9", "limit": 1}
+    first = client.api("GET", "/audit/exposure?" + urllib.parse.urlencode(asked))
+    assert len(first["events"]) == 1 and first["next"] and {row["seq"] for row in first["events"]} < {row["seq"] for row in rows}, first
+    paged, page = list(first["events"]), first
+    while "next" in page:
+        page = client.api("GET", "/audit/exposure?" + urllib.parse.urlencode({**asked, "after": page["next"]}))
+        paged += page["events"]
+    assert [row["seq"] for row in paged] == [event["seq"] for event in events(actor=chief[0])]
+    assert {(row["action"], row["next"]["kind"], row["next"]["name"]) for row in paged if "next" in row} == \
+        {("robot.create", "credential", made["name"]), ("robot.rotate", "credential", made["name"])}, paged
+    recorded = [event for event in events(action="audit.read", purpose="a check") if event["who"].get("purpose") == "incident 9"]
+    assert any(event["who"].get("search") == "credential=" + chief[0] for event in recorded), recorded[-1]
+    for wrong in ({"credential": chief[0]}, {"purpose": "x"}, {"credential": "a", "run": "b", "purpose": "x"},
+                  {"run": "b", "purpose": "x"}):
+        assert client.call("GET", "/api/v1/audit/exposure?" + urllib.parse.urlencode(wrong), scope="registry:admin:*").status == 400, wrong
+    assert client.call("GET", "/api/v1/audit/exposure?credential=3f1c0000-0000-4000-8000-000000000000&purpose=x", scope="registry:admin:*").status == 404
     rows = json_lines("auditor", "audit", "exposure", at, token, "--purpose", "incident 9")
     assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
 
@@ -457,23 +474,6 @@ def a_person_with_a_role_again_keeps_nobody_waiting():
     await_done(stays_as)
 
 
-def a_person_that_comes_back_is_another_one():
-    os.remove(os.path.join(server.people.folder, "people", "alice"))  # the issuer gives her a new password
-    admin().api("POST", "/bindings", {"issuer": server.people.url, "subject": "alice", "role": "consumer", "scope": "main/models"})
-    people["alice"] = {"login": sijil_test.Person(("oidc", server.people.fetch("/token", login=("alice", server.people.add("alice")))["id_token"]))}
-    act("alice", 3)
-    found = {event["entry"]["actor"] for event in events(actor="alice")}
-    assert len(found) == 1 and found != {state["alice"]}, found
-
-
-def the_whole_log_is_sound_after_all_of_that():
-    """Offline, from a dump: parts that erasures took are no finding, and the index that was made anew is whole."""
-    wait_until(lambda: server.sql("SELECT s.indexed = l.size AND EXISTS (SELECT FROM audit_checkpoint c WHERE c.size = l.size) FROM audit_log l, audit_search s")
-               == "t", 60, "the log does not come to rest")
-    database, dump = os.path.join(folder.name, "database"), os.path.join(folder.name, "log.dump")
-    with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
-        words = [word.decode() for word in file.read().split(b"\0")]
-    sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
 def a_person_that_never_acted_is_erased_too():
     """A role names it, and no event does. A namesake at another issuer makes it two."""
     grant = {"issuer": server.people.url, "subject": "erin", "role": "consumer", "scope": "main/models"}
@@ -520,6 +520,23 @@ def a_person_that_acts_after_its_plan_keeps_the_pseudonym():
     assert events(actor="finn") == [] and server.sql("SELECT count(*) FROM audit_named") == "0"
 
 
+def a_person_that_comes_back_is_another_one():
+    os.remove(os.path.join(server.people.folder, "people", "alice"))  # the issuer gives her a new password
+    admin().api("POST", "/bindings", {"issuer": server.people.url, "subject": "alice", "role": "consumer", "scope": "main/models"})
+    people["alice"] = {"login": sijil_test.Person(("oidc", server.people.fetch("/token", login=("alice", server.people.add("alice")))["id_token"]))}
+    act("alice", 3)
+    found = {event["entry"]["actor"] for event in events(actor="alice")}
+    assert len(found) == 1 and found != {state["alice"]}, found
+
+
+def the_whole_log_is_sound_after_all_of_that():
+    """Offline, from a dump: parts that erasures took are no finding, and the index that was made anew is whole."""
+    wait_until(lambda: server.sql("SELECT s.indexed = l.size AND EXISTS (SELECT FROM audit_checkpoint c WHERE c.size = l.size) FROM audit_log l, audit_search s")
+               == "t", 60, "the log does not come to rest")
+    database, dump = os.path.join(folder.name, "database"), os.path.join(folder.name, "log.dump")
+    with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
+        words = [word.decode() for word in file.read().split(b"\0")]
+    sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
     with open(database, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(f"host={sockets} user=postgres dbname=sijil\n")
     subprocess.run([sijil_test.program("sijil-audit-dump"), "--database=" + database, "--output=" + dump], check=True, capture_output=True, timeout=120)
