@@ -826,6 +826,31 @@ def kill_gateways():
     sql("UPDATE run SET claimed_until = 'epoch' WHERE state = 'finishing'")  # the claim of a killed gateway runs out
 
 
+def lock_table(table, mode):
+    """Another session holds this lock until its input ends."""
+    lock = subprocess.Popen(["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template"], stdin=subprocess.PIPE, text=True)
+    lock.stdin.write(f"BEGIN; LOCK TABLE {table} IN {mode} MODE;\n")
+    lock.stdin.flush()
+    name = mode.title().replace(" ", "") + "Lock"
+    sijil_test.wait_until(lambda: sql(f"SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND granted AND mode = '{name}'") == "1", 20,
+                          "the table is not locked")
+    return lock
+
+
+def kill_gateways_at(lock, table):
+    """Both, when one waits for the lock; then nobody holds it. What the database has got already, with the COMMIT, is not done, either."""
+    waiting = f"FROM pg_locks WHERE relation = '{table}'::regclass AND NOT granted"
+    sijil_test.wait_until(lambda: sql(f"SELECT count(*) {waiting}") != "0", 60, "no gateway has come as far as the transaction")
+    for gateway in range(2):
+        server.kill(gateway)
+    sql(f"SELECT pg_terminate_backend(pid) {waiting}")
+    lock.stdin.write("ROLLBACK;\n")
+    lock.stdin.close()
+    lock.wait(30)
+    for gateway in range(2):
+        server.wait_settled(gateway)
+
+
 def check_admitted_once(asked, made):
     """Whoever was killed when: the blobs are shown with the admission."""
     shown = ended(asked, "succeeded")
@@ -861,21 +886,9 @@ def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_the
     made = produced()
     asked, bundle = leased()
     text = result(state["runner"], bundle, made)
-    lock = subprocess.Popen(["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template"], stdin=subprocess.PIPE, text=True)
-    lock.stdin.write("BEGIN; LOCK TABLE run_lineage IN ACCESS EXCLUSIVE MODE;\n")
-    lock.stdin.flush()
-    sijil_test.wait_until(lambda: sql("SELECT count(*) FROM pg_locks WHERE relation = 'run_lineage'::regclass AND granted AND mode LIKE 'AccessEx%'") == "1",
-                          20, "the table is not locked")
+    lock = lock_table("run_lineage", "ACCESS EXCLUSIVE")
     assert state["runner"].finish(bundle, text, made).status == 200
-    sijil_test.wait_until(lambda: sql("SELECT count(*) FROM pg_locks WHERE relation = 'run_lineage'::regclass AND NOT granted") != "0", 60,
-                          "no gateway has come as far as the transaction")
-    for gateway in range(2):
-        server.kill(gateway)
-    lock.stdin.write("ROLLBACK;\n")
-    lock.stdin.close()
-    lock.wait(30)
-    for gateway in range(2):
-        server.wait_settled(gateway)
+    kill_gateways_at(lock, "run_lineage")
     epoch = sql(f"SELECT epoch FROM run_admission WHERE run_id = '{asked['run']}'")
     keep_away(asked)
     restart_gateways()
@@ -884,6 +897,63 @@ def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_the
     check_admitted_once(asked, made)
     admission = opened(next(one["envelope"] for one in state["alice"].run(asked)["envelopes"] if one["kind"] == "admission"))[0]
     assert admission["predicate"]["policy"]["uri"] == "urn:sijil:policy-set:" + epoch, admission["predicate"]["policy"]
+
+
+def open_sessions():
+    """Those of pushers in other cases, too."""
+    return int(sql("SELECT count(*) FROM upload WHERE expires_at > now()"))
+
+
+def gateways_that_are_killed_while_they_store_leave_no_session():
+    """An upload of the admission has begun, and its commit can't get on."""
+    made, before = produced(), open_sessions()
+    asked, bundle = leased()
+    text = result(state["runner"], bundle, made)
+    keep_away(asked)
+    assert state["runner"].finish(bundle, text, made).status == 200
+    lock = lock_table("blob", "SHARE")
+    let_go(asked)
+    kill_gateways_at(lock, "blob")
+    keep_away(asked)
+    assert open_sessions() == before + 1, "no upload was begun"
+    restart_gateways()
+    let_go(asked)
+    check_admitted_once(asked, made)
+    assert open_sessions() == before, "an upload session outlives its run"
+
+
+def an_admission_that_can_not_store_drops_its_session():
+    """Its disk is full, or the like: each try is an upload of its own."""
+    made, before = produced(), open_sessions()
+    asked, bundle = leased()
+    text = result(state["runner"], bundle, made)
+    keep_away(asked)
+    assert state["runner"].finish(bundle, text, made).status == 200
+    failed = "SELECT count(*) FROM audit_entry WHERE action = 'upload.begin' AND convert_from(leaf, 'UTF8') LIKE '%\"out\":\"failed\"%'"
+    failures = int(sql(failed))
+    sql("ALTER TABLE blob ADD CONSTRAINT full_disk CHECK (false) NOT VALID")
+    try:
+        let_go(asked)
+        sijil_test.wait_until(lambda: int(sql(failed)) > failures, 30, "nobody has tried to store it")
+        sijil_test.wait_until(lambda: open_sessions() == before, 15, "a try that failed leaves its session")
+        assert state["alice"].run(asked)["state"] == "finishing"
+    finally:
+        sql("ALTER TABLE blob DROP CONSTRAINT full_disk")
+    admit_soon(asked)
+    check_admitted_once(asked, made)
+
+
+def a_session_that_is_recorded_after_the_end_of_its_run_ends_at_once():
+    (asked, _), before = leased(), open_sessions()
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    session = ("INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version, wrapped_key, commitment, bound_to,"
+               " secret_hash, writer_epoch, organisation_id, issuer, subject) SELECT gen_random_uuid(), repository_id, r.project_id, b.region_id,"
+               " gen_random_uuid(), 'sha256', b.key_version, b.wrapped_key, b.commitment, sha256(''), sha256(''), 1, p.organisation_id, '', 'run:%s'"
+               " FROM repository r JOIN project p USING (project_id) JOIN blob b USING (project_id) LIMIT 1 RETURNING expires_at > now()")
+    assert sql(session % asked["run"]) == "f"
+    other, _ = leased()
+    assert sql(session % other["run"]) == "t", "the run goes on"
+    assert state["alice"].call("DELETE", "/" + other["run"]).status == 204 and open_sessions() == before
 
 
 def a_schema_that_does_not_fit_quarantines_nothing():
@@ -1001,6 +1071,7 @@ if __name__ == "__main__":
         a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, a_repository_shows_from_its_first_upload_and_is_empty, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
-        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, a_schema_that_does_not_fit_quarantines_nothing, two_gateways_admit_each_run_once,
+        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, gateways_that_are_killed_while_they_store_leave_no_session,
+        an_admission_that_can_not_store_drops_its_session, a_session_that_is_recorded_after_the_end_of_its_run_ends_at_once, a_schema_that_does_not_fit_quarantines_nothing, two_gateways_admit_each_run_once,
         sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing,
         a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one, server=server)
