@@ -163,6 +163,16 @@ struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audi
     return result;
 }
 
+struct result audit_load_heads(struct pg *pg, const struct audit_heads *heads, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_bytes_array(&arguments, heads->keys, heads->count);
+    TRY(pg_run(pg, &audit_read_heads_sql, &arguments, &rows, err));
+    return read_heads(rows, heads, err);
+}
+
 static void add_entries(struct pg_arguments *arguments, const struct audit_append *append)
 {
     pg_add_bytes_array(arguments, append->leaves, append->count);

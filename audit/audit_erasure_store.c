@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "audit/erasure_priv.h"
+#include "base/text.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -22,9 +23,21 @@ static const struct pg_statement erasure_forget_sql = {
     "erasure_forget", "SELECT gone FROM erasure_forget($1, $2) AS gone", "text int8[]", "int8"};
 static const struct pg_statement erasure_end_sql = {
     "erasure_end", "SELECT changed FROM erasure_end($1, $2) AS changed", "text int8", "int8"};
+static const struct pg_statement erasure_role_sql = {
+    "erasure_role", "SELECT binding_id FROM binding WHERE issuer = $1 AND subject = $2 ORDER BY created_at, binding_id LIMIT 1", "text text", "uuid"};
+static const struct pg_statement erasure_name_sql = {
+    "erasure_name", "INSERT INTO audit_named (pseudonym, subject, binding_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "text bytea uuid", ""};
+static const struct pg_statement erasure_named_sql = {
+    "erasure_named",
+    "SELECT b.issuer, b.subject, n.subject, (SELECT max(greatest(o.created_at, o.revoked_at, CASE WHEN o.expires_at <= now() THEN o.expires_at END)) FROM binding o"
+    " WHERE o.issuer = b.issuer AND o.subject = b.subject)"
+    " FROM audit_named n JOIN binding b USING (binding_id) WHERE n.pseudonym = $1",
+    "text", "text text bytea timestamptz"};
+static const struct pg_statement erasure_begin_named_sql = {
+    "erasure_begin_named", "SELECT 1::int8 FROM erasure_begin_named($1, $2, $3) AS done", "text int8 int8", "int8"};
 static const struct pg_statement *const statements[] = {
     &erasure_row_sql, &erasure_event_sql, &erasure_blind_sql, &erasure_thin_sql, &erasure_begin_sql, &erasure_rename_sql,
-    &erasure_forget_sql, &erasure_end_sql,
+    &erasure_forget_sql, &erasure_end_sql, &erasure_role_sql, &erasure_name_sql, &erasure_named_sql, &erasure_begin_named_sql,
 };
 /* clang-format on */
 const struct pg_table audit_erasure_table = PG_TABLE(statements);
@@ -97,6 +110,65 @@ struct result erasure_delete_key(struct pg *pg, const struct erasure_begin *begi
     pg_add_int8(&arguments, (int64_t)begin->asked);
     pg_add_int8(&arguments, (int64_t)begun);
     return run_number(pg, &erasure_begin_sql, &arguments, &done, err);
+}
+
+struct result erasure_delete_named_key(struct pg *pg, const struct erasure_begin *begin, uint64_t begun, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    int64_t done = 0;
+
+    pg_add_text(&arguments, begin->pseudonym);
+    pg_add_int8(&arguments, (int64_t)begin->asked);
+    pg_add_int8(&arguments, (int64_t)begun);
+    return run_number(pg, &erasure_begin_named_sql, &arguments, &done, err);
+}
+
+/* ---- a person that never acted ---- */
+
+struct result erasure_select_role(struct pg *pg, const char *const names[2], struct erasure_named *named_out, bool *is_found_out,
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, names[0]);
+    pg_add_text(&arguments, names[1]);
+    TRY(pg_run(pg, &erasure_role_sql, &arguments, &rows, err));
+    *is_found_out = pg_rows_count(rows) == 1 && text_copy(named_out->issuer, sizeof named_out->issuer, names[0]);
+    if (*is_found_out) named_out->binding = pg_uuid(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result erasure_insert_named(struct pg *pg, const char *pseudonym, const struct erasure_named *named, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, pseudonym);
+    pg_add_bytes(&arguments, (struct bytes){named->index, sizeof named->index});
+    pg_add_uuid(&arguments, &named->binding);
+    return pg_run(pg, &erasure_name_sql, &arguments, NULL, err);
+}
+
+struct result erasure_select_named(struct pg *pg, const char *pseudonym, struct erasure_person *person_out, uint8_t index_out[32],
+                                   struct error *err)
+{
+    struct erasure_person person = {.witness = ERASURE_NO_WITNESS};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, pseudonym);
+    TRY(pg_run(pg, &erasure_named_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0 || !text_copy(person.pseudonym, sizeof person.pseudonym, pseudonym) ||
+        !text_copy(person.issuer, sizeof person.issuer, pg_text(rows, 0, 0)) ||
+        !text_copy(person.subject, sizeof person.subject, pg_text(rows, 0, 1)))
+        return failure(err, ERROR_NOT_FOUND, "no event has this pseudonym");
+    const struct bytes index = pg_bytes(rows, 0, 2);
+    if (index.length != 32) return failure(err, ERROR_CORRUPT, "the row of a person without events is damaged");
+    memcpy(index_out, index.data, 32);
+    person.newest_ms = pg_time_ms(rows, 0, 3);
+    *person_out = person;
+    erasure_person_wipe(&person);
+    return SUCCESS;
 }
 
 struct result erasure_rename_roles(struct pg *pg, const struct erasure_person *person, struct error *err)

@@ -44,6 +44,8 @@ struct audit_rights {
  */
 RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads, const struct audit_rights *rights,
                    struct audit_state *state_out, struct error *err);
+/** The heads alone, in the transaction that audit_begin() began. */
+RESULT audit_load_heads(struct pg *pg, const struct audit_heads *heads, struct error *err);
 /** Persons whose keys were ever destroyed; the row of each stays for ever. */
 RESULT audit_count_erasures(struct pg *pg, int64_t *count_out, struct error *err);
 

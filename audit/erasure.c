@@ -13,67 +13,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define LOOKED_AT  500 /* newest events, for one with a sealed part: those of the others were lost */
-#define HEX_DIGITS "0123456789abcdef"
+#define LOOKED_AT 500 /* newest events, for one with a sealed part: those of the others were lost */
 _Static_assert(ERASURE_NAME_SIZE == SUBJECT_TEXT_MAX + 1, "a name has room");
 
 void erasure_person_wipe(struct erasure_person *person)
 {
     secret_wipe(person, sizeof *person);
-}
-
-static bool is_pseudonym(const char *text)
-{
-    return strlen(text) == 64 && text_consists_of(bytes_of_text(text), HEX_DIGITS);
-}
-
-/* ---- from a name to the pseudonym ---- */
-
-static struct result try_issuer(const struct search_source *source, const char *issuer, const char *subject, char pseudonym[65],
-                                unsigned *found, struct error *err)
-{
-    const char *const names[2] = {issuer, subject};
-    OWNED(secret) *key = NULL;
-    const struct result opened = subject_key_find(source->keyd, source->pg, names, false, &key, err);
-
-    if (!opened.ok) return err->kind == ERROR_NOT_FOUND ? SUCCESS : opened;
-    subject_pseudonym(names, key, pseudonym);
-    (*found)++;
-    return SUCCESS;
-}
-
-static struct result try_all(const struct search_source *source, const char *subject, char pseudonym[65], unsigned *found,
-                             struct error *err)
-{
-    OWNED(pg_rows) *rows = NULL;
-
-    TRY(search_select_issuers(source->pg, subject, SEARCH_VALUES_MAX, &rows, err));
-    TRY(try_issuer(source, REGISTRY_ISSUER, subject, pseudonym, found, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(try_issuer(source, pg_text(rows, i, 0), subject, pseudonym, found, err));
-    return SUCCESS;
-}
-
-struct result erasure_pseudonym(const struct permit *permit, const struct search_source *source, const struct erasure_name *name,
-                                char pseudonym_out[65], struct error *err)
-{
-    char pseudonym[65];
-    unsigned found = 0;
-
-    (void)permit_resource(permit, name->action);
-    if (name->subject[0] == '\0' || strlen(name->subject) > SUBJECT_TEXT_MAX)
-        return failure(err, ERROR_INVALID, "the name of a person has 1 to %d bytes", SUBJECT_TEXT_MAX);
-    if (name->issuer == NULL && is_pseudonym(name->subject)) {
-        memcpy(pseudonym_out, name->subject, sizeof pseudonym);
-        return SUCCESS;
-    }
-    if (name->issuer == NULL) TRY(try_all(source, name->subject, pseudonym, &found, err));
-    else TRY(try_issuer(source, name->issuer[0] == '\0' ? REGISTRY_ISSUER : name->issuer, name->subject, pseudonym, &found, err));
-    if (found == 0)
-        return failure(err, ERROR_NOT_FOUND, "the log has no key of a person of this name: nobody of this name has acted here");
-    if (found > 1)
-        return failure(err, ERROR_CONFLICT, "%u issuers have a subject of this name: say which with the issuer", found);
-    memcpy(pseudonym_out, pseudonym, sizeof pseudonym);
-    return SUCCESS;
 }
 
 /* ---- the person behind a pseudonym ---- */
@@ -134,6 +79,17 @@ static struct result newest_events(struct pg *pg, const char *key, struct audit_
     return audit_page_select(pg, &selection, page_out, err);
 }
 
+/* A person that never acted: the row of a role names it. */
+static struct result find_named(const struct search_source *source, const char *pseudonym, struct erasure_person *person_out,
+                                struct error *err)
+{
+    struct error none = {0};
+    struct erasure_row row;
+
+    if (erasure_select_row(source->pg, pseudonym, &row, &none).ok) return failure(err, ERROR_CONFLICT, "the person was erased");
+    return erasure_named_find(source, pseudonym, person_out, err);
+}
+
 struct result erasure_person_find(const struct permit *permit, enum action action, const struct search_source *source,
                                   const char *pseudonym, struct erasure_person *person_out, struct error *err)
 {
@@ -143,11 +99,11 @@ struct result erasure_person_find(const struct permit *permit, enum action actio
     char key[80];
 
     (void)permit_resource(permit, action);
-    if (!is_pseudonym(pseudonym)) return failure(err, ERROR_NOT_FOUND, "no event has this pseudonym");
+    if (!erasure_is_pseudonym(pseudonym)) return failure(err, ERROR_NOT_FOUND, "no event has this pseudonym");
     memcpy(person.pseudonym, pseudonym, sizeof person.pseudonym);
     (void)snprintf(key, sizeof key, "act:%s", pseudonym);
     TRY(newest_events(source->pg, key, &page, err));
-    if (audit_page_count(page) == 0) return failure(err, ERROR_NOT_FOUND, "no event has this pseudonym");
+    if (audit_page_count(page) == 0) return find_named(source, pseudonym, person_out, err);
     TRY(read_newest(page, key, &person, err));
     for (size_t i = 0; i < audit_page_count(page) && !is_found; i++) TRY(read_event(source, page, i, &person, &is_found, err));
     if (!is_found)
@@ -204,13 +160,18 @@ struct result erasure_thin(const struct permit *permit, struct pg *pg, const str
                            struct error *err)
 {
     require(permit, person->pseudonym);
+    if (person->witness == ERASURE_NO_WITNESS) {
+        *gone_out = 0;
+        return SUCCESS;
+    }
     return erasure_delete_blind(pg, person, permit_sequence(permit), gone_out, err);
 }
 
 struct result erasure_begin(const struct permit *permit, struct pg *pg, const struct erasure_begin *begin, struct error *err)
 {
     require(permit, begin->pseudonym);
-    return erasure_delete_key(pg, begin, permit_sequence(permit), err);
+    return begin->witness == ERASURE_NO_WITNESS ? erasure_delete_named_key(pg, begin, permit_sequence(permit), err)
+                                                : erasure_delete_key(pg, begin, permit_sequence(permit), err);
 }
 
 struct result erasure_rename(const struct permit *permit, struct pg *pg, const struct erasure_person *person, struct error *err)

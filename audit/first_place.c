@@ -1,9 +1,99 @@
 #include "audit/first_place.h"
 
+#include <string.h>
+
 #include "audit/first_place_priv.h"
 #include "audit/format/posting.h"
 #include "audit/query_priv.h"
 #include "audit/search_blind_priv.h"
+#include "base/clock.h"
+#include "base/memory.h"
+
+#define YEARS 2    /* that are looked into: each has its own key */
+#define SEEN  8192 /* actors and places; two with the same slot replace each other. 448 KiB */
+
+#define FORGET_MS 600000 /* then the index is asked again: its rows may be gone, with an erased person's key */
+
+/* An actor was in a network or a country, found by the key of the year of the event that was asked about. */
+struct seen {
+    bool is_set;
+    int64_t key;
+    uint8_t subject[32];
+    uint64_t sequence; /* of an event there: later ones are not the first */
+};
+
+struct first_place_memo {
+    struct year_key {
+        int year;           /* 0: none yet */
+        struct secret *key; /* NULL: the year has none */
+    } years[YEARS];
+    int64_t since_ms; /* monotonic time: since when places are remembered */
+    struct seen seen[SEEN];
+};
+
+struct first_place_memo *first_place_memo_new(void)
+{
+    return memory_zeroed(1, sizeof(struct first_place_memo));
+}
+
+static void forget_keys(struct first_place_memo *memo)
+{
+    for (size_t i = 0; i < YEARS; i++) {
+        secret_free(memo->years[i].key);
+        memo->years[i] = (struct year_key){.year = 0};
+    }
+}
+
+void first_place_memo_begin(struct first_place_memo *memo)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    forget_keys(memo);
+    if (now_ms - memo->since_ms < FORGET_MS) return;
+    memset(memo->seen, 0, sizeof memo->seen);
+    memo->since_ms = now_ms;
+}
+
+void first_place_memo_free(struct first_place_memo *memo)
+{
+    if (memo == NULL) return;
+    forget_keys(memo);
+    free(memo);
+}
+
+static struct seen *slot_of(struct first_place_memo *memo, int64_t key, struct bytes subject)
+{
+    return &memo->seen[((uint64_t)key ^ load_u64(subject.data)) % SEEN];
+}
+
+static bool was_seen(const struct seen *seen, int64_t key, struct bytes subject, uint64_t sequence)
+{
+    return seen->is_set && seen->key == key && memcmp(seen->subject, subject.data, sizeof seen->subject) == 0 &&
+           seen->sequence < sequence;
+}
+
+static void note_seen(struct seen *seen, int64_t key, struct bytes subject, uint64_t sequence)
+{
+    *seen = (struct seen){.is_set = true, .key = key, .sequence = sequence};
+    memcpy(seen->subject, subject.data, sizeof seen->subject);
+}
+
+/* *key_out: NULL if the year has no key. */
+static struct result key_of_year(const struct first_place_source *source, int year, const struct secret **key_out,
+                                 struct error *err)
+{
+    struct year_key *known = &source->memo->years[year % YEARS];
+    struct secret *key = NULL;
+
+    if (known->year != year) {
+        const struct result opened = blind_key_open(source->keyd, source->pg, year, false, &key, err);
+        if (!opened.ok && err->kind != ERROR_NOT_FOUND) return opened;
+        secret_free(known->key);
+        *known = (struct year_key){year, key};
+    }
+    *key_out = known->key;
+    return SUCCESS;
+}
 
 /* The lowest place of a list; POSTING_BLOCK: it has none. */
 static struct result lowest(struct bytes list, unsigned *place_out, struct error *err)
@@ -28,26 +118,38 @@ static struct result has_earlier(const struct pg_rows *rows, uint64_t sequence, 
     return SUCCESS;
 }
 
+static struct result was_in_year(const struct first_place_source *source, const struct first_place_query *query,
+                                 uint64_t sequence, bool *was_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(first_place_rows(source->pg, query, &rows, err));
+    return has_earlier(rows, sequence, was_out, err);
+}
+
 /* Looking back over the turn of a year, too: each year has its own key. */
 static struct result was_there(const struct first_place_source *source, const struct leaf *leaf, struct bytes subject,
                                const struct blind_value *value, bool *was_out, struct error *err)
 {
     const int year = blind_year(leaf->time_ms);
+    struct seen *seen = NULL;
+    int64_t own_key = 0;
 
     *was_out = false;
-    for (int back = 0; back < 2 && !*was_out; back++) {
-        OWNED(secret) *key = NULL;
-        OWNED(pg_rows) *rows = NULL;
-        struct error none = {0};
-        if (!blind_key_open(source->keyd, source->pg, year - back, false, &key, &none).ok) {
-            if (none.kind == ERROR_NOT_FOUND) continue;
-            return failure(err, none.kind, "%s", none.message);
-        }
+    for (int back = 0; back < YEARS && !*was_out; back++) {
+        const struct secret *key = NULL;
+        TRY(key_of_year(source, year - back, &key, err));
+        if (key == NULL) continue;
         const struct first_place_query query = {blind_key_of(key, value->field, value->text), subject,
                                                 leaf->sequence / POSTING_BLOCK};
-        TRY(first_place_rows(source->pg, &query, &rows, err));
-        TRY(has_earlier(rows, leaf->sequence, was_out, err));
+        if (back == 0) {
+            own_key = query.key;
+            seen = slot_of(source->memo, own_key, subject);
+            *was_out = was_seen(seen, own_key, subject, leaf->sequence);
+        }
+        if (!*was_out) TRY(was_in_year(source, &query, leaf->sequence, was_out, err));
     }
+    if (seen != NULL) note_seen(seen, own_key, subject, leaf->sequence);
     return SUCCESS;
 }
 

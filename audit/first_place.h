@@ -11,10 +11,19 @@
 
 extern const struct pg_table first_place_table;
 
+/** Where actors were found before, and the keys by which they are found: so that not each event asks the database and sijil-keyd. */
+struct first_place_memo;
+struct first_place_memo *first_place_memo_new(void); /* NULL: no memory */
+void first_place_memo_free(struct first_place_memo *memo);
+DEFINE_OWNED(first_place_memo);
+/** Call it for each page: the keys are asked for again, so that none is used after its row was destroyed. */
+void first_place_memo_begin(struct first_place_memo *memo) __attribute__((nonnull));
+
 struct first_place_source {
     struct pg *pg;
     struct keyd_client *keyd;
     const char *origin;
+    struct first_place_memo *memo;
 };
 /** The number of entries that the index knows: only these have places. */
 RESULT first_place_known(struct pg *pg, uint64_t *known_out, struct error *err) __attribute__((nonnull));

@@ -19,16 +19,77 @@ static struct result prove(struct log_tiles *tiles, const struct signed_checkpoi
                    (unsigned long long)sequence);
 }
 
-static struct result prove_page(struct pg *pg, const struct signed_checkpoint *checkpoint, struct audit_page *page,
+/* Entries of one tile. */
+struct stretch {
+    const struct audit_page *page;
+    size_t from, until; /* of the page */
+};
+
+static uint64_t first_of(const struct stretch *stretch)
+{
+    return audit_page_sequence(stretch->page, stretch->from);
+}
+
+/* The hashes of the whole tile: of these entries from their bytes, of the others as they are stored. */
+static struct result hash_tile(struct log_tiles *tiles, const struct stretch *stretch, size_t width,
+                               struct merkle_hash hashes_out[TILE_WIDTH], struct error *err)
+{
+    struct merkle_source *source = &tiles->tiles.source;
+    const uint64_t first = first_of(stretch) / TILE_WIDTH * TILE_WIDTH;
+
+    if (stretch->until - stretch->from < width)
+        for (size_t i = 0; i < width; i++) TRY(source->node(source, 0, first + i, &hashes_out[i], err));
+    for (size_t i = stretch->from; i < stretch->until; i++)
+        merkle_leaf_hash(audit_page_leaf(stretch->page, i), &hashes_out[audit_page_sequence(stretch->page, i) - first]);
+    return SUCCESS;
+}
+
+/*
+ * The proof of one entry contains all hashes of its tile, so one proof is enough for all entries of a tile. It must be made of the hashes that were
+ * computed here: a source that was just begun keeps the first tile that it is given. If the proof fails, the entries are tried one by one, to name one.
+ */
+static struct result prove_stretch(struct log_tiles *tiles, const struct signed_checkpoint *checkpoint,
+                                   const struct stretch *stretch, struct error *err)
+{
+    const uint64_t sequence = first_of(stretch), index = sequence / TILE_WIDTH, left = checkpoint->size - index * TILE_WIDTH;
+    const unsigned width = left < TILE_WIDTH ? (unsigned)left : TILE_WIDTH;
+    struct merkle_hash hashes[TILE_WIDTH];
+    struct merkle_proof proof;
+
+    TRY(hash_tile(tiles, stretch, width, hashes, err));
+    log_tiles_init(tiles, tiles->pg, checkpoint->size);
+    tile_source_put(&tiles->tiles, 0, index, hashes, width);
+    TRY(merkle_prove_inclusion(&tiles->tiles.source, sequence, checkpoint->size, &proof, err));
+    if (merkle_verify_inclusion(sequence, checkpoint->size, &hashes[sequence % TILE_WIDTH], &proof, &checkpoint->root))
+        return SUCCESS;
+    log_tiles_init(tiles, tiles->pg, checkpoint->size);
+    for (size_t i = stretch->from; i < stretch->until; i++)
+        TRY(prove(tiles, checkpoint, audit_page_sequence(stretch->page, i), audit_page_leaf(stretch->page, i), err));
+    return failure(err, ERROR_FORKED, "a tile of the log that has entry %llu was changed", (unsigned long long)sequence);
+}
+
+static struct result prove_stretches(struct log_tiles *tiles, const struct signed_checkpoint *checkpoint,
+                                     const struct audit_page *page, struct error *err)
+{
+    const size_t count = audit_page_count(page);
+
+    for (size_t from = 0; from < count;) {
+        const size_t left = TILE_WIDTH - (size_t)(audit_page_sequence(page, from) % TILE_WIDTH);
+        const struct stretch stretch = {page, from, left < count - from ? from + left : count};
+        TRY(prove_stretch(tiles, checkpoint, &stretch, err));
+        from = stretch.until;
+    }
+    return SUCCESS;
+}
+
+static struct result prove_page(struct pg *pg, const struct signed_checkpoint *checkpoint, const struct audit_page *page,
                                 struct error *err)
 {
     struct log_tiles *tiles = memory_zeroed(1, sizeof *tiles);
-    struct result proven = SUCCESS;
 
     if (tiles == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for proofs");
     log_tiles_init(tiles, pg, checkpoint->size);
-    for (size_t i = 0; i < audit_page_count(page) && proven.ok; i++)
-        proven = prove(tiles, checkpoint, audit_page_sequence(page, i), audit_page_leaf(page, i), err);
+    const struct result proven = prove_stretches(tiles, checkpoint, page, err);
     free(tiles);
     return proven;
 }

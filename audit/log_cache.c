@@ -8,6 +8,7 @@ struct head {
     uint8_t key[LEAF_KEY_ID_SIZE];
     int64_t ordinal;
     uint64_t generation; /* of the cache when the head was stored */
+    uint64_t size;       /* of the log then */
 };
 
 /* Facts that were stored once are not looked up again. The gateway's role can't delete them; if another role does, the
@@ -52,7 +53,7 @@ struct result log_cache_compare(const struct log_cache *cache, const struct audi
     return failure(err, ERROR_FORKED, "the state of the log was changed behind its %llu events", (unsigned long long)state->size);
 }
 
-void log_cache_read(struct log_cache *cache, const struct audit_state *state, int64_t monotonic_ms)
+bool log_cache_read(struct log_cache *cache, const struct audit_state *state, int64_t monotonic_ms)
 {
     const bool is_ours = cache->state.size == state->size && cache->state.epoch == state->epoch;
 
@@ -60,12 +61,45 @@ void log_cache_read(struct log_cache *cache, const struct audit_state *state, in
     cache->state = *state;
     cache->read_ms = monotonic_ms;
     cache->is_known = cache->is_alone = is_ours; /* with other gateways, a wrong cache costs more than a right one saves */
+    return is_ours;
 }
 
-/* An id is the beginning of a SHA-256, so any of its bits serve as a hash. */
-static size_t slot_of(struct bytes key)
+bool log_cache_is_alone(const struct log_cache *cache)
 {
-    return load_u32(key.data) % LOG_CACHE_HEADS;
+    return cache->is_alone;
+}
+
+/* The places that a key may have. An id is the beginning of a SHA-256, so any of its bits serve as a hash. */
+static size_t set_of(struct bytes key)
+{
+    return load_u32(key.data) % (LOG_CACHE_HEADS / LOG_CACHE_WAYS) * LOG_CACHE_WAYS;
+}
+
+static bool is_of(const struct log_cache *cache, const struct head *head, struct bytes key)
+{
+    return head->generation == cache->generation && memcmp(head->key, key.data, sizeof head->key) == 0;
+}
+
+static const struct head *find_head(const struct log_cache *cache, struct bytes key)
+{
+    const struct head *set = &cache->heads[set_of(key)];
+
+    for (size_t i = 0; i < LOG_CACHE_WAYS; i++)
+        if (is_of(cache, &set[i], key)) return &set[i];
+    return NULL;
+}
+
+/* The key's own place, or that of an invalid head, or that of the head that was stored first. */
+static struct head *place_of(struct log_cache *cache, struct bytes key)
+{
+    struct head *set = &cache->heads[set_of(key)], *oldest = set;
+
+    for (size_t i = 0; i < LOG_CACHE_WAYS; i++) {
+        if (is_of(cache, &set[i], key)) return &set[i];
+        if (set[i].generation != cache->generation) set[i].size = 0;
+        if (set[i].size < oldest->size) oldest = &set[i];
+    }
+    return oldest;
 }
 
 static struct stored_facts *facts_of(struct log_cache *cache, const uint8_t *digest)
@@ -101,10 +135,11 @@ static void note_facts(struct log_cache *cache, const struct audit_append *appen
 void log_cache_appended(struct log_cache *cache, const struct audit_append *append, const struct merkle_frontier *frontier)
 {
     for (size_t i = 0; i < append->key_count; i++) {
-        struct head *head = &cache->heads[slot_of(append->keys[i])];
+        struct head *head = place_of(cache, append->keys[i]);
         memcpy(head->key, append->keys[i].data, sizeof head->key);
         head->ordinal = append->ordinals[i];
         head->generation = cache->generation;
+        head->size = append->old_size + append->count;
     }
     note_facts(cache, append);
     cache->state.size = append->old_size + append->count;
@@ -128,13 +163,14 @@ bool log_cache_state(const struct log_cache *cache, int64_t monotonic_ms, struct
     return true;
 }
 
-bool log_cache_heads(const struct log_cache *cache, const struct audit_heads *heads)
+size_t log_cache_heads(const struct log_cache *cache, const struct audit_heads *heads, uint32_t *missing_out)
 {
+    size_t missing = 0;
+
     for (size_t i = 0; i < heads->count; i++) {
-        const struct head *head = &cache->heads[slot_of(heads->keys[i])];
-        if (head->generation != cache->generation) return false;
-        if (memcmp(head->key, heads->keys[i].data, sizeof head->key) != 0) return false;
-        heads->ordinals[i] = head->ordinal;
+        const struct head *head = find_head(cache, heads->keys[i]);
+        if (head != NULL) heads->ordinals[i] = head->ordinal;
+        else missing_out[missing++] = (uint32_t)i;
     }
-    return true;
+    return missing;
 }

@@ -138,9 +138,32 @@ static struct result note_rights(struct sequencer *sequencer, const struct group
     return SUCCESS;
 }
 
-static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
+/* The keys whose heads are read: those that are not in the cache; all, if other gateways append, because then the cache is probably wrong. */
+static struct audit_heads missing_heads(const struct sequencer *sequencer, struct group *group)
 {
     const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
+
+    if (!log_cache_is_alone(sequencer->cache)) return heads;
+    group->missing_count = log_cache_heads(sequencer->cache, &heads, group->missing);
+    for (size_t i = 0; i < group->missing_count; i++) group->missing_views[i] = group->key_views[group->missing[i]];
+    return (struct audit_heads){group->missing_count, group->missing_views, group->missing_heads};
+}
+
+/* The heads of the other keys were in the cache. They are wrong if another gateway has appended since. */
+static struct result take_heads(struct sequencer *sequencer, struct group *group, const struct audit_heads *read,
+                                bool is_cache_right, struct error *err)
+{
+    const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
+
+    if (read->ordinals == group->heads) return SUCCESS;
+    if (!is_cache_right) return audit_load_heads(sequencer->pg, &heads, err);
+    for (size_t i = 0; i < read->count; i++) group->heads[group->missing[i]] = read->ordinals[i];
+    return SUCCESS;
+}
+
+static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    const struct audit_heads heads = missing_heads(sequencer, group);
     const struct audit_rights rights = group_rights(group);
     const int64_t asked_ms = clock_since_boot_ms();
 
@@ -156,7 +179,8 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
     TRY(log_cache_compare(sequencer->cache, &group->state, err));
     if (group->state.size > sequencer->appended_size && group->state.altered > sequencer->appended_size)
         sequencer_note_all(sequencer); /* another gateway made the change */
-    log_cache_read(sequencer->cache, &group->state, clock_monotonic_ms());
+    const bool is_cache_right = log_cache_read(sequencer->cache, &group->state, clock_monotonic_ms());
+    TRY(take_heads(sequencer, group, &heads, is_cache_right, err));
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     TRY(note_rights(sequencer, group, err));
     TRY(drop_stale(sequencer, group, err));
@@ -211,7 +235,7 @@ static bool use_cache(struct sequencer *sequencer, struct group *group)
     if (!log_cache_state(sequencer->cache, clock_monotonic_ms(), &group->state)) return false;
     if (group->state.size != sequencer->appended_size) return false;
     if (!group_fence(group, &group->fence) || needs_reading(sequencer, group, &group->state) ||
-        !log_cache_heads(sequencer->cache, &heads))
+        log_cache_heads(sequencer->cache, &heads, group->missing) > 0)
         return false;
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     set_positions(group);

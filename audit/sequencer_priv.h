@@ -86,7 +86,11 @@ struct group {
     uint8_t key_ids[GROUP_KEYS_MAX][LEAF_KEY_ID_SIZE];
     struct bytes key_views[GROUP_KEYS_MAX];
     int64_t heads[GROUP_KEYS_MAX];
-    uint32_t uses[GROUP_KEYS_MAX];      /* the number of the group's events with this key */
+    uint32_t uses[GROUP_KEYS_MAX];    /* the number of the group's events with this key */
+    size_t missing_count;             /* keys whose heads are not in the cache: they are read */
+    uint32_t missing[GROUP_KEYS_MAX]; /* their indices */
+    struct bytes missing_views[GROUP_KEYS_MAX];
+    int64_t missing_heads[GROUP_KEYS_MAX];
     uint16_t slots[GROUP_SLOTS];        /* index + 1; 0: free */
     uint16_t key_slots[GROUP_KEYS_MAX]; /* the slot of each key: only these are cleared */
 

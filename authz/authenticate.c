@@ -32,6 +32,7 @@ struct attempt {
     struct authenticator *authenticator;
     const struct credential *credential;
     const struct authz_snapshot *snapshot;
+    enum authorization_scheme scheme; /* with which the token came */
 };
 
 struct seen_token {
@@ -39,25 +40,6 @@ struct seen_token {
     uint8_t digest[SHA256_SIZE];
     uint64_t serial; /* of the key with which its signature was verified before, or 0 */
 };
-
-static const struct {
-    const char *name;
-    unsigned status;
-} oauth_errors[] = {[OAUTH_NONE] = {"", 200},
-#define X(constant, name, status) [constant] = {name, status},
-                    OAUTH_ERRORS(X)
-#undef X
-};
-
-const char *oauth_error_name(enum oauth_error error)
-{
-    return oauth_errors[error].name;
-}
-
-unsigned oauth_error_status(enum oauth_error error)
-{
-    return oauth_errors[error].status;
-}
 
 struct result authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                                 struct error *err)
@@ -175,11 +157,27 @@ static struct result fill_by_rule(const struct attempt *attempt, const struct se
     return trust_login(&login, principal, credential->rule, err);
 }
 
+/* RFC 9449, 7.1 and 7.2: a bound token comes as DPoP, with a proof for this very token. /token takes it as a value, so there a proof names none. */
+static struct result check_use(const struct attempt *attempt, const struct seen_token *seen, const struct claims *claims,
+                               struct error *err)
+{
+    const bool is_dpop = attempt->scheme == AUTHORIZATION_DPOP;
+
+    if (attempt->credential->endpoint == CREDENTIAL_AT_TOKEN) return SUCCESS;
+    if (is_dpop && claims->key == NULL)
+        return failure(err, ERROR_DENIED, "the token is bound to no key, and DPoP is for tokens that are: send it as Bearer");
+    if (!is_dpop && claims->key != NULL)
+        return failure(err, ERROR_DENIED, "the token is bound to a key: send it as DPoP, with a proof");
+    if (!is_dpop || dpop_is_for(attempt->credential->proof, seen->digest)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the proof's ath is not the digest of this token");
+}
+
 static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
                                     struct principal *principal_out, struct error *err)
 {
     const struct issuer_record *record = issuer_record_of(issuer);
     const bool is_own = issuer == attempt->authenticator->own;
+    const struct dpop_proof *proof = attempt->credential->proof;
     const struct claims_rule rule = {.audience = record->audience,
                                      .lifetime_max_s = record->lifetime_max_s,
                                      .subject_max =
@@ -187,13 +185,13 @@ static struct result make_principal(const struct attempt *attempt, const struct 
                                      .grace_s = attempt->credential->endpoint == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
                                      .needs_id = is_own,
                                      .thumbprint = attempt->credential->thumbprint,
+                                     .key = proof == NULL ? NULL : proof->key,
                                      .now_ms = attempt->credential->now_ms};
     struct claims claims;
 
     TRY(claims_check(seen->token.payload, &rule, &claims, err));
-    principal_out->expires_ms = claims.expires_s * 1000;
-    (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s",
-                   claims.confirmation == NULL ? "" : claims.confirmation);
+    TRY(check_use(attempt, seen, &claims, err));
+    claims_fill(&claims, principal_out);
     const struct own_token own = {attempt->snapshot, attempt->credential, seen->token.payload, &claims};
     if (is_own) return own_token_principal(&own, principal_out, err);
     return fill_by_rule(attempt, seen, &claims, principal_out, err);
@@ -349,19 +347,27 @@ static struct result try_basic(const struct attempt *attempt, struct bytes value
     return result;
 }
 
-static struct result try_header(const struct attempt *attempt, struct authentication *authentication, struct error *err)
+static struct result try_header(struct attempt *attempt, struct authentication *authentication, struct error *err)
 {
-    enum authorization_scheme scheme = AUTHORIZATION_BEARER;
+    const bool is_at_token = attempt->credential->endpoint == CREDENTIAL_AT_TOKEN, has_proof = attempt->credential->proof != NULL;
     struct bytes value = {0};
     struct error cause = {0};
 
-    if (!authorization_split(attempt->credential->authorization, &scheme, &value, &cause).ok)
+    if (!authorization_split(attempt->credential->authorization, &attempt->scheme, &value, &cause).ok)
         return answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
-    if (scheme == AUTHORIZATION_BEARER) return try_token(attempt, value, OAUTH_INVALID_TOKEN, authentication, err);
-    if (attempt->credential->endpoint == CREDENTIAL_AT_TOKEN || attempt->credential->takes_secrets)
-        return try_basic(attempt, value, authentication, err);
+    /* A token has dots, base64 has none. */
+    const bool is_bare = attempt->credential->takes_bare_secrets && attempt->scheme == AUTHORIZATION_BEARER &&
+                         memchr(value.data, '.', value.length) == NULL;
+    if (is_bare) return try_basic(attempt, value, authentication, err);
+    if (!is_at_token && has_proof != (attempt->scheme == AUTHORIZATION_DPOP)) {
+        refuse(authentication, OAUTH_INVALID_PROOF,
+               "a token that is bound to a key comes as DPoP, with one proof; others need none");
+        return SUCCESS;
+    }
+    if (attempt->scheme != AUTHORIZATION_BASIC) return try_token(attempt, value, OAUTH_INVALID_TOKEN, authentication, err);
+    if (is_at_token || attempt->credential->takes_secrets) return try_basic(attempt, value, authentication, err);
     refuse(authentication, OAUTH_INVALID_TOKEN,
-           "names and passwords are accepted at /token and /v2 only; send the token from there");
+           "names and passwords are accepted at /token, /v2 and /scim/v2 only; send the token from there");
     return SUCCESS;
 }
 
@@ -383,7 +389,7 @@ struct result authenticate(struct authenticator *authenticator, const struct cre
 
     if (credential->authorization != NULL) {
         TRY(take_snapshot(authenticator, &snapshot, err));
-        const struct attempt attempt = {authenticator, credential, snapshot};
+        struct attempt attempt = {authenticator, credential, snapshot, AUTHORIZATION_BEARER};
         TRY(try_header(&attempt, &authentication, err));
     }
     *authentication_out = authentication;
@@ -397,7 +403,7 @@ struct result authenticate_token(struct authenticator *authenticator, const stru
     struct authentication authentication = {.error = OAUTH_NONE};
 
     TRY(take_snapshot(authenticator, &snapshot, err));
-    const struct attempt attempt = {authenticator, credential, snapshot};
+    const struct attempt attempt = {authenticator, credential, snapshot, AUTHORIZATION_BEARER};
     TRY(try_token(&attempt, token, OAUTH_INVALID_GRANT, &authentication, err));
     *authentication_out = authentication;
     return SUCCESS;

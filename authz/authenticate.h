@@ -9,6 +9,7 @@
 #pragma once
 
 #include "authz/attempts.h"
+#include "authz/dpop.h"
 #include "authz/snapshot.h"
 #include "authz/trust_login.h"
 #include "crypto/keyd_client.h"
@@ -26,7 +27,7 @@ struct authenticator_options {
 RESULT authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                          struct error *err);
 
-/* constant, name in RFC 6750 or 6749 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
+/* constant, name in RFC 6750, 6749, 9449 or 9470 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
 #define OAUTH_ERRORS(X)                                       \
     X(OAUTH_INVALID_REQUEST, "invalid_request", 400)          \
     X(OAUTH_INVALID_TOKEN, "invalid_token", 401)              \
@@ -35,6 +36,9 @@ RESULT authenticator_new(const struct authenticator_options *options, struct aut
     X(OAUTH_INSUFFICIENT_SCOPE, "insufficient_scope", 401)    \
     X(OAUTH_INVALID_SCOPE, "invalid_scope", 400)              \
     X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400) \
+    X(OAUTH_INVALID_PROOF, "invalid_dpop_proof", 400)         \
+    X(OAUTH_USE_NONCE, "use_dpop_nonce", 400)                 \
+    X(OAUTH_STEP_UP, "insufficient_user_authentication", 401) \
     X(OAUTH_TOO_MANY, "too_many_attempts", 429)
 
 enum oauth_error {
@@ -60,10 +64,12 @@ enum subject_token { SUBJECT_TOKEN_ANY, SUBJECT_TOKEN_ACCESS, SUBJECT_TOKEN_ID }
 struct credential {
     enum credential_endpoint endpoint;
     enum subject_token subject_token;
-    bool takes_secrets;        /* the route is below /v2: clients of registries may send Basic */
-    const char *authorization; /* the header's value; NULL without one */
-    const char *thumbprint;    /* x5t#S256 of the client's certificate; NULL without one */
-    struct trust_use *rule;    /* at /token: zeroed, for the trust rule that the token of a CI system matches; NULL elsewhere */
+    bool takes_secrets;             /* the route is below /v2 or /scim/v2: clients may send Basic */
+    bool takes_bare_secrets;        /* below /scim/v2: clients that only know Bearer send name:secret in base64 */
+    const char *authorization;      /* the header's value; NULL without one */
+    const char *thumbprint;         /* x5t#S256 of the client's certificate; NULL without one */
+    const struct dpop_proof *proof; /* of the client's key: good but for the token that comes with it; NULL without one */
+    struct trust_use *rule; /* at /token: zeroed, for the trust rule that the token of a CI system matches; NULL elsewhere */
     const struct sockaddr *client; /* wrong secrets are counted for its network; NULL: it came through a local proxy */
     int64_t now_ms;
 };
@@ -72,6 +78,7 @@ struct authentication {
     enum oauth_error error; /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
     char description[200];  /* of the error, for a person and for error_description; no secret, no quotes */
     unsigned wait_s;        /* OAUTH_TOO_MANY: for Retry-After */
+    unsigned age_s;         /* OAUTH_STEP_UP: the most that the login may be ago */
     bool is_waiting;        /* an issuer is being asked about the token: nothing else is set, and the check is made again soon */
     /*
      * After a wrong secret: the robot's name, for the sealed part of the event. "" if the text can't be a robot's

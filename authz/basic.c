@@ -17,8 +17,11 @@ struct result authorization_split(const char *header, enum authorization_scheme 
     if (strncasecmp(header, "Basic ", 6) == 0) {
         scheme = AUTHORIZATION_BASIC;
         start = 6;
+    } else if (strncasecmp(header, "DPoP ", 5) == 0) { /* RFC 9449, 7.1 */
+        scheme = AUTHORIZATION_DPOP;
+        start = 5;
     } else if (strncasecmp(header, "Bearer ", 7) != 0) {
-        return failure(err, ERROR_INVALID, "Authorization must begin with Bearer or Basic");
+        return failure(err, ERROR_INVALID, "Authorization must begin with Bearer, Basic or DPoP");
     }
     while (header[start] == ' ') start++;
     if (start == length) return failure(err, ERROR_INVALID, "Authorization holds no credential");

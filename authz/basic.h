@@ -5,7 +5,7 @@
 
 #define AUTHORIZATION_MAX 24576 /* a token of 16 KiB as a password, encoded once more */
 
-enum authorization_scheme { AUTHORIZATION_BEARER, AUTHORIZATION_BASIC };
+enum authorization_scheme { AUTHORIZATION_BEARER, AUTHORIZATION_BASIC, AUTHORIZATION_DPOP };
 
 /** The scheme, and the value after it as a view. ERROR_INVALID for another scheme, and for a value that is empty or too long. */
 RESULT authorization_split(const char *header, enum authorization_scheme *scheme_out, struct bytes *value_out, struct error *err);

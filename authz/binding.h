@@ -25,7 +25,9 @@ struct binding_create {
     struct change change; /* points into this struct: don't copy it */
     struct authz_binding
         binding; /* set kind, robot or issuer and subject, role, granted_by; the change sets expires_ms and granting_person */
-    int64_t lifetime_s;                                    /* 0: without end */
+    int64_t lifetime_s;                       /* 0: without end */
+    char granter_issuer[256];                 /* of a subject */
+    const struct persons_separated *separate; /* in the organisation of the scope, for a security officer; NULL: nobody */
     char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE]; /* of the event: the detail of the decision, and the id */
 };
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s);
@@ -37,8 +39,9 @@ RESULT binding_insert(const struct permit *permit, struct pg *pg, struct binding
 struct binding_revoke {
     struct change change;
     struct uuid binding;
+    char revoked_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
 };
-void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding);
+void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by);
 
 /** A row with names beside ids, for answers of the API. */
 struct binding_row {
@@ -77,6 +80,14 @@ struct subject_query {
  */
 RESULT binding_subjects(const struct permit *permit, struct pg *pg, const struct subject_query *query, struct error *err)
     __attribute__((nonnull));
+
+struct binding_times {
+    void (*take)(void *context, const struct uuid *id, int64_t created_ms);
+    void *context;
+};
+/** When these bindings were made; ids without a binding are left out. The permit is for access.review, and the ids are of decider_review(). */
+RESULT binding_since(const struct permit *permit, struct pg *pg, const struct bytes *ids, size_t count,
+                     const struct binding_times *times, struct error *err) __attribute__((nonnull));
 
 /** Whether a text is a valid pattern of a binding: a repository's full name, or a project or path with "/" and an asterisk after
  *  it. */

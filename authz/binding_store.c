@@ -46,18 +46,30 @@ static const struct pg_statement binding_count_subject_sql = {
 static const struct pg_statement binding_insert_sql = {
     "binding_insert",
     "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
-    " granted_by, expires_at, giver)"
+    " granted_by, expires_at, giver, giver_issuer)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
-    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11) ON CONFLICT DO NOTHING"
+    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11, $12) ON CONFLICT DO NOTHING"
     " RETURNING expires_at",
-    "uuid uuid text text text uuid uuid text text int8 text", "timestamptz"};
-/* Finds security officers that could be the same person as a subject: the subject's own robot, or a robot that is nobody. */
+    "uuid uuid text text text uuid uuid text text int8 text text", "timestamptz"};
+/*
+ * Finds security officers that could be the same person as a subject: it has made or seen the robot; or one whom nobody knows has; or one has an account at another issuer,
+ * and no document says that one of the two is a separate person.
+ */
+#define COULD_BE(key, of_issuer) \
+    "(" key " = $2 OR (" key " LIKE 'ext:%' AND " of_issuer " <> $3 AND NOT " key " = ANY ($4) AND NOT $2 = ANY ($4)))"
 static const struct pg_statement binding_is_officer_sql = {
     "binding_is_officer",
-    "SELECT count(*) FROM binding JOIN robot USING (robot_id) WHERE binding.revoked_at IS NULL AND role = 'security-officer'"
-    " AND (binding.expires_at IS NULL OR binding.expires_at > now()) AND ($1::uuid IS NULL OR binding.organisation_id IS NULL"
-    " OR binding.organisation_id = $1) AND (person IS NULL OR person = $2)",
-    "uuid text", "int8"};
+    "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL AND b.role = 'security-officer'"
+    " AND (b.expires_at IS NULL OR b.expires_at > now()) AND ($1::uuid IS NULL OR b.organisation_id IS NULL OR b.organisation_id = $1)"
+    " AND CASE WHEN b.robot_id IS NULL THEN NOT (b.issuer = $3 AND b.subject = $5)"
+    " AND " COULD_BE("'ext:' || encode(sha256(convert_to(b.issuer || E'\\n' || b.subject, 'UTF8')), 'hex')", "b.issuer")
+    " ELSE cardinality(r.behind) = 0 OR EXISTS (SELECT FROM unnest(r.behind) AS x WHERE x = 'unknown'"
+    " OR " COULD_BE("split_part(x, ' ', 1)", "split_part(x, ' ', 2)") ") END",
+    "uuid text text text[] text", "int8"};
+static const struct pg_statement binding_granter_issuer_sql = {
+    "binding_granter_issuer",
+    "SELECT coalesce((SELECT split_part(x, ' ', 2) FROM robot, unnest(behind) AS x WHERE robot_id ="
+    " CASE WHEN $1 LIKE 'robot:%' THEN substr($1, 7)::uuid END AND split_part(x, ' ', 1) = $2 LIMIT 1), '')", "text text", "text"};
 static const struct pg_statement binding_granting_person_sql = {"binding_granting_person", "SELECT coalesce(" PERSON_BEHIND("$1") ", '')", "text", "text"};
 static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
@@ -77,10 +89,12 @@ static const struct pg_statement binding_subjects_sql = {
     " AND (organisation_id IS NULL OR organisation_id = $1)"
     " AND sha256(convert_to(issuer || E'\\n' || subject, 'UTF8')) = ANY ($2)",
     "uuid bytea[]", "bytea text text"};
+static const struct pg_statement binding_since_sql = {
+    "binding_since", "SELECT binding_id, created_at FROM binding WHERE binding_id = ANY ($1)", "uuid[]", "uuid timestamptz"};
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
     &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql,
-    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_granting_person_sql, &binding_subjects_sql,
+    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_granter_issuer_sql, &binding_granting_person_sql, &binding_subjects_sql, &binding_since_sql,
 };
 /* clang-format on */
 const struct pg_table binding_table = PG_TABLE(statements);
@@ -174,14 +188,20 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
     return SUCCESS;
 }
 
-static struct result find_granting_person(struct pg *pg, struct authz_binding *binding, struct error *err)
+static struct result find_granting_person(struct pg *pg, struct binding_create *create, struct error *err)
 {
-    OWNED(pg_rows) *rows = NULL;
-    struct pg_arguments arguments = {0};
+    struct authz_binding *binding = &create->binding;
+    OWNED(pg_rows) *rows = NULL, *issuers = NULL;
+    struct pg_arguments arguments = {0}, of_robot = {0};
 
     pg_add_text(&arguments, binding->granted_by);
     TRY(pg_run(pg, &binding_granting_person_sql, &arguments, &rows, err));
-    (void)snprintf(binding->granting_person.key, sizeof binding->granting_person.key, "%s", pg_text(rows, 0, 0));
+    binding->granting_person = person_new(pg_text(rows, 0, 0), NULL);
+    if (strncmp(binding->granted_by, "robot:", 6) != 0) return SUCCESS;
+    pg_add_text(&of_robot, binding->granted_by);
+    pg_add_text(&of_robot, binding->granting_person.key);
+    TRY(pg_run(pg, &binding_granter_issuer_sql, &of_robot, &issuers, err));
+    (void)text_copy(create->granter_issuer, sizeof create->granter_issuer, pg_text(issuers, 0, 0));
     return SUCCESS;
 }
 
@@ -200,8 +220,11 @@ static struct result check_not_oneself(const struct authz_binding *binding, stru
 }
 
 /* Two security officers must be two persons, as in snapshot_grant.c. */
-static struct result check_second_officer(struct pg *pg, const struct authz_binding *binding, struct error *err)
+static struct result check_second_officer(struct pg *pg, const struct binding_create *create, struct error *err)
 {
+    const struct authz_binding *binding = &create->binding;
+    const size_t count = create->separate == NULL ? 0 : create->separate->count;
+    struct bytes separate[PERSONS_SEPARATED_MAX];
     struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -211,13 +234,18 @@ static struct result check_second_officer(struct pg *pg, const struct authz_bind
     memcpy(subject.issuer, binding->issuer, sizeof subject.issuer);
     memcpy(subject.subject, binding->subject, sizeof subject.subject);
     principal_key(&subject, key);
+    for (size_t i = 0; i < count; i++) separate[i] = bytes_of_text(create->separate->keys[i]);
     pg_add_uuid(&arguments, or_null(&binding->organisation));
     pg_add_text(&arguments, key);
+    pg_add_text(&arguments, binding->issuer);
+    pg_add_text_array(&arguments, separate, count);
+    pg_add_text(&arguments, binding->subject);
     TRY(pg_run(pg, &binding_is_officer_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
     return failure(
         err, ERROR_DENIED,
-        "the second security officer must be another person than the first: a robot counts as the person that made it");
+        "the second security officer must be another person than the first: a robot counts as everybody who made it or saw its secret, and subjects of "
+        "different issuers as one person");
 }
 
 struct result binding_row_insert(struct pg *pg, struct binding_create *create, struct error *err)
@@ -227,10 +255,10 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     struct pg_arguments arguments = {0};
 
     TRY(check_scope(binding, err));
-    TRY(find_granting_person(pg, &create->binding, err));
+    TRY(find_granting_person(pg, create, err));
     TRY(check_not_oneself(binding, err));
     TRY(check_robot(pg, binding, err));
-    TRY(check_second_officer(pg, binding, err));
+    TRY(check_second_officer(pg, create, err));
     TRY(check_not_too_many(pg, binding, err));
     pg_add_uuid(&arguments, &binding->id);
     add_principal(&arguments, binding);
@@ -241,6 +269,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     pg_add_text(&arguments, binding->granted_by);
     pg_add_int8(&arguments, create->lifetime_s);
     pg_add_text(&arguments, text_or_null(binding->granting_person.key));
+    pg_add_text(&arguments, binding->granting_person.key[0] == '\0' ? NULL : text_or_null(create->granter_issuer));
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
@@ -296,6 +325,8 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(uuid_parse(bytes_of_text(scope->detail), &decided) && uuid_equal(&decided, &revoke->binding));
+    const struct officer_end end = {.binding = &revoke->binding, .by = revoke->revoked_by};
+    TRY(rights_keep_officer(pg, &end, err));
     TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &revoke->binding);
     TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
@@ -305,9 +336,10 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     return rights_raise_epoch(pg, &organisation, err);
 }
 
-void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)
+void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by)
 {
     *revoke = (struct binding_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .binding = *binding};
+    principal_key(by, revoke->revoked_by);
 }
 
 static struct result row_of(const struct pg_rows *rows, size_t row, struct binding_row *row_out, struct error *err)
@@ -391,5 +423,21 @@ struct result binding_subjects(const struct permit *permit, struct pg *pg, const
     TRY(pg_run(pg, &binding_subjects_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++)
         TRY(query->take(query->context, pg_bytes(rows, i, 0), pg_text(rows, i, 1), pg_text(rows, i, 2), err));
+    return SUCCESS;
+}
+
+struct result binding_since(const struct permit *permit, struct pg *pg, const struct bytes *ids, size_t count,
+                            const struct binding_times *times, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    (void)permit_resource(permit, ACTION_ACCESS_REVIEW);
+    pg_add_uuid_array(&arguments, ids, count);
+    TRY(pg_run(pg, &binding_since_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const struct uuid id = pg_uuid(rows, i, 0);
+        times->take(times->context, &id, pg_time_ms(rows, i, 1));
+    }
     return SUCCESS;
 }

@@ -15,6 +15,8 @@ struct challenge {
     const char *service; /* authenticator_service(): the same for every name of the registry */
     const struct token_scope *scope;
     const struct authentication *authentication;
+    const char *acr_values; /* of OAUTH_STEP_UP: one of them is wanted; NULL: each will do */
+    bool is_dpop; /* the client came with a proof, or needs one: DPoP, with the algorithms (RFC 9449, 7.1), instead of Bearer */
 };
 /** Appends Bearer realm="<url>/token",service="...",scope="...",error="...". Scope and error are left out if there are none. */
 RESULT challenge_write(const struct challenge *challenge, struct buffer *value, struct error *err);

@@ -85,23 +85,34 @@ bool claims_text_is_plain(const char *text, size_t maximum)
     return true;
 }
 
-/* A confirmation that we don't know must not be treated as none. */
-static struct result check_confirmation(const json_t *payload, const char *thumbprint, const char **confirmation_out,
+/* One member of cnf. NULL, if it is not there. */
+static struct result read_thumbprint(const json_t *confirmation, const char *member, const char *presented, const char **said_out,
+                                     struct error *err)
+{
+    const char *said = json_text_of(confirmation, member);
+
+    *said_out = said;
+    if (json_object_get(confirmation, member) == NULL) return SUCCESS;
+    if (said == NULL || strlen(said) != THUMBPRINT_LETTERS)
+        return failure(err, ERROR_DENIED, "the token's cnf has a %s that is no SHA-256 in base64url", member);
+    if (presented != NULL && strcmp(said, presented) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the token is bound to a client %s",
+                   strcmp(member, "jkt") == 0 ? "key, and no proof of this key came with it"
+                                              : "certificate that was not presented");
+}
+
+/* RFC 8705, 3.1 and RFC 9449, 6.1. A confirmation that we don't know must not be treated as none. */
+static struct result check_confirmation(const json_t *payload, const struct claims_rule *rule, struct claims *claims,
                                         struct error *err)
 {
     const json_t *member = json_object_get(payload, "cnf");
-    const char *expected = json_text_of(member, "x5t#S256");
 
-    if (member == NULL) {
-        *confirmation_out = NULL;
-        return SUCCESS;
-    }
-    if (!json_is_object(member) || json_object_size(member) != 1 || expected == NULL || strlen(expected) != THUMBPRINT_LETTERS)
-        return failure(err, ERROR_DENIED, "the token is bound to a key in a way that is not known here");
-    if (thumbprint == NULL || strcmp(expected, thumbprint) != 0)
-        return failure(err, ERROR_DENIED, "the token is bound to a client certificate that was not presented");
-    *confirmation_out = expected;
-    return SUCCESS;
+    if (member == NULL) return SUCCESS;
+    TRY(read_thumbprint(member, "x5t#S256", rule->thumbprint, &claims->confirmation, err));
+    TRY(read_thumbprint(member, "jkt", rule->key, &claims->key, err));
+    const size_t known = (claims->confirmation != NULL ? 1U : 0U) + (claims->key != NULL ? 1U : 0U);
+    if (json_is_object(member) && known > 0 && json_object_size(member) == known) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the token is bound to a key in a way that is not known here");
 }
 
 bool claims_are_of_login(const json_t *payload)
@@ -111,6 +122,25 @@ bool claims_are_of_login(const json_t *payload)
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (json_object_get(payload, marks[i]) != NULL) return true;
     return false;
+}
+
+/* RFC 9068, 2.2.1. What is malformed counts as missing: it can only be demanded. */
+static void read_login(const json_t *payload, struct claims *claims)
+{
+    const char *acr = json_text_of(payload, "acr");
+
+    claims->acr = claims_text_is_plain(acr, PRINCIPAL_ACR_SIZE - 1) ? acr : NULL;
+    if (!claims_time(payload, "auth_time", &claims->auth_time_s)) claims->auth_time_s = 0;
+}
+
+void claims_fill(const struct claims *claims, struct principal *principal)
+{
+    const char *bound = claims->key != NULL ? claims->key : claims->confirmation;
+
+    principal->expires_ms = claims->expires_s * 1000;
+    principal->auth_time_s = claims->auth_time_s;
+    (void)snprintf(principal->acr, sizeof principal->acr, "%s", claims->acr == NULL ? "" : claims->acr);
+    (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s", bound == NULL ? "" : bound);
 }
 
 struct result claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err)
@@ -128,7 +158,8 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
     if (json_object_get(payload, "jti") != NULL && !claims_text_is_plain(claims.id, 255))
         return failure(err, ERROR_DENIED, "the token's jti is no plain text of at most 255 bytes");
     if (rule->needs_id && claims.id == NULL) return failure(err, ERROR_DENIED, "the token has no jti");
-    TRY(check_confirmation(payload, rule->thumbprint, &claims.confirmation, err));
+    TRY(check_confirmation(payload, rule, &claims, err));
+    read_login(payload, &claims);
     *claims_out = claims;
     return SUCCESS;
 }

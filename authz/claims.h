@@ -22,13 +22,17 @@ struct claims_rule {
     unsigned grace_s;        /* how long after exp the token is still accepted; 0 except for upload sessions */
     bool needs_id;           /* jti must be there */
     const char *thumbprint;  /* x5t#S256 of the client's certificate; NULL without one */
+    const char *key;         /* thumbprint of the key of the client's proof (authz/dpop.h); NULL without one */
     int64_t now_ms;
 };
 
 /** Views into the payload. */
 struct claims {
     const char *issuer, *subject, *id; /* id NULL if there is no jti */
-    const char *confirmation;          /* x5t#S256; NULL for a plain bearer token */
+    const char *confirmation;          /* x5t#S256; NULL: it is not bound to a certificate */
+    const char *key;                   /* jkt; NULL: it is not bound to a key */
+    const char *acr;                   /* of the login; NULL without one that is plain and fits a principal */
+    int64_t auth_time_s;               /* of the login; 0: none */
     int64_t issued_s, expires_s;
 };
 
@@ -37,6 +41,9 @@ bool claims_text_is_plain(const char *text, size_t maximum);
 
 /** ERROR_DENIED names the claim that is wrong. `payload` must come from jws_parse(). */
 RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err);
+
+/** Expiry, confirmation and login of the principal. */
+void claims_fill(const struct claims *claims, struct principal *principal);
 
 /** A NumericDate (RFC 7519, 2) in whole seconds; its fraction is cut off. False unless it is from 0 to the year 36812. */
 bool claims_time(const json_t *payload, const char *claim, int64_t *seconds_out);

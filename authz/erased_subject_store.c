@@ -11,8 +11,9 @@
 
 /* clang-format off */
 #define IS_LIVE "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
+#define IS_BEHIND "(person = $3 OR $3 IN (SELECT split_part(x, ' ', 1) FROM unnest(behind) AS x))"
 #define REST \
-    " (SELECT count(*) FROM robot WHERE person = $3 AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE person = $3)," \
+    " (SELECT count(*) FROM robot WHERE " IS_BEHIND " AND " IS_LIVE "), (SELECT count(*) FROM robot WHERE " IS_BEHIND ")," \
     " (SELECT count(*) FROM upload WHERE issuer = $1 AND subject = $2), (SELECT count(*) FROM document WHERE recorded_by = $3)," \
     " (SELECT count(*) FROM binding WHERE granted_by = $3 OR giver = $3)," \
     " (SELECT count(DISTINCT run_id) FROM run_envelope WHERE kind IN ('request', 'approval') AND principal = $3)," \
@@ -21,7 +22,9 @@
 static const struct pg_statement holdings_of_subject_sql = {
     "holdings_of_subject",
     "SELECT (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND " IS_LIVE ") +"
-    " (SELECT count(*) FROM group_login WHERE issuer = $1 AND subject = $2 AND until > now() AND cardinality(groups) > 0),"
+    " (SELECT count(*) FROM group_login WHERE issuer = $1 AND subject = $2 AND until > now() AND cardinality(groups) > 0) +"
+    " (SELECT count(*) FROM scim_subject JOIN scim_user u USING (person) WHERE scim_subject.issuer = $1 AND subject = $2 AND u.active) +"
+    " (SELECT count(*) FROM scim_user WHERE issuer = $1 AND external_id = $2 AND active),"
     " (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND NOT (" IS_LIVE "))," REST,
     "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement holdings_of_robot_sql = {
@@ -30,11 +33,16 @@ static const struct pg_statement holdings_of_robot_sql = {
     "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement robot_owners_sql = {
     "robot_owners",
-    "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by]) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
+    "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by] || ARRAY(SELECT split_part(x, ' ', 1) FROM unnest(behind) AS x)) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
     "text int8", "text"};
 static const struct pg_statement subject_groups_delete_sql = {
     "subject_groups_delete", "DELETE FROM group_login WHERE issuer = $1 AND subject = $2", "text text", ""};
-static const struct pg_statement *const statements[] = {&subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
+/* The person that SCIM has provisioned, by a subject of its tokens or by its externalId: the names are sealed under the key that goes now. */
+static const struct pg_statement subject_scim_delete_sql = {
+    "subject_scim_delete",
+    "DELETE FROM scim_user u WHERE u.issuer = $1 AND (u.external_id = $2 OR EXISTS (SELECT FROM scim_subject s WHERE s.person = u.person AND s.issuer = $1"
+    " AND s.subject = $2))", "text text", ""};
+static const struct pg_statement *const statements[] = {&subject_scim_delete_sql, &subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
 /* clang-format on */
 const struct pg_table erased_subject_table = PG_TABLE(statements);
 
@@ -134,7 +142,8 @@ static struct result delete_groups(struct pg *pg, const struct erasure_person *p
     if (is_robot(person)) return SUCCESS;
     pg_add_text(&arguments, person->issuer);
     pg_add_text(&arguments, person->subject);
-    return pg_run(pg, &subject_groups_delete_sql, &arguments, NULL, err);
+    TRY(pg_run(pg, &subject_groups_delete_sql, &arguments, NULL, err));
+    return pg_run(pg, &subject_scim_delete_sql, &arguments, NULL, err);
 }
 
 static struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

@@ -24,7 +24,6 @@ struct result group_entries_add(void *context, const struct pinned_document *pin
 {
     const struct document *document = pinned->document;
     struct trust_rules *rules = context;
-    struct digest digest = {.algorithm = DIGEST_SHA256};
     struct error refused = {0};
     struct group_roles roles;
 
@@ -33,20 +32,22 @@ struct result group_entries_add(void *context, const struct pinned_document *pin
     TRY(reserve(rules, err));
     struct group_entry *entry = &rules->groups[rules->group_count++];
     (void)snprintf(entry->name, sizeof entry->name, "%.63s", document->name);
-    entry->sequence = pinned->sequence;
-    entry->effective_ms = document->effective_ms;
-    entry->expires_ms = document->expires_ms;
-    memcpy(digest.bytes, document->digest, sizeof document->digest);
-    digest_format(&digest, entry->digest);
+    entry->pinned = pinned_entry_of(pinned);
     entry->roles = roles;
-    entry->json = json_incref(document->json);
     return SUCCESS;
 }
 
 void group_entries_free(struct trust_rules *rules)
 {
-    for (size_t i = 0; i < rules->group_count; i++) json_decref(rules->groups[i].json);
+    for (size_t i = 0; i < rules->group_count; i++) json_decref(rules->groups[i].pinned.json);
     free(rules->groups);
+}
+
+const char *group_giver(const char *granted_by)
+{
+    if (strncmp(granted_by, GROUP_GIVER, sizeof GROUP_GIVER - 1) == 0) return granted_by + sizeof GROUP_GIVER - 1;
+    return strncmp(granted_by, GROUP_GIVER_SCIM, sizeof GROUP_GIVER_SCIM - 1) == 0 ? granted_by + sizeof GROUP_GIVER_SCIM - 1
+                                                                                   : NULL;
 }
 
 size_t group_entries_count(const struct trust_rules *rules)
@@ -57,11 +58,6 @@ size_t group_entries_count(const struct trust_rules *rules)
 const struct group_entry *group_entries_at(const struct trust_rules *rules, size_t number)
 {
     return &rules->groups[number];
-}
-
-bool group_entry_is_in_force(const struct group_entry *entry, int64_t now_ms)
-{
-    return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
 }
 
 void group_entry_place(const struct group_entry *entry, size_t grant, const struct uuid *organisation)
@@ -85,7 +81,8 @@ struct uuid group_binding_id(const struct group_entry *entry, size_t grant, cons
     struct uuid id = {{0}};
 
     /* Without memory the id is nil, which no binding has twice: the rows are then refused, and read again. */
-    if (!buffer_format(&text, &ignored, "group\n%s\n%s\n%zu\n%s", entry->name, entry->digest, grant, subject).ok) return id;
+    if (!buffer_format(&text, &ignored, "group\n%s\n%s\n%zu\n%s", entry->name, entry->pinned.digest, grant, subject).ok)
+        return id;
     sha256_of(buffer_bytes(&text), hash);
     memcpy(id.bytes, hash, sizeof id.bytes);
     return id;

@@ -12,22 +12,22 @@
 #include "documents/format/group_roles.h"
 
 #define GROUP_ENTRIES_MAX 64       /* documents in force */
+#define GROUP_GIVER_SCIM  "scim:"  /* the same for a group of SCIM */
 #define GROUP_GIVER       "group:" /* granted_by of a binding of the snapshot: this, and the name of the document */
 
 struct group_entry {
     char name[GROUP_ROLES_NAME_MAX + 1];
-    uint64_t sequence; /* of the event that brought it into force */
-    int64_t effective_ms, expires_ms;
-    char digest[DIGEST_TEXT_SIZE];                     /* of the document */
-    struct group_roles roles;                          /* views into `json` */
-    json_t *json;                                      /* the document's; this has an owner of its own */
+    struct pinned_entry pinned;
+    struct group_roles roles;                          /* views into pinned.json */
     atomic_bool is_placed[GROUP_ROLES_GRANTS_MAX];     /* the organisation or project of the grant is there */
     struct uuid organisations[GROUP_ROLES_GRANTS_MAX]; /* of the places; only what loads snapshots uses them */
 };
 
+/** The name of the document in `granted_by` of a role by a group; NULL: it is none. */
+const char *group_giver(const char *granted_by);
+
 size_t group_entries_count(const struct trust_rules *rules);
 const struct group_entry *group_entries_at(const struct trust_rules *rules, size_t number);
-bool group_entry_is_in_force(const struct group_entry *entry, int64_t now_ms);
 /** Notes that the place of a grant is in this organisation (NULL: that it is not there any more), in an entry that others may be reading. */
 void group_entry_place(const struct group_entry *entry, size_t grant, const struct uuid *organisation);
 bool group_entry_is_placed(const struct group_entry *entry, size_t grant);

@@ -6,7 +6,8 @@
 
 static bool concerns(const struct group_entry *entry, const struct group_login *login)
 {
-    return group_entry_is_in_force(entry, login->now_ms) && strcmp(entry->roles.issuer, login->claims->issuer) == 0;
+    return !entry->roles.is_provisioned && pinned_entry_is_in_force(&entry->pinned, login->now_ms) &&
+           strcmp(entry->roles.issuer, login->claims->issuer) == 0;
 }
 
 static bool has_entries(const struct group_login *login)
@@ -64,7 +65,7 @@ static bool is_bound(const struct group_login *login, const struct bound *bound,
 {
     const struct uuid id = group_binding_id(entry, grant, login->claims->subject);
     const int64_t half_ms = login->now_ms + GROUP_LOGIN_HALF,
-                  least_ms = half_ms < entry->expires_ms ? half_ms : entry->expires_ms;
+                  least_ms = half_ms < entry->pinned.expires_ms ? half_ms : entry->pinned.expires_ms;
 
     for (size_t i = 0; i < bound->count; i++) {
         const int64_t until_ms = bound->bindings[i]->expires_ms;
@@ -119,6 +120,26 @@ static void begin(const struct group_login *login, const struct bound *bound, st
     (void)text_copy(use->issuer, sizeof use->issuer, login->claims->issuer);
     (void)text_copy(use->subject, sizeof use->subject, login->claims->subject);
     for (size_t i = 0; i < bound->count; i++) note_left(use, &bound->bindings[i]->organisation);
+}
+
+bool group_use_changes(const struct group_use *use)
+{
+    return use->is_new || use->external_id[0] != '\0';
+}
+
+void group_login_link(const struct group_login *login, const char *external_id, struct group_use *use)
+{
+    const struct trust_rules *rules = authz_snapshot_rules(login->snapshot);
+
+    (void)text_copy(use->external_id, sizeof use->external_id, external_id);
+    if (external_id[0] == '\0') return;
+    (void)text_copy(use->issuer, sizeof use->issuer, login->claims->issuer);
+    (void)text_copy(use->subject, sizeof use->subject, login->claims->subject);
+    for (size_t i = 0; i < group_entries_count(rules); i++) {
+        const struct group_roles *roles = &group_entries_at(rules, i)->roles;
+        if (!roles->is_provisioned || strcmp(roles->issuer, login->claims->issuer) != 0) continue;
+        for (size_t number = 0; number < roles->grant_count; number++) note_organisation(use, roles->grants[number].on);
+    }
 }
 
 struct result group_login(const struct group_login *login, struct group_use *use, struct error *err)

@@ -26,9 +26,13 @@ struct group_use {
     bool is_everywhere;        /* in more organisations than have room here */
     size_t organisation_count; /* where they have them */
     char organisations[GROUP_ORGANISATIONS_MAX][64];
-    size_t left_count; /* organisations in which the person has roles by groups until now */
+    char external_id[256]; /* of SCIM: the subject must be joined with this person; "": it is, or there is no such service */
+    size_t left_count;     /* organisations in which the person has roles by groups until now */
     struct uuid left[GROUP_ORGANISATIONS_MAX];
 };
+
+/** Whether the event of the token has a change. */
+bool group_use_changes(const struct group_use *use);
 
 struct group_login {
     const struct authz_snapshot *snapshot;
@@ -42,6 +46,9 @@ struct group_login {
  * for a token that is undated: an old one would seem to be the newest. ERROR_DENIED also for more than GROUP_LOGIN_MAX groups or GROUP_GRANTS_MAX grants.
  */
 RESULT group_login(const struct group_login *login, struct group_use *use, struct error *err);
+
+/** Notes that the subject is to be joined with the person of this externalId ("": nothing is noted), who has roles by the groups of SCIM then. */
+void group_login_link(const struct group_login *login, const char *external_id, struct group_use *use);
 
 /** Statements of the change below, for the sequencer. */
 extern const struct pg_table group_login_table;

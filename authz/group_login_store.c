@@ -1,6 +1,8 @@
 #include <stdio.h>
 
 #include "authz/group_login.h"
+#include "authz/rights_priv.h"
+#include "authz/scim_rights_priv.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -62,7 +64,10 @@ static struct result run_mint(const struct permit *permit, struct change *change
     const struct group_mint *mint = (const struct group_mint *)change; /* its first member */
 
     permit_require(permit, ACTION_TOKEN_MINT, &where);
-    TRY(write_row(mint->use, pg, err));
+    if (mint->use->is_new) TRY(write_row(mint->use, pg, err));
+    if (mint->use->external_id[0] == '\0') return raise_epoch(mint->use, pg, err);
+    TRY(scim_link(pg, mint->use->issuer, mint->use->subject, mint->use->external_id, err));
+    TRY(rights_raise_epoch(pg, &(const struct uuid){{0}}, err));
     return raise_epoch(mint->use, pg, err);
 }
 

@@ -15,12 +15,15 @@ struct group_place {
     struct authz_binding binding; /* role, scope and ids; the person is missing */
 };
 const char *group_place_group(const struct group_place *place);
-/** By issuer and group, as group_bindings_of() needs them. */
+/** Sets when the grant ends. False: the groups are those of SCIM, and no service of the issuer is in force. */
+bool group_place_end(const struct trust_rules *rules, struct group_place *place);
+/** By source, issuer and group, as group_bindings_of() needs them. */
 void group_places_sort(struct group_place *places, size_t count);
 
 /** A person, by the newest token. */
 struct group_member {
     const char *issuer, *subject;
+    bool is_provisioned; /* by the groups of SCIM, not by those of the newest token */
     int64_t until_ms;
     size_t count; /* of bindings so far; never more than GROUP_GRANTS_MAX */
 };

@@ -64,8 +64,8 @@ static struct result write_answer(const struct mint_request *request, struct byt
         TRY(buffer_add_text(answer, "\"issued_token_type\":\"urn:ietf:params:oauth:token-type:access_token\",", err));
     TRY(buffer_add_text(answer, "\"scope\":", err));
     TRY(json_write_string(answer, buffer_bytes(&scope), err));
-    return buffer_format(answer, err, ",\"token\":\"%.*s\",\"token_type\":\"Bearer\"}", (int)token.length,
-                         (const char *)token.data);
+    return buffer_format(answer, err, ",\"token\":\"%.*s\",\"token_type\":\"%s\"}", (int)token.length, (const char *)token.data,
+                         request->key == NULL ? "Bearer" : "DPoP");
 }
 
 struct result mint_token(struct keyd_client *keyd, const struct mint_request *request, struct buffer *answer, struct error *err)
@@ -76,6 +76,9 @@ struct result mint_token(struct keyd_client *keyd, const struct mint_request *re
                                   .source = request->principal->source,
                                   .organisation = request->organisation,
                                   .confirmation = request->thumbprint,
+                                  .key = request->key,
+                                  .acr = request->principal->acr[0] == '\0' ? NULL : request->principal->acr,
+                                  .auth_time_s = request->principal->auth_time_s,
                                   .request = request->request};
     int64_t issued_at_s = 0;
 

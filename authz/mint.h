@@ -19,6 +19,7 @@ struct mint_request {
     struct uuid organisation;          /* the token counts for its limit at keyd: authz_snapshot_home(), or that of the
                                             granted scope */
     const char *thumbprint;            /* x5t#S256 of the client's certificate, or NULL */
+    const char *key;                   /* thumbprint of the key of the client's proof, or NULL */
     const char *request;               /* id of the request whose event records it; NULL: none */
     unsigned lifetime_s;               /* 0: MINT_SECONDS_DEFAULT; more than 900 becomes 900 */
     bool is_exchange;                  /* RFC 8693: the response names the type of the token */

@@ -37,11 +37,9 @@ static void fill(const struct opaque_login *login, const struct claims *claims, 
 
     sha256_of(login->token, digest);
     principal->kind = PRINCIPAL_EXTERNAL;
-    principal->expires_ms = claims->expires_s * 1000;
     (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", claims->issuer);
     (void)snprintf(principal->subject, sizeof principal->subject, "%s", claims->subject);
-    (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s",
-                   claims->confirmation == NULL ? "" : claims->confirmation);
+    claims_fill(claims, principal);
     (void)snprintf(principal->source, sizeof principal->source, "token:");
     text_hex(digest, sizeof digest, principal->source + 6);
 }
@@ -67,6 +65,7 @@ static struct result make_principal(const struct opaque_login *login, const stru
                                      .lifetime_max_s = record->lifetime_max_s,
                                      .subject_max = CLAIMS_SUBJECT_MAX,
                                      .thumbprint = credential->thumbprint,
+                                     .key = credential->proof == NULL ? NULL : credential->proof->key,
                                      .now_ms = credential->now_ms};
     const bool is_undated = json_object_get(payload, "iat") == NULL;
     struct claims claims;

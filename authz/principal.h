@@ -25,6 +25,7 @@ struct principal_access {
     bool pull, push, remove;
 };
 #define PRINCIPAL_ACCESS_MAX 16
+#define PRINCIPAL_ACR_SIZE   128
 #define PRINCIPAL_TOKEN_SIZE 64 /* an id of a request (36), a dot, and 22 characters: keyd/token.c */
 
 struct principal {
@@ -36,6 +37,8 @@ struct principal {
     char source[80];                  /* id of the credential behind the token; when that is revoked, upload sessions end too */
     char token[PRINCIPAL_TOKEN_SIZE]; /* id of the token of ours that it came with; "" without one */
     char confirmation[44];            /* x5t#S256 that the token is bound to, or "" */
+    char acr[PRINCIPAL_ACR_SIZE];     /* how the person logged in, as the issuer says it; "" if it says nothing */
+    int64_t auth_time_s;              /* when; 0 if the issuer does not say */
     int64_t expires_ms;               /* of the credential; wall clock */
     int64_t replaced_ms; /* of a robot: when its secret was last replaced, as known at authentication; -1: it used the replaced
                                  secret */

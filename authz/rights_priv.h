@@ -16,3 +16,14 @@ RESULT rights_count_administrators(struct pg *pg, int64_t *count_out, struct err
  * the registry: without one, only a process with the database's credentials could make another. The caller rolls it back.
  */
 RESULT rights_keep_administrator(struct pg *pg, int64_t before, struct error *err) __attribute__((nonnull));
+
+/** What ends: one of the three; the others are NULL. */
+struct officer_end {
+    const struct uuid *binding, *robot, *issuer;
+    const char *by; /* principal_key() of the one that ends it */
+};
+/**
+ * Before the change. ERROR_CONFLICT if it ends the last security officer of a scope, and another person has appointed that one: whoever is left could
+ * appoint the first one again, alone.
+ */
+RESULT rights_keep_officer(struct pg *pg, const struct officer_end *end, struct error *err) __attribute__((nonnull));

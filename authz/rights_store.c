@@ -1,6 +1,14 @@
 #include "authz/rights_priv.h"
+#include "authz/snapshot_rows_priv.h"
+
+#include <stdlib.h>
 
 #include "authz/binding.h"
+#include "authz/history.h"
+#include "authz/person_priv.h"
+#include "authz/snapshot_priv.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -12,10 +20,36 @@ static const struct pg_statement rights_administrators_sql = {
     "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL"
     " AND b.role = 'registry-admin' AND b.organisation_id IS NULL AND (b.expires_at IS NULL OR b.expires_at > now())"
     " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
+    " AND NOT EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
     " ELSE r.revoked_at IS NULL AND r.expires_at > now() END",
     "", "int8"};
+/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. */
+static const struct pg_statement rights_last_officers_sql = {
+    "rights_last_officers",
+    "WITH live AS MATERIALIZED (SELECT b.binding_id, b.robot_id, b.issuer, b.organisation_id, b.granted_by, b.giver"
+    " FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL AND b.role = 'security-officer'"
+    " AND (b.expires_at IS NULL OR b.expires_at > now())"
+    " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
+    " ELSE r.revoked_at IS NULL AND r.expires_at > now() END),"
+    " lost AS (SELECT * FROM live WHERE binding_id = $1 OR robot_id = $2 OR issuer = (SELECT url FROM trusted_issuer WHERE issuer_id = $3))"
+    " SELECT count(*) FROM lost WHERE granted_by <> $4 AND coalesce(giver <> " PERSON_BEHIND("$4") ", true) AND NOT EXISTS"
+    " (SELECT FROM live WHERE live.organisation_id IS NOT DISTINCT FROM lost.organisation_id AND live.binding_id NOT IN (SELECT binding_id FROM lost))",
+    "uuid uuid uuid text", "int8"};
+#define THERE_AT(time) "created_at <= " time " AND (revoked_at IS NULL OR revoked_at > " time ")"
+/* A rotation gives the robot another end, so the end of then is not known: it counts as if it had not come. */
+static const struct pg_statement history_robot_sql = {
+    "history_robot",
+    "SELECT robot_id, organisation_id, name, greatest(expires_at, $2 + interval '1 second'), array_to_string(behind, E'\\n') FROM robot"
+    " WHERE name = $1 AND " THERE_AT("$2") " LIMIT 1",
+    "text timestamptz", "uuid uuid text timestamptz text"};
+static const struct pg_statement history_bindings_sql = {
+    "history_bindings",
+    "SELECT " BINDING_COLUMNS " FROM binding WHERE (robot_id = $1 OR (issuer = $2 AND subject = $3))"
+    " AND (organisation_id IS NULL OR organisation_id = $4) AND " THERE_AT("$5") " AND (expires_at IS NULL OR expires_at > $5)"
+    " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
+    "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_administrators_sql,
+    &rights_raise_epoch_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -45,4 +79,98 @@ struct result rights_keep_administrator(struct pg *pg, int64_t before, struct er
     if (before == 0 || after > 0) return SUCCESS;
     return failure(err, ERROR_CONFLICT,
                    "this is the last registry-admin, and nobody could give the role again: bind another one first");
+}
+
+struct result rights_keep_officer(struct pg *pg, const struct officer_end *end, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, end->binding);
+    pg_add_uuid(&arguments, end->robot);
+    pg_add_uuid(&arguments, end->issuer);
+    pg_add_text(&arguments, end->by);
+    TRY(pg_run(pg, &rights_last_officers_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
+    return failure(
+        err, ERROR_CONFLICT,
+        "this is the last security officer of its scope, and another person has appointed it: appoint another one first");
+}
+
+/* ---- the past: authz/history.h ---- */
+
+static struct result read_robot(struct pg *pg, const struct history_question *question, struct authz_robot *robot,
+                                bool *is_there_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    *is_there_out = false;
+    if (question->robot == NULL) return SUCCESS;
+    pg_add_text(&arguments, question->robot);
+    pg_add_time(&arguments, question->wall_ms);
+    TRY(pg_run(pg, &history_robot_sql, &arguments, &rows, err));
+    *is_there_out = pg_rows_count(rows) == 1;
+    if (!*is_there_out) return SUCCESS;
+    robot->id = pg_uuid(rows, 0, 0);
+    if (!pg_is_null(rows, 0, 1)) robot->organisation = pg_uuid(rows, 0, 1);
+    (void)text_copy(robot->name, sizeof robot->name, pg_text(rows, 0, 2));
+    robot->enabled = true;
+    robot->expires_ms = pg_time_ms(rows, 0, 3);
+    persons_add_lines(&robot->persons, pg_text(rows, 0, 4));
+    return SUCCESS;
+}
+
+static struct result run_bindings(struct pg *pg, const struct history_question *question, const struct uuid *robot,
+                                  struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, robot);
+    pg_add_text(&arguments, robot == NULL ? question->issuer : NULL);
+    pg_add_text(&arguments, robot == NULL ? question->subject : NULL);
+    pg_add_uuid(&arguments, question->organisation);
+    pg_add_time(&arguments, question->wall_ms);
+    pg_add_int8(&arguments, BINDINGS_PER_PRINCIPAL_MAX);
+    return pg_run(pg, &history_bindings_sql, &arguments, rows_out, err);
+}
+
+static struct result read_bindings(const struct pg_rows *rows, struct authz_binding **bindings_out, struct error *err)
+{
+    struct authz_binding *bindings = memory_zeroed(pg_rows_count(rows) + 1, sizeof *bindings);
+    struct result read = bindings == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for rights") : SUCCESS;
+
+    for (size_t i = 0; i < pg_rows_count(rows) && read.ok; i++) read = snapshot_read_binding(rows, i, &bindings[i], err);
+    if (read.ok) *bindings_out = bindings;
+    else free(bindings);
+    return read;
+}
+
+/* A principal is found in the part of its organisation, or of the registry: the other parts are empty. */
+static struct result assemble(const struct authz_snapshot *now, const struct authz_robot *robot,
+                              const struct authz_binding *bindings, size_t count, struct authz_snapshot **then_out,
+                              struct error *err)
+{
+    const struct authz_parts rows = {
+        .robots = robot, .robot_count = robot == NULL ? 0 : 1, .bindings = bindings, .binding_count = count, .rules = now->rules};
+
+    return snapshot_of_rows(now, &rows, then_out, err);
+}
+
+struct result authz_history(const struct permit *permit, struct pg *pg, const struct authz_snapshot *now,
+                            const struct history_question *question, struct authz_snapshot **then_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct authz_robot robot = {.id = {{0}}};
+    struct authz_binding *bindings = NULL;
+    bool is_there = false;
+
+    (void)permit_resource(permit, question->action); /* authz.explain or authz.ask: asserted by the caller's decision */
+    TRY(read_robot(pg, question, &robot, &is_there, err));
+    if (question->robot != NULL && !is_there) return assemble(now, NULL, NULL, 0, then_out, err);
+    TRY(run_bindings(pg, question, is_there ? &robot.id : NULL, &rows, err));
+    TRY(read_bindings(rows, &bindings, err));
+    const struct result made = assemble(now, is_there ? &robot : NULL, bindings, pg_rows_count(rows), then_out, err);
+    free(bindings);
+    return made;
 }

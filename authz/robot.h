@@ -34,6 +34,7 @@ struct robot_create {
     struct secret *secret; /* the text with its prefix and '\0'; owned until robot_create_done() */
     int64_t lifetime_s;
     char created_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the maker, whose person becomes the robot's; or "system" */
+    char maker_issuer[256];              /* of a subject */
     bool is_administrator;               /* made by "system": counts as the person PERSON_ADMINISTRATOR */
     char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE]; /* of the event: name and id */
 };
@@ -48,7 +49,7 @@ RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRE
  * `lifetime_s` from now. The old secret, and tokens made from it, end after grace_s, at a whole second. With a
  * grace_s of 0 the old secret ends with the change, and its tokens within two seconds, at previous_until_ms. A secret
  * in the grace period of an earlier rotation ends at once. The caller sees the new secret and can act as the robot:
- * if the caller is another person than the robot's, the robot counts as nobody from then on. ERROR_NOT_FOUND.
+ * from then on, what the robot does counts as done by the caller, too. ERROR_NOT_FOUND.
  */
 #define ROBOT_GRACE_SECONDS_MAX (INT64_C(86400) * 7)
 /**
@@ -63,6 +64,7 @@ struct robot_rotate {
     uint8_t secret_hash[ROBOT_SECRET_HASH];
     int64_t lifetime_s, grace_s;
     char rotated_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
+    char rotator_issuer[256];            /* of a subject */
     char name[ROBOT_NAME_SIZE];          /* set by the change, like the next members */
     int64_t expires_ms, previous_until_ms;
 };
@@ -73,9 +75,11 @@ void robot_rotate_done(struct robot_rotate *rotate);
 /** Ends a robot and all of its bindings, under ACTION_ROBOT_REVOKE on its organisation or the system. */
 struct robot_revoke {
     struct change change;
-    struct uuid robot, organisation; /* organisation nil: of the registry */
+    struct uuid robot, organisation;     /* organisation nil: of the registry */
+    char revoked_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
 };
-void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation);
+void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation,
+                       const struct principal *by);
 
 /** A row for answers of the API. */
 struct robot_row {

@@ -19,10 +19,13 @@ static const struct pg_statement robot_rotate_sql = {
     "UPDATE robot SET secret_hash = $3, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
     " previous_hash = CASE WHEN $5::int8 > 0 THEN secret_hash END, previous_until ="
     " date_trunc('second', clock_timestamp() + CASE WHEN $5::int8 > 0 THEN $5::int8 ELSE " MARGIN_S " END * interval '1 second'),"
-    " person = CASE WHEN person = " PERSON_BEHIND("$6") " THEN person END"
+    " asked_since = CASE WHEN $5::int8 > 0 THEN asked_since"
+    " ELSE greatest(asked_since, date_trunc('second', clock_timestamp() + " MARGIN_S " * interval '1 second')) END,"
+    " person = CASE WHEN person = " PERSON_BEHIND("$6") " THEN person END, behind = (SELECT array_agg(DISTINCT each) FROM unnest(behind ||"
+    " CASE WHEN cardinality(behind) BETWEEN 1 AND 15 THEN " PERSONS_BEHIND("$6", "$7") " ELSE '{unknown}' END) AS each)"
     " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
     " RETURNING name, expires_at, previous_until",
-    "uuid uuid bytea int8 int8 text", "text timestamptz timestamptz"};
+    "uuid uuid bytea int8 int8 text text", "text timestamptz timestamptz"};
 static const struct pg_statement *const statements[] = {
     &robot_rotate_sql,
 };
@@ -64,6 +67,7 @@ static struct result run_rotate(const struct permit *permit, struct change *chan
     pg_add_int8(&arguments, rotate->lifetime_s);
     pg_add_int8(&arguments, rotate->grace_s);
     pg_add_text(&arguments, rotate->rotated_by);
+    pg_add_text(&arguments, rotate->rotator_issuer);
     TRY(pg_run(pg, &robot_rotate_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     (void)snprintf(rotate->name, sizeof rotate->name, "%s", pg_text(rows, 0, 0));

@@ -19,10 +19,11 @@
 
 static const struct pg_statement robot_insert_sql = {
     "robot_insert",
-    "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at, person)"
-    " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second', coalesce(" PERSON_BEHIND("$5") ", $7))"
-    " ON CONFLICT DO NOTHING RETURNING expires_at, coalesce(person, '')",
-    "uuid uuid text bytea text int8 text", "timestamptz text"};
+    "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at, person, behind)"
+    " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second', coalesce(" PERSON_BEHIND("$5") ", $7),"
+    " CASE WHEN $7 IS NULL THEN " PERSONS_BEHIND("$5", "$8") " ELSE ARRAY[$7] END)"
+    " ON CONFLICT DO NOTHING RETURNING expires_at, array_to_string(behind, E'\n')",
+    "uuid uuid text bytea text int8 text text", "timestamptz text"};
 static const struct pg_statement robot_revoke_sql = {
     "robot_revoke",
     "UPDATE robot SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL"
@@ -101,11 +102,12 @@ struct result robot_row_insert(struct pg *pg, struct robot_create *create, struc
     pg_add_text(&arguments, create->created_by);
     pg_add_int8(&arguments, create->lifetime_s);
     pg_add_text(&arguments, create->is_administrator ? PERSON_ADMINISTRATOR : NULL);
+    pg_add_text(&arguments, create->maker_issuer);
     TRY(pg_run(pg, &robot_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "there is a robot called %.140s already; revoke it first", robot->name);
     create->robot.expires_ms = pg_time_ms(rows, 0, 0);
-    (void)snprintf(create->robot.person.key, sizeof create->robot.person.key, "%s", pg_text(rows, 0, 1));
+    persons_add_lines(&create->robot.persons, pg_text(rows, 0, 1));
     return rights_raise_epoch(pg, &robot->organisation, err);
 }
 
@@ -153,6 +155,8 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(uuid_equal(&resource->organisation, &revoke->organisation));
+    const struct officer_end end = {.robot = &revoke->robot, .by = revoke->revoked_by};
+    TRY(rights_keep_officer(pg, &end, err));
     TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &revoke->robot);
     pg_add_uuid(&arguments, or_null(&revoke->organisation));
@@ -164,10 +168,12 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     return rights_raise_epoch(pg, &revoke->organisation, err);
 }
 
-void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)
+void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation,
+                       const struct principal *by)
 {
     *revoke = (struct robot_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .robot = *robot};
     if (organisation != NULL) revoke->organisation = *organisation;
+    principal_key(by, revoke->revoked_by);
 }
 
 static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row_out)

@@ -33,7 +33,8 @@ enum {
     RUN_READING = 1 << 20,
     FOR_RUNNERS = 1 << 21, /* no role has it: the runner's document permits it (snapshot_authorize.c) */
     FOR_RUNS = 1 << 22,    /* no role has it: the order of a run permits it (run_token.c) */
-    LOG_WITNESSING = 1 << 23
+    LOG_WITNESSING = 1 << 23,
+    FOR_PROVISIONERS = 1 << 24 /* no role has it: a signed document names the robot (scim_entry.c) */
 };
 
 static const unsigned sets[ACTION_COUNT] = {
@@ -131,10 +132,17 @@ bool action_is_for_runners(enum action action)
     return (sets[action] & FOR_RUNNERS) != 0;
 }
 
+bool action_is_for_provisioners(enum action action)
+{
+    assert(action < ACTION_COUNT);
+    return (sets[action] & FOR_PROVISIONERS) != 0;
+}
+
 enum access_right action_right(enum action action)
 {
     assert(action < ACTION_COUNT);
-    if (action == ACTION_PING || action == ACTION_TOKEN_MINT || action == ACTION_CREDENTIAL_READ) return RIGHT_NONE;
+    if (action == ACTION_PING || action == ACTION_TOKEN_MINT || action == ACTION_CREDENTIAL_READ || action == ACTION_AUTHZ_ASK)
+        return RIGHT_NONE;
     if (action == ACTION_CATALOG_LIST) return RIGHT_CATALOG;
     if (action == ACTION_RUN_LOG) return RIGHT_ADMINISTRATION; /* content, on a route of /api/v1 */
     if ((sets[action] & (CONTENT_READING | FOR_RUNS)) != 0) return RIGHT_PULL;

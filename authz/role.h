@@ -41,6 +41,8 @@ bool action_needs_no_role(enum action action);
 
 /** Whether the action is permitted to runners, which have no roles. No role permits it. */
 bool action_is_for_runners(enum action action);
+/** Whether the robot may do it that the document of a SCIM service names. */
+bool action_is_for_provisioners(enum action action);
 
 /** The right that a token's scope must have for an action. */
 enum access_right { RIGHT_NONE, RIGHT_PULL, RIGHT_PUSH, RIGHT_DELETE, RIGHT_CATALOG, RIGHT_ADMINISTRATION };

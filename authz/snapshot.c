@@ -53,7 +53,7 @@ const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snap
     return NULL;
 }
 
-static const struct authz_robot *robot_named(const struct authz_snapshot *snapshot, struct bytes name)
+const struct authz_robot *authz_snapshot_robot_named(const struct authz_snapshot *snapshot, struct bytes name)
 {
     uint64_t at = rights_hash(name);
 
@@ -76,7 +76,7 @@ static struct result index_part(struct authz_snapshot *snapshot, size_t number, 
     for (size_t i = 0; i < part->robot_count; i++) {
         const struct authz_robot *robot = &part->robots[i];
         const struct bytes name = bytes_of_text(robot->name);
-        if (authz_snapshot_robot(snapshot, &robot->id) != NULL || robot_named(snapshot, name) != NULL)
+        if (authz_snapshot_robot(snapshot, &robot->id) != NULL || authz_snapshot_robot_named(snapshot, name) != NULL)
             return failure(err, ERROR_CORRUPT, "the robot %.140s is there twice", robot->name);
         index_add(&snapshot->robot_by_id, rights_hash(uuid_bytes(&robot->id)), (uint64_t)number << 32 | i);
         index_add(&snapshot->robot_by_name, rights_hash(name), (uint64_t)number << 32 | i);
@@ -106,13 +106,14 @@ static void destroy(struct authz_snapshot *snapshot)
     parts_free(snapshot->parts, snapshot->part_count);
     issuer_list_free(snapshot->issuers);
     trust_rules_free(snapshot->rules);
+    scim_persons_free(snapshot->persons);
     free(snapshot->robot_by_id.slots);
     free(snapshot->robot_by_name.slots);
     free(snapshot);
 }
 
-struct result snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers,
-                                const struct trust_rules *rules, struct authz_snapshot **snapshot_out, struct error *err)
+struct result snapshot_assemble(struct rights_part **parts, size_t count, const struct snapshot_shared *shared,
+                                struct authz_snapshot **snapshot_out, struct error *err)
 {
     assert(count > 0 && uuid_is_nil(&parts[0]->organisation));
     struct authz_snapshot *snapshot = memory_zeroed(1, sizeof *snapshot);
@@ -125,9 +126,10 @@ struct result snapshot_assemble(struct rights_part **parts, size_t count, struct
     snapshot->self = snapshot;
     snapshot->parts = parts;
     snapshot->part_count = count;
-    snapshot->issuers = issuers;
-    atomic_fetch_add(&issuers->owners, 1);
-    snapshot->rules = trust_rules_keep(rules);
+    snapshot->issuers = shared->issuers;
+    atomic_fetch_add(&shared->issuers->owners, 1);
+    snapshot->rules = trust_rules_keep(shared->rules);
+    snapshot->persons = scim_persons_keep(shared->persons);
     if (!index_robots(snapshot, err).ok) {
         destroy(snapshot);
         return (struct result){.ok = false};
@@ -141,6 +143,11 @@ const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snap
     return snapshot->rules;
 }
 
+const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot)
+{
+    return snapshot->persons;
+}
+
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot)
 {
     return snapshot->issuers->bad_count;
@@ -150,7 +157,7 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
                                                int64_t now_ms)
 {
     static const struct authz_robot nobody = {.enabled = false};
-    const struct authz_robot *robot = robot_named(snapshot, name);
+    const struct authz_robot *robot = authz_snapshot_robot_named(snapshot, name);
     uint8_t hash[ROBOT_SECRET_HASH];
 
     const struct authz_robot *compared = robot != NULL ? robot : &nobody;

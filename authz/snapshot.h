@@ -13,6 +13,7 @@
 #include "authz/issuer.h"
 #include "authz/person.h"
 #include "authz/role.h"
+#include "authz/scim_persons.h"
 #include "authz/trust_rules.h"
 #include "base/owned.h"
 #include "storage/pg.h"
@@ -30,9 +31,10 @@ struct authz_robot {
     bool enabled;
     int64_t expires_ms;
     int64_t previous_until_ms; /* end of the replaced secret and of the tokens made before; 0: none was replaced */
+    int64_t asked_since_ms;    /* when a secret was replaced without a grace period: requests before count no more; 0: none was */
     uint8_t
         previous_hash[ROBOT_SECRET_HASH]; /* of the replaced secret during its grace period; else zeros, which no secret has */
-    struct person person;                 /* the person behind its maker */
+    struct persons persons;               /* everybody who made it or has seen a secret of it */
 };
 
 /** A role given to one principal on one scope. */
@@ -46,7 +48,7 @@ struct authz_binding {
     struct uuid organisation, project;   /* of the scope; nil above it */
     char pattern[BINDING_PATTERN_SIZE];  /* scope repository: a full name, or a prefix that ends in "/" and "*" */
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
-    struct person granting_person;       /* the person behind the granter at that moment */
+    struct person granting_person;       /* the person behind the granter at that moment; nobody if it was not one */
     int64_t expires_ms;                  /* 0: does not expire */
 };
 
@@ -60,14 +62,17 @@ struct authz_parts {
     size_t binding_count;
     const struct issuer_record *issuers;
     size_t issuer_count;
-    const struct trust_rules *rules; /* NULL: none; the snapshot adds an owner. Their grants are among the bindings */
+    const struct trust_rules *rules;    /* NULL: none; the snapshot adds an owner. Their grants are among the bindings */
+    const struct scim_persons *persons; /* NULL: none, or those of the snapshot before; the snapshot adds an owner */
 };
 RESULT authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out, struct error *err);
 
-/** The statements that read a snapshot (authz/snapshot_load.h); give it to pg_open(). */
-extern const struct pg_table authz_snapshot_table;
+/** The statements that read a snapshot (authz/snapshot_load.h); give them to pg_open(). */
+extern const struct pg_table authz_snapshot_table, persons_places_table, scim_load_table;
 /** The trust rules in force; NULL: none. */
 const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot);
+/** The persons that SCIM has provisioned; NULL: nobody. */
+const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {
@@ -136,6 +141,17 @@ size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const st
 size_t authz_snapshot_held(const struct authz_snapshot *snapshot, const struct uuid *organisation,
                            const struct principal *principal, int64_t now_ms, const struct authz_binding *bindings_out[]);
 /**
+ * The live bindings inside the scope (the registry: of all organisations; an organisation; a project) whose ids are greater than `after` (nil: from the
+ * first), in the order of their ids, at most `most`. Returns how many. Time: all bindings of the organisation are looked at.
+ */
+size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct resource *scope, const struct uuid *after,
+                           int64_t now_ms, const struct authz_binding *bindings_out[], size_t most);
+#define BINDINGS_COVERING_MAX (2 * BINDINGS_PER_PRINCIPAL_MAX)
+/** The live bindings of the principal whose scope contains the resource, in the order in which a check walks them. Returns how many. */
+size_t authz_snapshot_covering(const struct authz_snapshot *snapshot, const struct principal *principal,
+                               const struct resource *resource, int64_t now_ms,
+                               const struct authz_binding *bindings_out[BINDINGS_COVERING_MAX]);
+/**
  * The id of the organisation number `number` among those that have robots or bindings. Number 0 is the registry, with
  * the nil id. NULL after the last.
  */
@@ -150,6 +166,8 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
 /** The value of principal.replaced_ms for a robot that authenticated with this secret, which may be the replaced one. */
 int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secret);
 const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snapshot, const struct uuid *id);
+/** By its name; NULL if there is none. */
+const struct authz_robot *authz_snapshot_robot_named(const struct authz_snapshot *snapshot, struct bytes name);
 /** By its exact URL, or by issuer_digest(). NULL if the issuer is not trusted. */
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url);
 const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot *snapshot, struct bytes digest);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "authz/run_token.h"
+#include "authz/scim_entry.h"
 #include "authz/snapshot_priv.h"
 #include "authz/trust_login.h"
 
@@ -72,7 +73,7 @@ static bool has_role_in(const struct rights_part *part, const struct principal *
 }
 
 /* A robot of an organisation has roles only in it. */
-bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+static bool has_binding(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
 {
     const struct authz_robot *robot = principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(snapshot, &principal->id) : NULL;
 
@@ -80,7 +81,13 @@ bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct
         return has_role_in(snapshot_part(snapshot, &robot->organisation), principal, now_ms);
     for (size_t i = 0; i < snapshot->part_count; i++)
         if (has_role_in(snapshot->parts[i], principal, now_ms)) return true;
-    return principal->kind == PRINCIPAL_SYSTEM;
+    return false;
+}
+
+bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    return principal->kind == PRINCIPAL_SYSTEM || has_binding(snapshot, principal, now_ms) ||
+           scim_entry_of_client(snapshot->rules, principal, now_ms) != NULL;
 }
 
 struct uuid authz_snapshot_home(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
@@ -123,7 +130,8 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
     }
     if (principal->kind == PRINCIPAL_RUNNER || principal->kind == PRINCIPAL_RUN) return now_ms < principal->expires_ms;
     if (trust_is_rule(principal)) return trust_rule_is_live(snapshot, principal->subject, now_ms);
-    return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
+    return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL &&
+           scim_admits(snapshot, principal->issuer, principal->subject, now_ms);
 }
 
 static struct authz_answer refused(enum authz_verdict verdict, const char *rule, const char *message)
@@ -225,6 +233,15 @@ static struct authz_answer authorize_runner(const struct principal *principal, e
     return refused(AUTHZ_INVISIBLE, "SYS-NO-BINDING", "a runner has no roles");
 }
 
+/* A signed document names the robot that provisions: no role does. */
+static struct authz_answer authorize_provisioner(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                                 int64_t now_ms)
+{
+    if (scim_entry_of_client(snapshot->rules, principal, now_ms) != NULL) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
+    return refused(AUTHZ_NOT_ALLOWED, "SYS-SCIM",
+                   "no document of a SCIM service that is in force names this credential as its client");
+}
+
 struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapshot, const struct principal *principal,
                                              enum action action, const struct resource *resource, int64_t now_ms)
 {
@@ -236,6 +253,7 @@ struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapsh
                        "the token was made for other things; get one with the scope that the challenge names");
     if (principal->kind == PRINCIPAL_RUNNER) return authorize_runner(principal, action, resource);
     if (action_needs_no_role(action)) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
+    if (action_is_for_provisioners(action)) return authorize_provisioner(snapshot, principal, now_ms);
     struct search search = {snapshot, principal, action, resource, now_ms, false, NULL};
     return authorize_by_bindings(&search);
 }
@@ -312,5 +330,28 @@ size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const st
     const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
     for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
         if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, action)) bindings_out[found++] = &bindings[i];
+    return found;
+}
+
+static size_t add_covering(const struct rights_part *part, const struct principal *principal, const struct resource *resource,
+                           int64_t now_ms, const struct authz_binding *bindings_out[])
+{
+    size_t count = 0, found = 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+
+    for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
+        if (binding_is_live(&bindings[i], now_ms) && binding_covers(&bindings[i], resource)) bindings_out[found++] = &bindings[i];
+    return found;
+}
+
+size_t authz_snapshot_covering(const struct authz_snapshot *snapshot, const struct principal *principal,
+                               const struct resource *resource, int64_t now_ms,
+                               const struct authz_binding *bindings_out[BINDINGS_COVERING_MAX])
+{
+    const struct rights_part *part = NULL;
+    size_t found = 0;
+
+    for (unsigned at = 0; snapshot_next_part(snapshot, &resource->organisation, &at, &part);)
+        found += add_covering(part, principal, resource, now_ms, bindings_out + found);
     return found;
 }

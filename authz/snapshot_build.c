@@ -115,8 +115,10 @@ static struct result build(const struct authz_snapshot *before, const struct rig
         return result;
     }
     assert(issuers != NULL || before != NULL);
-    return snapshot_assemble(gathering.parts, gathering.count, issuers != NULL ? issuers : before->issuers, rows->rules,
-                             snapshot_out, err);
+    const struct snapshot_shared shared = {.issuers = issuers != NULL ? issuers : before->issuers,
+                                           .rules = rows->rules,
+                                           .persons = issuers != NULL ? rows->persons : before->persons};
+    return snapshot_assemble(gathering.parts, gathering.count, &shared, snapshot_out, err);
 }
 
 struct result snapshot_build(const struct authz_snapshot *before, const struct rights_change *change,
@@ -146,4 +148,21 @@ struct result snapshot_build(const struct authz_snapshot *before, const struct r
 struct result authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out, struct error *err)
 {
     return snapshot_build(NULL, &(struct rights_change){0}, parts, snapshot_out, err);
+}
+
+/* Without a snapshot before, all parts are made from the rows. */
+struct result snapshot_of_rows(const struct authz_snapshot *like, const struct authz_parts *rows,
+                               struct authz_snapshot **snapshot_out, struct error *err)
+{
+    const struct rights_change all = {.count = 0};
+    struct authz_parts left = *rows;
+    struct gathering gathering = {.parts =
+                                      memory_zeroed(1 + rows->robot_count + rows->binding_count, sizeof(struct rights_part *))};
+
+    if (gathering.parts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    const struct result merged = merge(NULL, &all, &left, &gathering, err);
+    const struct snapshot_shared shared = {.issuers = like->issuers, .rules = rows->rules, .persons = rows->persons};
+    if (merged.ok) return snapshot_assemble(gathering.parts, gathering.count, &shared, snapshot_out, err);
+    gathering_done(&gathering);
+    return merged;
 }

@@ -44,7 +44,8 @@ static bool scopes_meet(const struct authz_binding *officer, const struct resour
 struct appointment {
     const struct authz_snapshot *snapshot;
     const struct resource *scope;
-    struct person granter;
+    struct persons_scope where;
+    struct persons granter;
     struct principal robot; /* the grantee; PRINCIPAL_NONE: a subject, which binding_insert() compares */
     int64_t now_ms;
 };
@@ -56,14 +57,16 @@ static const struct authz_refusal *appointment_refusal_beside(const struct appoi
     const struct principal other = {.kind = PRINCIPAL_ROBOT, .id = officer->robot};
     struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
 
-    if (!person_is_another(&officer->granting_person, &appointment->granter)) return &both_officers;
+    const struct persons stored = {1, false, false, {officer->granting_person}};
+    const struct persons giver = persons_as_of_now(&appointment->where, &stored);
+    if (officer->granting_person.key[0] == '\0' || !persons_are_others(&giver, &appointment->granter)) return &both_officers;
     const bool is_same_robot = officer->kind == PRINCIPAL_ROBOT && uuid_equal(&officer->robot, &appointment->robot.id);
     if (appointment->robot.kind == PRINCIPAL_NONE || is_same_robot) return NULL;
     memcpy(subject.issuer, officer->issuer, sizeof subject.issuer);
     memcpy(subject.subject, officer->subject, sizeof subject.subject);
-    const struct person first = person_of(appointment->snapshot, officer->kind == PRINCIPAL_ROBOT ? &other : &subject);
-    const struct person second = person_of(appointment->snapshot, &appointment->robot);
-    return person_is_another(&first, &second) ? NULL : &same_officer;
+    const struct persons first = persons_of(&appointment->where, officer->kind == PRINCIPAL_ROBOT ? &other : &subject);
+    const struct persons second = persons_of(&appointment->where, &appointment->robot);
+    return persons_are_others(&first, &second) ? NULL : &same_officer;
 }
 
 static const struct authz_refusal *appointment_refusal_in(const struct appointment *appointment, const struct rights_part *part)
@@ -127,12 +130,15 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
     size_t count = 0;
     const struct authz_binding *given = part_bindings_of(part, robot, &count);
 
-    const struct person person = person_of(snapshot, principal);
+    const struct persons_scope where = {snapshot, &part->organisation, now_ms};
+    const struct persons persons = persons_of(&where, principal);
     principal_key(principal, granter);
     for (size_t i = 0; i < count; i++) {
         if (!binding_is_live(&given[i], now_ms)) continue;
         if (!may_give(snapshot, principal, &given[i], now_ms)) return &roles;
-        const bool gave_it = strcmp(given[i].granted_by, granter) == 0 || person_is_same(&given[i].granting_person, &person);
+        const struct persons giver = {1, false, false, {given[i].granting_person}};
+        const bool gave_it =
+            strcmp(given[i].granted_by, granter) == 0 || (persons_are_one(&persons) && persons_meet(&giver, &persons));
         if (given[i].role == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
     }
     return NULL;
@@ -168,8 +174,9 @@ const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot,
     principal_key(principal, granter);
     if (strcmp(grantee, granter) == 0) return &yourself;
     if (role != ROLE_SECURITY_OFFICER) return NULL;
+    const struct persons_scope where = {snapshot, &resource->organisation, now_ms};
     struct appointment appointment = {
-        .snapshot = snapshot, .scope = resource, .granter = person_of(snapshot, principal), .now_ms = now_ms};
+        .snapshot = snapshot, .scope = resource, .where = where, .granter = persons_of(&where, principal), .now_ms = now_ms};
     /* A nil id asks whether the role may be granted at all, before the robot is looked up. */
     if (strncmp(grantee, "robot:", 6) == 0 && uuid_parse(bytes_of_text(grantee + 6), &appointment.robot.id) &&
         !uuid_is_nil(&appointment.robot.id))

@@ -19,6 +19,7 @@ struct authz_snapshot {
     size_t part_count;
     struct issuer_list *issuers;
     struct trust_rules *rules;
+    struct scim_persons *persons;
     struct index_table robot_by_id, robot_by_name; /* entry: number of the part << 32 | of the robot in it */
 };
 
@@ -38,16 +39,25 @@ const struct issuer *issuer_list_find_digest(const struct issuer_list *list, str
 void issuer_list_free(struct issuer_list *list);
 DEFINE_OWNED(issuer_list);
 
+/** What a snapshot shares with others; NULL: none, except for the issuers. */
+struct snapshot_shared {
+    struct issuer_list *issuers;
+    const struct trust_rules *rules;
+    const struct scim_persons *persons;
+};
 /**
- * Takes ownership of the parts, also on failure, and adds an owner to the issuers and the rules (NULL: none). The parts are sorted and begin
- * with the registry's.
+ * Takes ownership of the parts, also on failure, and adds an owner to all that is shared. The parts are sorted and begin with the registry's.
  */
-RESULT snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers, const struct trust_rules *rules,
+RESULT snapshot_assemble(struct rights_part **parts, size_t count, const struct snapshot_shared *shared,
                          struct authz_snapshot **snapshot_out, struct error *err);
 
 /** Takes the parts of `before` (NULL: none), except those of the organisations in `change`, which it makes from `rows`. */
 RESULT snapshot_build(const struct authz_snapshot *before, const struct rights_change *change, const struct authz_parts *rows,
                       struct authz_snapshot **snapshot_out, struct error *err);
+
+/** A snapshot of these rows alone, which are sorted by organisation, with the issuers of `like`; the issuers of `rows` don't count. */
+RESULT snapshot_of_rows(const struct authz_snapshot *like, const struct authz_parts *rows, struct authz_snapshot **snapshot_out,
+                        struct error *err);
 
 /** Whether the binding's scope contains the resource. */
 bool binding_covers(const struct authz_binding *binding, const struct resource *resource);

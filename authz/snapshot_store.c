@@ -4,8 +4,11 @@
 
 #include "authz/group_place.h"
 #include "authz/robot.h"
+#include "authz/scim_entry.h"
+#include "authz/scim_load_priv.h"
 #include "authz/snapshot_load.h"
 #include "authz/snapshot_priv.h"
+#include "authz/snapshot_rows_priv.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -15,14 +18,12 @@
 /* Values that no rotation could have written are ignored: neither the secret nor its end counts (docs/audit.md). */
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
-    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, '') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
+    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n'), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
-    "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
-    " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, '') FROM binding"                            \
+    "SELECT " BINDING_COLUMNS " FROM binding"                                                                     \
     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "'"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
-#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text"
-#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text"
+#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text timestamptz"
 
 static const struct pg_statement snapshot_robots_sql = {"snapshot_robots", ROBOTS, "", ROBOT_TYPES};
 static const struct pg_statement snapshot_robots_of_sql = {
@@ -65,7 +66,8 @@ struct grant_of_document {
 
 /* The rows of a snapshot during loading. */
 struct loading {
-    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows, *login_rows;
+    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows, *login_rows, *member_rows;
+    struct scim_persons *persons;     /* NULL: not read */
     const struct trust_rules *rules;  /* NULL: none */
     struct grant_of_document *grants; /* of all rules, in the order of the places that were asked for */
     struct group_place *places;       /* of grants to groups, by issuer and group */
@@ -82,77 +84,13 @@ static void loading_done(struct loading *loading)
     pg_rows_free(loading->issuer_rows);
     pg_rows_free(loading->place_rows);
     pg_rows_free(loading->login_rows);
+    pg_rows_free(loading->member_rows);
+    scim_persons_free(loading->persons);
     free(loading->grants);
     free(loading->places);
     free(loading->robots);
     free(loading->bindings);
     free(loading->issuers);
-}
-
-static struct uuid uuid_or_nil(const struct pg_rows *rows, size_t row, size_t column)
-{
-    return pg_is_null(rows, row, column) ? ((struct uuid){{0}}) : pg_uuid(rows, row, column);
-}
-
-static struct result read_previous(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
-{
-    const struct bytes hash = pg_bytes(rows, row, 5);
-
-    if (!pg_is_null(rows, row, 6)) robot->previous_until_ms = pg_time_ms(rows, row, 6);
-    if (pg_is_null(rows, row, 5)) return SUCCESS;
-    if (hash.length != sizeof robot->previous_hash)
-        return failure(err, ERROR_CORRUPT, "the robot %.140s has no hash of its previous secret", robot->name);
-    memcpy(robot->previous_hash, hash.data, hash.length);
-    return SUCCESS;
-}
-
-static struct result read_robot(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
-{
-    const struct bytes hash = pg_bytes(rows, row, 3);
-
-    if (hash.length != sizeof robot->secret_hash)
-        return failure(err, ERROR_CORRUPT, "the robot %.140s has no hash of a secret", pg_text(rows, row, 2));
-    robot->id = pg_uuid(rows, row, 0);
-    robot->organisation = uuid_or_nil(rows, row, 1);
-    (void)text_copy(robot->name, sizeof robot->name, pg_text(rows, row, 2));
-    memcpy(robot->secret_hash, hash.data, hash.length);
-    robot->enabled = true;
-    robot->expires_ms = pg_time_ms(rows, row, 4);
-    (void)text_copy(robot->person.key, sizeof robot->person.key, pg_text(rows, row, 7));
-    return read_previous(rows, row, robot, err);
-}
-
-/* The CHECKs of the columns limit the length of all texts. */
-static struct result read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding, struct error *err)
-{
-    if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
-        return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
-    binding->id = pg_uuid(rows, row, 0);
-    binding->kind = pg_is_null(rows, row, 1) ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT;
-    binding->robot = uuid_or_nil(rows, row, 1);
-    (void)text_copy(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
-    (void)text_copy(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
-    binding->organisation = uuid_or_nil(rows, row, 5);
-    binding->project = uuid_or_nil(rows, row, 6);
-    (void)text_copy(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
-    (void)text_copy(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
-    binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
-    (void)text_copy(binding->granting_person.key, sizeof binding->granting_person.key, pg_text(rows, row, 10));
-    binding->scope = binding_scope(binding);
-    return SUCCESS;
-}
-
-static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_record *record)
-{
-    record->id = pg_uuid(rows, row, 0);
-    (void)text_copy(record->url, sizeof record->url, pg_text(rows, row, 1));
-    (void)text_copy(record->audience, sizeof record->audience, pg_text(rows, row, 2));
-    record->algorithms = jose_algorithms_of(pg_text(rows, row, 3));
-    record->types = ISSUER_TYPES;
-    record->lifetime_max_s = (unsigned)pg_int8(rows, row, 4);
-    record->jwks = pg_text(rows, row, 5);
-    record->follows = pg_bool(rows, row, 6);
-    record->confirmed_ms = pg_is_null(rows, row, 7) ? 0 : pg_time_ms(rows, row, 7);
 }
 
 /* ---- grants of documents ---- */
@@ -221,7 +159,7 @@ static struct uuid id_of_grant(const struct grant_of_document *grant)
     uint8_t hash[SHA256_SIZE];
     struct uuid id;
 
-    (void)snprintf(text, sizeof text, "%s\n%s\n%zu", grant->entry->key, grant->entry->digest, grant->number);
+    (void)snprintf(text, sizeof text, "%s\n%s\n%zu", grant->entry->key, grant->entry->pinned.digest, grant->number);
     sha256_of(bytes_of_text(text), hash);
     memcpy(id.bytes, hash, sizeof id.bytes);
     return id;
@@ -233,7 +171,7 @@ static bool read_given(const char *role, const char *on, const struct pg_rows *r
     if (!role_find(bytes_of_text(role), &binding->role) || !role_is_of_content(binding->role)) return false;
     binding->kind = PRINCIPAL_EXTERNAL;
     binding->organisation = pg_uuid(rows, row, 1);
-    binding->project = uuid_or_nil(rows, row, 2);
+    binding->project = snapshot_uuid_or_nil(rows, row, 2);
     if (place_of(on).length < strlen(on)) (void)text_copy(binding->pattern, sizeof binding->pattern, on);
     binding->scope = binding_scope(binding);
     return true;
@@ -245,14 +183,14 @@ static bool read_place(const struct loading *loading, size_t row, struct authz_b
     const struct pg_rows *rows = loading->place_rows;
     const struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
 
-    if (grant->entry == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->entry->sequence) return false;
+    if (grant->entry == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->entry->pinned.sequence) return false;
     const struct trust_grant *given = &grant->entry->rule.grants[grant->number];
     if (!read_given(given->role, given->on, rows, row, binding)) return false;
     binding->id = id_of_grant(grant);
     (void)text_copy(binding->issuer, sizeof binding->issuer, TRUST_ISSUER);
     (void)text_copy(binding->subject, sizeof binding->subject, grant->entry->key);
     (void)text_copy(binding->granted_by, sizeof binding->granted_by, "rule");
-    binding->expires_ms = grant->entry->expires_ms;
+    binding->expires_ms = grant->entry->pinned.expires_ms;
     return true;
 }
 
@@ -262,13 +200,13 @@ static bool read_group_place(const struct loading *loading, size_t row, struct g
     const struct pg_rows *rows = loading->place_rows;
     struct grant_of_document *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
 
-    if (grant->group == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->group->sequence) return false;
+    if (grant->group == NULL || (uint64_t)pg_int8(rows, row, 3) > grant->group->pinned.sequence) return false;
     const struct group_grant *given = &grant->group->roles.grants[grant->number];
     *place = (struct group_place){.entry = grant->group, .grant = grant->number};
     if (!read_given(given->role, given->on, rows, row, &place->binding)) return false;
     group_entry_place(grant->group, grant->number, &place->binding.organisation);
     grant->is_found = true;
-    return grant->group->effective_ms <= clock_wall_ms();
+    return grant->group->pinned.effective_ms <= clock_wall_ms() && group_place_end(loading->rules, place);
 }
 
 static struct result read_group_places(struct loading *loading, struct error *err)
@@ -302,6 +240,17 @@ static void forget_places(const struct rights_change *change, const struct loadi
     }
 }
 
+/* The names of the groups of one source that have a grant in what is loaded. */
+static size_t list_groups(const struct loading *loading, bool provisioned, struct bytes *names)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < loading->place_count; i++)
+        if (loading->places[i].entry->roles.is_provisioned == provisioned)
+            names[count++] = bytes_of_text(group_place_group(&loading->places[i]));
+    return count;
+}
+
 /* Who is in the groups that have a grant in what is loaded. */
 static struct result run_logins(struct pg *pg, const struct rights_change *change, struct loading *loading, struct error *err)
 {
@@ -313,23 +262,26 @@ static struct result run_logins(struct pg *pg, const struct rights_change *chang
     OWNED_STRING names = memory_zeroed(loading->place_count, sizeof(struct bytes));
     if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
     struct bytes *list = (struct bytes *)(void *)names;
-    for (size_t i = 0; i < loading->place_count; i++) list[i] = bytes_of_text(group_place_group(&loading->places[i]));
-    pg_add_text_array(&arguments, list, loading->place_count);
+    const size_t provisioned = list_groups(loading, true, list);
+    if (provisioned > 0) TRY(scim_load_members(pg, list, provisioned, &loading->member_rows, err));
+    const size_t named = list_groups(loading, false, list);
+    if (named == 0) return SUCCESS;
+    pg_add_text_array(&arguments, list, named);
     return pg_run(pg, &snapshot_group_logins_sql, &arguments, &loading->login_rows, err);
 }
 
-/* Adds the bindings of persons by their groups, or counts them if `bindings` is NULL. */
-static size_t add_group_bindings(const struct loading *loading, struct authz_binding *bindings)
+/* Adds the bindings of persons by their groups, or counts them if `bindings` is NULL. Groups of SCIM have no end of their own. */
+static size_t add_group_bindings(const struct loading *loading, bool provisioned, struct authz_binding *bindings)
 {
-    const size_t rows = loading->login_rows == NULL ? 0 : pg_rows_count(loading->login_rows);
+    const struct pg_rows *rows = provisioned ? loading->member_rows : loading->login_rows;
     struct group_member member = {.issuer = ""};
     size_t count = 0;
 
-    for (size_t i = 0; i < rows; i++) {
-        const char *issuer = pg_text(loading->login_rows, i, 0), *subject = pg_text(loading->login_rows, i, 1);
+    for (size_t i = 0; rows != NULL && i < pg_rows_count(rows); i++) {
+        const char *issuer = pg_text(rows, i, 0), *subject = pg_text(rows, i, 1);
         if (strcmp(issuer, member.issuer) != 0 || strcmp(subject, member.subject) != 0)
-            member = (struct group_member){issuer, subject, pg_time_ms(loading->login_rows, i, 3), 0};
-        count += group_bindings_of(loading->places, loading->place_count, &member, pg_text(loading->login_rows, i, 2),
+            member = (struct group_member){issuer, subject, provisioned, provisioned ? INT64_MAX : pg_time_ms(rows, i, 3), 0};
+        count += group_bindings_of(loading->places, loading->place_count, &member, pg_text(rows, i, 2),
                                    bindings == NULL ? NULL : bindings + count);
     }
     return count;
@@ -341,8 +293,10 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
 
     for (size_t i = 0; i < count; i++)
         if (read_place(loading, i, &loading->bindings[parts->binding_count])) parts->binding_count++;
-    parts->binding_count += add_group_bindings(loading, loading->bindings + parts->binding_count);
+    parts->binding_count += add_group_bindings(loading, false, loading->bindings + parts->binding_count);
+    parts->binding_count += add_group_bindings(loading, true, loading->bindings + parts->binding_count);
     parts->rules = loading->rules;
+    parts->persons = loading->persons;
 }
 
 /* ---- rows ---- */
@@ -350,9 +304,11 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
 static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
 {
     TRY(run_places(pg, NULL, loading, err));
+    TRY(persons_places_load(pg, loading->rules, err));
     TRY(run_logins(pg, NULL, loading, err));
     TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
+    TRY(scim_load_persons(pg, &loading->persons, err));
     return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
 }
 
@@ -365,6 +321,7 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 
     assert(change->count <= RIGHTS_CHANGE_MAX);
     TRY(run_places(pg, change, loading, err));
+    TRY(persons_places_load(pg, loading->rules, err));
     TRY(run_logins(pg, change, loading, err));
     for (size_t i = 0; i < change->count; i++) {
         ids[i] = uuid_bytes(&change->organisations[i]);
@@ -374,13 +331,15 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
     pg_add_bool(&arguments, has_registry);
     TRY(pg_run(pg, &snapshot_robots_of_sql, &arguments, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_of_sql, &arguments, &loading->binding_rows, err));
-    return has_registry ? pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err) : SUCCESS;
+    if (!has_registry) return SUCCESS;
+    TRY(scim_load_persons(pg, &loading->persons, err));
+    return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
 }
 
 static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)
 {
     const size_t places = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
-    const size_t granted = places + add_group_bindings(loading, NULL);
+    const size_t granted = places + add_group_bindings(loading, false, NULL) + add_group_bindings(loading, true, NULL);
 
     loading->robots = memory_zeroed(parts->robot_count + 1, sizeof *loading->robots);
     loading->bindings = memory_zeroed(parts->binding_count + granted + 1, sizeof *loading->bindings);
@@ -396,9 +355,10 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
                                 .binding_count = pg_rows_count(loading->binding_rows),
                                 .issuer_count = loading->issuer_rows == NULL ? 0 : pg_rows_count(loading->issuer_rows)};
     TRY(make_room(loading, &parts, err));
-    for (size_t i = 0; i < parts.robot_count; i++) TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
-    for (size_t i = 0; i < parts.binding_count; i++) TRY(read_binding(loading->binding_rows, i, &loading->bindings[i], err));
-    for (size_t i = 0; i < parts.issuer_count; i++) read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
+    for (size_t i = 0; i < parts.robot_count; i++) TRY(snapshot_read_robot(loading->robot_rows, i, &loading->robots[i], err));
+    for (size_t i = 0; i < parts.binding_count; i++)
+        TRY(snapshot_read_binding(loading->binding_rows, i, &loading->bindings[i], err));
+    for (size_t i = 0; i < parts.issuer_count; i++) snapshot_read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
     add_grants(loading, &parts);
     parts.robots = loading->robots;
     parts.bindings = loading->bindings;

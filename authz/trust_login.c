@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/scim_entry.h"
 #include "base/json.h"
 
 bool trust_is_rule(const struct principal *principal)
@@ -12,7 +13,7 @@ bool trust_is_rule(const struct principal *principal)
 
 static bool entry_is_live(const struct authz_snapshot *snapshot, const struct trust_entry *entry, int64_t now_ms)
 {
-    return trust_entry_is_in_force(entry, now_ms) && authz_snapshot_issuer(snapshot, entry->rule.issuer) != NULL;
+    return pinned_entry_is_in_force(&entry->pinned, now_ms) && authz_snapshot_issuer(snapshot, entry->rule.issuer) != NULL;
 }
 
 bool trust_rule_is_live(const struct authz_snapshot *snapshot, const char *key, int64_t now_ms)
@@ -49,7 +50,7 @@ bool trust_rule_meets_another(const struct authz_snapshot *snapshot, const struc
     size_t at = 0;
 
     while ((entry = trust_rules_meeting(authz_snapshot_rules(snapshot), rule, scope, now_ms, &at)) != NULL)
-        if (has_role(snapshot, entry, entry->effective_ms > now_ms ? entry->effective_ms : now_ms)) return true;
+        if (has_role(snapshot, entry, entry->pinned.effective_ms > now_ms ? entry->pinned.effective_ms : now_ms)) return true;
     return false;
 }
 
@@ -103,7 +104,7 @@ static void fill_use(const struct trust_login *login, const struct trust_entry *
 
     *use = (struct trust_use){.ttl_max_s = entry->rule.ttl_max_s, .single_use = entry->rule.single_use};
     (void)snprintf(use->key, sizeof use->key, "%s", entry->key);
-    (void)snprintf(use->digest, sizeof use->digest, "%s", entry->digest);
+    (void)snprintf(use->digest, sizeof use->digest, "%s", entry->pinned.digest);
     use->spent_until_ms = (login->claims->expires_s + CLAIMS_SKEW_S + TRUST_SPENT_MORE_S) * 1000;
     (void)buffer_format(&text, &ignored, "%s\n%s", login->claims->issuer, login->claims->id == NULL ? "" : login->claims->id).ok;
     sha256_of(buffer_bytes(&text), use->spent);
@@ -114,7 +115,7 @@ static void fill_principal(const struct trust_entry *entry, struct principal *pr
 {
     (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", TRUST_ISSUER);
     (void)snprintf(principal->subject, sizeof principal->subject, "%s", entry->key);
-    if (entry->expires_ms < principal->expires_ms) principal->expires_ms = entry->expires_ms;
+    if (entry->pinned.expires_ms < principal->expires_ms) principal->expires_ms = entry->pinned.expires_ms;
 }
 
 /* Groups that the token names anew are sealed beside the event, with the rest of its claims. */
@@ -122,8 +123,14 @@ static struct result log_in_person(const struct trust_login *login, struct trust
 {
     const struct group_login person = {login->snapshot, login->payload, login->claims, login->now_ms, login->is_undated};
 
+    const struct scim_login entering = {login->snapshot, login->payload, login->claims, login->now_ms, use != NULL};
+    char external_id[SCIM_SERVICE_TEXT_SIZE];
+
+    TRY(scim_login(&entering, external_id, err));
     TRY(group_login(&person, use == NULL ? NULL : &use->groups, err));
-    if (use != NULL && use->groups.is_new) keep_claims(login, use);
+    if (use == NULL) return SUCCESS;
+    group_login_link(&person, external_id, &use->groups);
+    if (group_use_changes(&use->groups)) keep_claims(login, use);
     return SUCCESS;
 }
 

@@ -17,7 +17,7 @@ static struct result no_memory(struct error *err)
 
 static void entries_free(struct trust_entry *entries, size_t count)
 {
-    for (size_t i = 0; i < count; i++) json_decref(entries[i].json);
+    for (size_t i = 0; i < count; i++) json_decref(entries[i].pinned.json);
     free(entries);
 }
 
@@ -26,6 +26,8 @@ void trust_rules_free(struct trust_rules *rules)
     if (rules == NULL || atomic_fetch_sub(&rules->owners, 1) != 1) return;
     entries_free(rules->entries, rules->count);
     group_entries_free(rules);
+    persons_entries_free(rules);
+    scim_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -53,6 +55,17 @@ static struct result reserve(struct trust_rules *rules, struct error *err)
     return SUCCESS;
 }
 
+struct pinned_entry pinned_entry_of(const struct pinned_document *pinned)
+{
+    const struct document *document = pinned->document;
+    struct pinned_entry entry = {pinned->sequence, document->effective_ms, document->expires_ms, "", json_incref(document->json)};
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+
+    memcpy(digest.bytes, document->digest, sizeof document->digest);
+    digest_format(&digest, entry.digest);
+    return entry;
+}
+
 /* The form of scopes allows longer ones than any organisation and project have. */
 static bool write_key(const struct document *document, char key[TRUST_KEY_SIZE])
 {
@@ -66,7 +79,6 @@ static struct result add(void *context, const struct pinned_document *pinned, st
 {
     const struct document *document = pinned->document;
     struct trust_rules *rules = context;
-    struct digest digest = {.algorithm = DIGEST_SHA256};
     struct error refused = {0};
     struct trust_rule rule;
 
@@ -75,13 +87,8 @@ static struct result add(void *context, const struct pinned_document *pinned, st
     TRY(reserve(rules, err));
     struct trust_entry *entry = &rules->entries[rules->count];
     if (!write_key(document, entry->key)) return SUCCESS;
-    entry->sequence = pinned->sequence;
-    entry->effective_ms = document->effective_ms;
-    entry->expires_ms = document->expires_ms;
-    memcpy(digest.bytes, document->digest, sizeof document->digest);
-    digest_format(&digest, entry->digest);
+    entry->pinned = pinned_entry_of(pinned);
     entry->rule = rule;
-    entry->json = json_incref(document->json);
     rules->count++;
     return SUCCESS;
 }
@@ -111,9 +118,18 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     if (rules == NULL) return no_memory(err);
     atomic_init(&rules->owners, 1);
     rules->self = rules;
-    rules->is_sound = rules->groups_are_sound = true;
+    rules->is_sound = rules->groups_are_sound = rules->persons_are_sound = rules->services_are_sound = true;
     *rules_out = rules;
     return SUCCESS;
+}
+
+static struct result add_any(struct trust_rules *rules, const struct pinned_document *pinned, struct error *err)
+{
+    const enum document_kind kind = pinned->document->kind;
+
+    if (kind == DOCUMENT_GROUP_ROLES) return group_entries_add(rules, pinned, err);
+    if (kind == DOCUMENT_SCIM_SERVICE) return scim_entries_add(rules, pinned, err);
+    return (kind == DOCUMENT_PERSONS ? persons_entries_add : add)(rules, pinned, err);
 }
 
 struct result trust_rules_of(const struct pinned_document *pinned, size_t count, struct trust_rules **rules_out,
@@ -122,8 +138,7 @@ struct result trust_rules_of(const struct pinned_document *pinned, size_t count,
     OWNED(trust_rules) *rules = NULL;
 
     TRY(begin(&rules, err));
-    for (size_t i = 0; i < count; i++)
-        TRY((pinned[i].document->kind == DOCUMENT_GROUP_ROLES ? group_entries_add : add)(rules, &pinned[i], err));
+    for (size_t i = 0; i < count; i++) TRY(add_any(rules, &pinned[i], err));
     TRY(finish(rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;
@@ -135,12 +150,23 @@ struct seen {
     bool is_sound;
 };
 
-static bool is_same(const struct trust_rules *before, const struct seen *rules, const struct seen *groups)
+/* All kinds of a list. */
+struct all_seen {
+    struct seen rules, groups, persons, services;
+};
+
+static bool is_pin(const struct document_pin *pin, bool is_sound, const struct seen *seen)
 {
-    return before != NULL && before->is_sound == rules->is_sound && before->groups_are_sound == groups->is_sound &&
-           before->pin.epoch == rules->reading.pin.epoch && before->groups_pin.epoch == groups->reading.pin.epoch &&
-           memcmp(before->pin.digest, rules->reading.pin.digest, sizeof before->pin.digest) == 0 &&
-           memcmp(before->groups_pin.digest, groups->reading.pin.digest, sizeof before->pin.digest) == 0;
+    return is_sound == seen->is_sound && pin->epoch == seen->reading.pin.epoch &&
+           memcmp(pin->digest, seen->reading.pin.digest, sizeof pin->digest) == 0;
+}
+
+static bool is_same(const struct trust_rules *before, const struct all_seen *seen)
+{
+    return before != NULL && is_pin(&before->pin, before->is_sound, &seen->rules) &&
+           is_pin(&before->groups_pin, before->groups_are_sound, &seen->groups) &&
+           is_pin(&before->persons_pin, before->persons_are_sound, &seen->persons) &&
+           is_pin(&before->services_pin, before->services_are_sound, &seen->services);
 }
 
 static struct result see(struct document_view *view, enum document_kind kind, const struct document_source *source,
@@ -154,34 +180,63 @@ static struct result see(struct document_view *view, enum document_kind kind, co
     return SUCCESS;
 }
 
+static struct result see_all(struct document_view *view, const struct document_source *source, struct all_seen *seen,
+                             struct error *err)
+{
+    *seen = (struct all_seen){.rules.is_sound = false};
+    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen->rules, err));
+    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &seen->groups, err));
+    TRY(see(view, DOCUMENT_PERSONS, source, &seen->persons, err));
+    return see(view, DOCUMENT_SCIM_SERVICE, source, &seen->services, err);
+}
+
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
-    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules};
+    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules}, persons = {persons_entries_add, rules},
+                          services = {scim_entries_add, rules};
 
     if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
     if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
+    if (rules->persons_are_sound) TRY(document_view_read(view, DOCUMENT_PERSONS, &persons, err));
+    if (rules->services_are_sound) TRY(document_view_read(view, DOCUMENT_SCIM_SERVICE, &services, err));
     return finish(rules, err);
+}
+
+static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
+{
+    rules->pin = seen->rules.reading.pin;
+    rules->groups_pin = seen->groups.reading.pin;
+    rules->persons_pin = seen->persons.reading.pin;
+    rules->services_pin = seen->services.reading.pin;
+    rules->is_sound = seen->rules.is_sound;
+    rules->groups_are_sound = seen->groups.is_sound;
+    rules->persons_are_sound = seen->persons.is_sound;
+    rules->services_are_sound = seen->services.is_sound;
+    atomic_init(&rules->read_until, seen->rules.reading.read_until);
+}
+
+/* Without sound documents about SCIM nobody knows who may come in: the rights of before count until they are too old, and then nobody has any. */
+static struct result check_services(const struct all_seen *seen, struct error *err)
+{
+    if (seen->services.is_sound) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the documents of SCIM services differ from what sijil-keyd has pinned");
 }
 
 struct result trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
                                struct trust_rules **rules_out, struct error *err)
 {
     OWNED(trust_rules) *rules = NULL;
-    struct seen seen = {.is_sound = false}, groups = {.is_sound = false};
+    struct all_seen seen;
 
-    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen, err));
-    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &groups, err));
-    if (is_same(before, &seen, &groups)) {
-        atomic_store(&before->self->read_until, seen.reading.read_until);
+    TRY(see_all(view, source, &seen, err));
+    TRY(check_services(&seen, err));
+    if (is_same(before, &seen)) {
+        atomic_store(&before->self->read_until, seen.rules.reading.read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }
     TRY(begin(&rules, err));
-    rules->pin = seen.reading.pin;
-    rules->groups_pin = groups.reading.pin;
-    rules->is_sound = seen.is_sound;
-    rules->groups_are_sound = groups.is_sound;
-    atomic_init(&rules->read_until, seen.reading.read_until);
+    note_seen(rules, &seen);
     TRY(read_view(view, rules, err));
     *rules_out = GIVE(rules);
     return SUCCESS;
@@ -214,7 +269,7 @@ const struct trust_entry *trust_rules_find(const struct trust_rules *rules, cons
     return NULL;
 }
 
-bool trust_entry_is_in_force(const struct trust_entry *entry, int64_t now_ms)
+bool pinned_entry_is_in_force(const struct pinned_entry *entry, int64_t now_ms)
 {
     return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
 }
@@ -243,7 +298,7 @@ const struct trust_entry *trust_rules_meeting(const struct trust_rules *rules, c
 {
     while (rules != NULL && *at < rules->count) {
         const struct trust_entry *entry = &rules->entries[(*at)++];
-        if (now_ms < entry->expires_ms && !bytes_equal(organisation_of(entry->key), organisation_of(scope)) &&
+        if (now_ms < entry->pinned.expires_ms && !bytes_equal(organisation_of(entry->key), organisation_of(scope)) &&
             trust_rules_meet(&entry->rule, rule))
             return entry;
     }
@@ -260,7 +315,7 @@ const struct trust_entry *trust_rules_match(const struct trust_rules *rules, con
         const struct trust_entry *entry = &rules->entries[*at];
         if (strcmp(entry->rule.issuer, issuer) != 0) return NULL;
         (*at)++;
-        if (trust_entry_is_in_force(entry, now_ms) && trust_rule_matches(&entry->rule, claims)) return entry;
+        if (pinned_entry_is_in_force(&entry->pinned, now_ms) && trust_rule_matches(&entry->rule, claims)) return entry;
     }
     return NULL;
 }

@@ -14,13 +14,19 @@
 #define TRUST_ISSUER   "sijil:rule"
 #define TRUST_KEY_SIZE 256 /* a scope of at most 127 letters, ':', an id of at most TRUST_RULE_NAME_MAX */
 
+/** What an entry of the list has of its document. */
+struct pinned_entry {
+    uint64_t sequence; /* of the event that brought it into force */
+    int64_t effective_ms, expires_ms;
+    char digest[DIGEST_TEXT_SIZE];
+    json_t *json; /* the document's; this has an owner of its own */
+};
+bool pinned_entry_is_in_force(const struct pinned_entry *entry, int64_t now_ms);
+
 struct trust_entry {
     char key[TRUST_KEY_SIZE]; /* "acme/models:gh-train"; of a rule of the registry ":gh-train" */
-    uint64_t sequence;        /* of the event that brought it into force */
-    int64_t effective_ms, expires_ms;
-    char digest[DIGEST_TEXT_SIZE]; /* of the document */
-    struct trust_rule rule;        /* views into `json` */
-    json_t *json;                  /* the document's; this has an owner of its own */
+    struct pinned_entry pinned;
+    struct trust_rule rule; /* views into pinned.json */
 };
 struct trust_rules;
 
@@ -40,7 +46,6 @@ const struct trust_entry *trust_rules_at(const struct trust_rules *rules, size_t
  *  with *at = 0. NULL: no further one. The registry counts as one more organisation. */
 const struct trust_entry *trust_rules_meeting(const struct trust_rules *rules, const struct trust_rule *rule, const char *scope,
                                               int64_t now_ms, size_t *at);
-bool trust_entry_is_in_force(const struct trust_entry *entry, int64_t now_ms);
 
 /** NULL stands for no rules. */
 struct trust_rules *trust_rules_keep(const struct trust_rules *rules);

@@ -2,21 +2,35 @@
 #pragma once
 
 #include "authz/group_entry.h"
+#include "authz/persons_entry.h"
 #include "authz/rights_part_priv.h"
+#include "authz/scim_entry.h"
 
 struct trust_rules {
     atomic_uint owners;
     struct trust_rules *self; /* lets a holder of a const pointer add an owner */
-    struct document_pin pin, groups_pin;
-    bool is_sound, groups_are_sound;
+    struct document_pin pin, groups_pin, persons_pin, services_pin;
+    bool is_sound, groups_are_sound, persons_are_sound, services_are_sound;
     atomic_uint_least64_t read_until; /* of the trust rules; rises while they stay the same */
     struct trust_entry *entries;      /* by issuer, then the highest priority first */
     size_t count, capacity;
     struct index_table by_key;
     struct group_entry *groups; /* NULL: none */
     size_t group_count;
+    struct persons_entry *persons; /* NULL: none */
+    size_t persons_count;
+    struct scim_entry services[SCIM_ENTRIES_MAX];
+    size_t service_count;
 };
 
+/** It has a reference to the JSON of the document. */
+struct pinned_entry pinned_entry_of(const struct pinned_document *pinned);
 /** Adds a document of the kind group-roles: a visitor of documents. */
 RESULT group_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
 void group_entries_free(struct trust_rules *rules);
+/** The same for the kind persons. */
+RESULT persons_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
+void persons_entries_free(struct trust_rules *rules);
+/** The same for SCIM services. */
+RESULT scim_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
+void scim_entries_free(struct trust_rules *rules);

@@ -3,6 +3,7 @@
 
 #include "audit/sequencer.h"
 #include "authz/issuer_documents.h"
+#include "authz/role.h"
 
 /** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
 extern const struct pg_table trusted_issuer_table;
@@ -31,8 +32,9 @@ void issuer_check_init(struct issuer_check *check, const struct uuid *id);
 struct issuer_remove {
     struct change change;
     struct uuid id;
+    char removed_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
 };
-void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id);
+void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id, const struct principal *by);
 
 /** A row for answers of the API. */
 struct issuer_row {

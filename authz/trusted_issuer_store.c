@@ -138,6 +138,8 @@ static struct result run_remove(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(permit_resource(permit, ACTION_ISSUER_REMOVE)->kind == RESOURCE_SYSTEM);
+    const struct officer_end end = {.issuer = &remove->id, .by = remove->removed_by};
+    TRY(rights_keep_officer(pg, &end, err));
     TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &remove->id);
     TRY(pg_run(pg, &trusted_issuer_remove_sql, &arguments, &rows, err));
@@ -146,9 +148,10 @@ static struct result run_remove(const struct permit *permit, struct change *chan
     return rights_raise_epoch(pg, &(struct uuid){{0}}, err);
 }
 
-void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id)
+void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id, const struct principal *by)
 {
     *remove = (struct issuer_remove){.change = {.run = run_remove, .raises_epoch = true}, .id = *id};
+    principal_key(by, remove->removed_by);
 }
 
 static int64_t time_or_none(const struct pg_rows *rows, size_t row, size_t column)

@@ -46,8 +46,16 @@ def cpu_of_server(log):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def await_followers(log):
+    """Until the index of searches and detection have all events."""
+    log_searches.await_index(log)
+    while log_searches.number(log, "SELECT size - (SELECT coalesce(max(at), 0) FROM audit_detection) FROM audit_log") > 0:
+        time.sleep(0.1)
+
+
 def alone(log, submitters):
-    """With what an event costs: CPU time of PostgreSQL, gateways and keyd, that of the appending program, and bytes of the journal."""
+    """With what an event costs: CPU time of PostgreSQL, gateways and keyd, that of the appending program, and bytes of the journal; and that of the servers
+    until all that follows the log has the event, too."""
     words, before, cpu = words_of(log, submitters), log.server.sql("SELECT pg_current_wal_lsn()"), cpu_of_server(log)
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = record_events(words)
@@ -56,6 +64,8 @@ def alone(log, submitters):
     found["us of the servers"] = (cpu_of_server(log) - cpu) * 1e6 / events
     found["us of the appending program"] = (spent.ru_utime + spent.ru_stime - own.ru_utime - own.ru_stime) * 1e6 / events
     found["journal bytes"] = int(log.server.sql(f"SELECT pg_current_wal_lsn() - '{before}'")) / events
+    await_followers(log)
+    found["us of the servers, to the end"] = (cpu_of_server(log) - cpu) * 1e6 / events
     return found
 
 

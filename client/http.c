@@ -12,13 +12,15 @@
 
 #define CONNECT_SECONDS 15
 #define IDLE_SECONDS    60 /* a transfer that moves less than one byte a second for so long is cut */
-#define HEADERS_MAX     6
+#define HEADERS_MAX     7
 
 struct http {
     struct outgoing *outgoing;
     char origin[300]; /* "https://host:port" */
     bool verbose;
     const atomic_bool *gives_up; /* or NULL */
+    const struct ecdsa_key *key; /* of proofs; NULL: none */
+    char nonce[DPOP_NONCE_MAX];  /* the newest that the registry has told */
 };
 
 /* The state that the callbacks of one request share. */
@@ -26,6 +28,7 @@ struct exchange {
     const struct http_request *request;
     struct http_response *response;
     struct http *http;
+    const char *proof; /* or NULL */
     uint64_t sent, received;
 };
 
@@ -86,13 +89,15 @@ static bool changes_something(const struct http_request *request)
     return strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0;
 }
 
-static size_t take_headers(const struct http_request *request, struct outgoing_header headers_out[HEADERS_MAX])
+static size_t take_headers(const struct exchange *exchange, struct outgoing_header headers_out[HEADERS_MAX])
 {
+    const struct http_request *request = exchange->request;
     const struct outgoing_header all[HEADERS_MAX] = {{"Authorization", request->authorization},
                                                      {"Content-Type", request->content_type},
                                                      {"Accept", request->accept},
                                                      {"Range", request->range},
                                                      {"Content-Range", request->content_range},
+                                                     {"DPoP", exchange->proof},
                                                      {"Sijil-Runner-Session", request->session}};
     size_t count = 0;
 
@@ -164,7 +169,7 @@ static struct result exchange_run(struct exchange *exchange, const char *url, st
         .method = request->method,
         .url = url,
         .headers = headers,
-        .header_count = take_headers(request, headers),
+        .header_count = take_headers(exchange, headers),
         .with_body = changes_something(request),
         .body = request->body,
         .source = upload == NULL ? NULL : &source,
@@ -181,19 +186,18 @@ static struct result exchange_run(struct exchange *exchange, const char *url, st
     return outgoing_call(exchange->http->outgoing, &call, outcome_out, err);
 }
 
-struct result http_call(struct http *http, const struct http_request *request, struct http_response *response, struct error *err)
+static struct result call_once(struct http *http, const struct http_request *request, const char *url,
+                               struct http_response *response, struct error *err)
 {
-    char url[4096];
+    struct buffer OWNED_BUFFER proof = BUFFER(DPOP_PROOF_MAX);
     struct exchange exchange = {.request = request, .response = response, .http = http};
     struct outgoing_outcome outcome = {.end = OUTGOING_BROKEN};
-    const bool whole = strncmp(request->path, "https://", 8) == 0;
+    const struct dpop_call call = {request->method, url, request->authorization, http->nonce};
 
     response->status = 0;
-    response->request_id[0] = response->audit[0] = '\0'; /* may be left from the request before */
-    if (whole) TRY(check_same_host(http, request->path, err));
-    const int length = snprintf(url, sizeof url, "%s%s", whole ? "" : http->origin, request->path);
-    if (length < 0 || (size_t)length >= sizeof url) return failure(err, ERROR_LIMIT, "a URL of %d characters", length);
-
+    response->request_id[0] = response->audit[0] = response->nonce[0] = '\0'; /* may be left from the request before */
+    if (http->key != NULL) TRY(dpop_write(http->key, &call, &proof, err));
+    if (http->key != NULL) exchange.proof = buffer_text(&proof);
     const int64_t began_ms = clock_monotonic_ms();
     const struct result called = exchange_run(&exchange, url, &outcome, err);
     response->status = outcome.status;
@@ -201,6 +205,48 @@ struct result http_call(struct http *http, const struct http_request *request, s
     show(&exchange, began_ms);
     TRY(called);
     return outcome.end == OUTGOING_ANSWERED ? SUCCESS : refused(http, &outcome, err);
+}
+
+/* RFC 9449, 8 and 9: 400 at /token, 401 elsewhere. */
+static bool wants_other_nonce(const struct http *http, const struct http_response *response)
+{
+    return http->key != NULL && (response->status == 400 || response->status == 401) && response->nonce[0] != '\0' &&
+           strcmp(response->nonce, http->nonce) != 0;
+}
+
+static void take_nonce(struct http *http, const struct http_response *response)
+{
+    if (response->nonce[0] != '\0') memcpy(http->nonce, response->nonce, sizeof http->nonce);
+}
+
+struct result http_call(struct http *http, const struct http_request *request, struct http_response *response, struct error *err)
+{
+    char url[4096];
+    const bool whole = strncmp(request->path, "https://", 8) == 0;
+
+    if (whole) TRY(check_same_host(http, request->path, err));
+    const int length = snprintf(url, sizeof url, "%s%s", whole ? "" : http->origin, request->path);
+    if (length < 0 || (size_t)length >= sizeof url) return failure(err, ERROR_LIMIT, "a URL of %d characters", length);
+
+    TRY(call_once(http, request, url, response, err));
+    if (wants_other_nonce(http, response)) {
+        take_nonce(http, response);
+        buffer_clear(&response->body);
+        TRY(call_once(http, request, url, response, err));
+    }
+    take_nonce(http, response);
+    return SUCCESS;
+}
+
+void http_use_key(struct http *http, const struct ecdsa_key *key)
+{
+    http->key = key;
+}
+
+void http_share_key(struct http *http, const struct http *from)
+{
+    http->key = from->key;
+    memcpy(http->nonce, from->nonce, sizeof http->nonce);
 }
 
 void http_give_up_when(struct http *http, const atomic_bool *gives_up)

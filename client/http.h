@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/owned.h"
+#include "client/dpop.h"
 
 struct http;
 
@@ -54,6 +55,7 @@ struct http_request {
 struct http_response {
     long status;
     char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200], request_id[64];
+    char nonce[DPOP_NONCE_MAX];                    /* for the next proof; "" without one */
     char log_offset[24], log_size[24], log_end[8]; /* of a run's log */
     char warnings[4096];                           /* texts of Warning headers as they arrived, one a line */
     int64_t length;                                /* of the body; -1: unknown */
@@ -67,6 +69,14 @@ void http_response_take(struct http_response *response, struct bytes line);
 void http_response_done(struct http_response *response);
 #define OWNED_RESPONSE __attribute__((cleanup(http_response_done))) struct http_response
 #define RESPONSE       ((struct http_response){.body = BUFFER(HTTP_ANSWER_MAX), .length = -1})
+
+/**
+ * From now on each request has a proof of this key (RFC 9449); NULL: none. If the registry wants its newest nonce in it, the request is sent once more: its body was not
+ * taken. `key` must outlive the connection.
+ */
+void http_use_key(struct http *http, const struct ecdsa_key *key);
+/** Uses the key of another connection to the same registry, and the nonce that it knows. */
+void http_share_key(struct http *http, const struct http *from);
 
 /** Appends `text` percent-encoded for a query. */
 RESULT http_escape(struct buffer *buffer, const char *text, struct error *err);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "client/address.h"
+#include "client/dpop_offer.h"
 #include "client/hosts.h"
 #include "client/local.h"
 #include "client/renew.h"
@@ -25,7 +27,7 @@
 
 struct token {
     char scope[800];         /* long enough for two repositories: a mount */
-    char header[TOKEN_SIZE]; /* "Bearer ..." */
+    char header[TOKEN_SIZE]; /* "Bearer ..." or "DPoP ..." */
     int64_t good_until_ms;
 };
 
@@ -37,6 +39,9 @@ struct session {
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
     bool told_of_proxy;
+    bool has_asked; /* whether the registry takes proofs of a key */
+    struct ecdsa_key
+        *key; /* of this session's tokens; NULL: they are bound to none, or to the key of the session that it was cloned from */
     struct buffer warned;   /* the warnings that were shown, one a line, so that each is shown once */
     pthread_mutex_t mutex;  /* of `warned` */
     struct session *parent; /* the session whose `warned` counts: itself, or the one that it was cloned from */
@@ -86,6 +91,8 @@ struct result session_clone(struct session *session, struct report *report, stru
     assert(session->source == NULL);
     TRY(session_open(report, http_host(session->http), &session->login, &clone, err));
     clone->parent = session->parent;
+    clone->has_asked = session->has_asked;
+    http_share_key(clone->http, session->http);
     *clone_out = GIVE(clone);
     return SUCCESS;
 }
@@ -190,15 +197,22 @@ static struct result basic_header(const struct host_login *login, struct buffer 
     return result;
 }
 
-static struct result keep_token(struct session *session, const char *scope, const char *text, int64_t lifetime_s,
+struct given_token {
+    const char *type; /* RFC 6749, 7.1; NULL: Bearer */
+    const char *text;
+    int64_t lifetime_s;
+};
+
+static struct result keep_token(struct session *session, const char *scope, const struct given_token *given,
                                 struct token **token_out, struct error *err)
 {
+    const char *scheme = given->type != NULL && strcasecmp(given->type, "DPoP") == 0 ? "DPoP" : "Bearer";
     struct token *token = &session->tokens[session->next_token++ % TOKENS_MAX];
     const int scope_length = snprintf(token->scope, sizeof token->scope, "%s", scope);
-    const int length = snprintf(token->header, sizeof token->header, "Bearer %s", text);
+    const int length = snprintf(token->header, sizeof token->header, "%s %s", scheme, given->text);
     if (length < 0 || (size_t)length >= sizeof token->header || (size_t)scope_length >= sizeof token->scope)
         return failure(err, ERROR_LIMIT, "the registry's token or the scope is too long");
-    token->good_until_ms = clock_monotonic_ms() + lifetime_s * 1000 - TOKEN_MARGIN_MS;
+    token->good_until_ms = clock_monotonic_ms() + given->lifetime_s * 1000 - TOKEN_MARGIN_MS;
     *token_out = token;
     return SUCCESS;
 }
@@ -214,7 +228,8 @@ static struct result take_token(struct session *session, const char *scope, cons
     if (text == NULL) text = json_text_of(answer, "token");
     if (text == NULL) return failure(err, ERROR_INVALID, "the registry's /token answered without a token");
     (void)json_integer_of(answer, "expires_in", &lifetime_s);
-    return keep_token(session, scope, text, lifetime_s, token_out, err);
+    const struct given_token given = {json_text_of(answer, "token_type"), text, lifetime_s};
+    return keep_token(session, scope, &given, token_out, err);
 }
 
 static struct result ask_source(struct session *session, const char *scope, struct token **token_out, struct error *err)
@@ -223,7 +238,8 @@ static struct result ask_source(struct session *session, const char *scope, stru
     int64_t lifetime_s = 0;
 
     TRY(session->source->ask(session->source->context, scope, &text, &lifetime_s, err));
-    const struct result kept = keep_token(session, scope, buffer_text(&text), lifetime_s, token_out, err);
+    const struct given_token given = {NULL, buffer_text(&text), lifetime_s};
+    const struct result kept = keep_token(session, scope, &given, token_out, err);
     explicit_bzero(text.data, text.length);
     return kept;
 }
@@ -253,15 +269,18 @@ static struct result login_refused(struct session *session, const struct http_re
 }
 
 /* If the registry can't be reached and HTTPS_PROXY is set, explains once that only SIJIL_PROXY is used. */
-static struct result call(struct session *session, const struct http_request *request, struct http_response *response,
-                          struct error *err)
+static struct result explain_call(struct session *session, struct result called, const struct error *err)
 {
-    const struct result called = http_call(session->http, request, response, err);
-
     if (called.ok || err->kind != ERROR_UNAVAILABLE || session->login.proxy[0] != '\0' || session->told_of_proxy) return called;
     session->told_of_proxy = host_proxy_is_expected();
     if (session->told_of_proxy) report_explain(session->report, "try", "SIJIL_PROXY=http://HOST:PORT; HTTPS_PROXY is not used");
     return called;
+}
+
+static struct result call(struct session *session, const struct http_request *request, struct http_response *response,
+                          struct error *err)
+{
+    return explain_call(session, http_call(session->http, request, response, err), err);
 }
 
 static struct result ask_for_token(struct session *session, const char *path, struct http_response *response, struct error *err)
@@ -295,6 +314,23 @@ static struct result fetch_token(struct session *session, const char *scope, str
     return taken;
 }
 
+bool session_has_token(const struct host_login *login)
+{
+    return strcmp(login->username, SESSION_BEARER) == 0 || strcmp(login->username, SESSION_DPOP) == 0;
+}
+
+/* Tokens of this session are bound to a key of its own, if the registry takes proofs. A token that is kept has its key kept. */
+static struct result prepare_key(struct session *session, struct error *err)
+{
+    const bool is_kept = strcmp(session->login.username, SESSION_DPOP) == 0;
+
+    if (session->key == NULL && is_kept) TRY(dpop_key_load(false, &session->key, err));
+    if (session->key == NULL && !session_has_token(&session->login)) TRY(ecdsa_key_new(&session->key, err));
+    if (session->key != NULL) TRY(explain_call(session, dpop_offer(session->http, session->key, err), err));
+    session->has_asked = true;
+    return SUCCESS;
+}
+
 static struct result token_for(struct session *session, const char *scope, struct token **token_out, struct error *err)
 {
     for (unsigned i = 0; i < TOKENS_MAX; i++) {
@@ -303,8 +339,9 @@ static struct result token_for(struct session *session, const char *scope, struc
         *token_out = token;
         return SUCCESS;
     }
-    if (session->source == NULL && strcmp(session->login.username, SESSION_BEARER) == 0)
-        return keep_token(session, scope, session->login.password, BEARER_S, token_out, err);
+    if (session->source == NULL && !session->has_asked) TRY(prepare_key(session, err));
+    const struct given_token kept = {session->login.username, session->login.password, BEARER_S};
+    if (session->source == NULL && session_has_token(&session->login)) return keep_token(session, scope, &kept, token_out, err);
     return (session->source == NULL ? fetch_token : ask_source)(session, scope, token_out, err);
 }
 
@@ -331,6 +368,20 @@ static void show_warnings(struct session *session, char *warnings)
     warnings[0] = '\0';
 }
 
+/* RFC 9470: the login is too old, or of another kind. The person logs in again, and repeats the command. */
+static struct result login_is_stale(struct session *session, const struct http_response *response, struct error *err)
+{
+    static const char name[] = ",acr_values=\"";
+    const char *begin = strstr(response->challenge, name), *values = begin == NULL ? "" : begin + sizeof name - 1;
+    char text[600];
+
+    (void)snprintf(text, sizeof text, "sijil login %s --fresh%s%.*s%s, then the same command again", http_host(session->http),
+                   begin == NULL ? "" : " --acr-values '", (int)strcspn(values, "\"'"), values, begin == NULL ? "" : "'");
+    terminal_sanitize(text);
+    report_explain(session->report, "try", text);
+    return failure(err, ERROR_DENIED, "401: this needs a login at your issuer that is a few minutes old");
+}
+
 /* The login is valid, because it got a token; the token does not cover the request, because no role does. */
 static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
                                      struct error *err)
@@ -338,8 +389,10 @@ static struct result nothing_granted(struct session *session, const char *scope,
     const struct result refused = refusal(session->report, response, err);
 
     (void)refused.ok;
+    if (strstr(response->challenge, "error=\"insufficient_user_authentication\"") != NULL)
+        return login_is_stale(session, response, err);
     report_explain(session->report, "scope", scope);
-    if (strcmp(session->login.username, SESSION_BEARER) == 0)
+    if (session_has_token(&session->login))
         return failure(err, ERROR_DENIED, "401: the token of `sijil ci login` has ended, or does not cover this: log in again");
     return failure(err, ERROR_DENIED, "401: no role that %.100s has covers this, or there is no such thing: ask for one",
                    session->login.username);
@@ -385,6 +438,7 @@ void session_free(struct session *session)
 {
     if (session == NULL) return;
     http_free(session->http);
+    ecdsa_key_free(session->key);
     buffer_done(&session->warned);
     (void)pthread_mutex_destroy(&session->mutex);
     explicit_bzero(session, sizeof *session);

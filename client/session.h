@@ -16,6 +16,10 @@ struct session;
 struct host_login;
 /** The user name of a login whose password is a token of the registry itself, which is sent as it is: `sijil ci login`. */
 #define SESSION_BEARER "bearer"
+/** The same, of a token that is bound to the stored key (client/dpop.h). */
+#define SESSION_DPOP "dpop"
+/** Whether the login's password is a token of the registry. */
+bool session_has_token(const struct host_login *login);
 /** Sends nothing yet: the first call fetches a token. `report` must outlive the session. */
 RESULT session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
                     struct error *err);

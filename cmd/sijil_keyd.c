@@ -17,6 +17,7 @@
 #include "cmd/passphrase.h"
 #include "crypto/secret.h"
 #include "keyd/server.h"
+#include "policy/run_day.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -354,7 +355,8 @@ static struct result load_and_serve(const struct settings *settings, int directo
                               .runs = runs,
                               .keys = keys,
                               .quorum = quorum,
-                              .rotation = rotation};
+                              .rotation = rotation,
+                              .check_run = policy_run_day};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

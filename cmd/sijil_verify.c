@@ -26,8 +26,8 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *root, *file, *manifest, *content, *nonce, *memory, *threads, *dump, *output, *evidence,
-        *second, *witness_policy, *heads, *heads_key, *heads_proofs[2];
+    const char *key, *entry, *signer, *root, *file, *run, *manifest, *content, *nonce, *memory, *threads, *dump, *output,
+        *evidence, *second, *witness_policy, *heads, *heads_key, *heads_proofs[2];
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
@@ -182,6 +182,7 @@ static struct result check_run(const struct settings *settings, struct buffer *a
                                   .signer = settings->signer,
                                   .root = settings->root,
                                   .json = settings->json,
+                                  .run = settings->run,
                                   .manifest = settings->manifest,
                                   .file = settings->content,
                                   .admitted = settings->admitted};
@@ -353,10 +354,10 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
         return misused("--dump, --output and --evidence are for comparisons");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
-    const bool is_of_run = (settings->root != NULL && !is_succession) || settings->admitted || settings->manifest != NULL ||
-                           settings->content != NULL;
+    const bool is_of_run = (settings->root != NULL && !is_succession) || settings->admitted || settings->run != NULL ||
+                           settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
-        return misused("--root is for runs and successions, and for runs alone --admitted, --manifest and --file");
+        return misused("--root is for runs and successions, and for runs alone --run, --admitted, --manifest and --file");
     if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
         return misused("--nonce and --heads are for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
@@ -388,6 +389,7 @@ int main(int argc, char **argv)
             if (settings.set_count == VERIFY_SETS_MAX) return misused("too many policy sets");
             settings.sets[settings.set_count++] = optarg;
             break;
+        case VERIFY_RUN: settings.run = optarg; break;
         case VERIFY_ADMITTED: settings.admitted = true; break;
         case VERIFY_MANIFEST: settings.manifest = optarg; break;
         case VERIFY_FILE: settings.content = optarg; break;

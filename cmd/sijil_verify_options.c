@@ -4,7 +4,7 @@
 
 static const struct option_row rows[] = {
     {VERIFY_KEY, "key", "VKEY",
-     "public key of the log, as 'sijil audit key' printed it when you first trusted it; with the successions to newer keys behind it, if there are any"},
+     "public key of the log, as 'sijil audit key' printed it when you first trusted it; with the handovers to newer keys behind it, if there are any"},
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
@@ -12,6 +12,8 @@ static const struct option_row rows[] = {
     {VERIFY_ROOT, "root", "FILE",
      "runs: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
     {VERIFY_SET, "set", "FILE", "replay: a policy set that was in force, as it was loaded; repeat it for each set"},
+    {VERIFY_RUN, "run", "ID",
+     "runs: the bundle of another run is not verified; without it the bundle may be of any run of the registry"},
     {VERIFY_ADMITTED, "admitted", NULL, "runs: a run that was not admitted is not verified"},
     {VERIFY_MANIFEST, "manifest", "FILE", "runs: whether this is the manifest of an admitted output ('sijil inspect --raw')"},
     {VERIFY_FILE, "file", "FILE", "runs, with --manifest: whether this file is in that output"},
@@ -41,7 +43,7 @@ static const char *const synopses[] = {
     "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] [--heads=FILE --heads-key=VKEY [--heads-proof=FILE]...] FILE [--json]",
     "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-    "run --key=VKEY --signer=FILE --root=FILE [--witness-policy=FILE] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    "run --key=VKEY --signer=FILE --root=FILE [--witness-policy=FILE] [--run=ID] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
     "fsck --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE [--json]",
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",

@@ -106,6 +106,10 @@ static struct result find_file(const char *path, struct found *found, struct err
 static struct result find(const struct run_request *request, const struct run_bundle *bundle, struct found *found,
                           struct error *err)
 {
+    const char *run = run_text(bundle->chain.request, "run");
+
+    if (request->run != NULL && strcmp(request->run, run) != 0)
+        return failure(err, ERROR_DENIED, "it is the bundle of another run, %.40s", run);
     if (!request->admitted && request->manifest == NULL) return SUCCESS;
     if (bundle->chain.admission == NULL)
         return failure(err, ERROR_DENIED, "the run was not admitted (%.40s)", run_bundle_outcome(bundle));

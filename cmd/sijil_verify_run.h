@@ -9,6 +9,7 @@ struct run_request {
     const char *key;                     /* verifier key of the log */
     const char *signer;                  /* PEM file: sijil-keyd's public key of documents */
     const char *root;                    /* PEM file: the public key of the root of approvers */
+    const char *run;                     /* the id that it must have; NULL: any */
     const char *manifest;                /* file: is it the manifest of an admitted output? NULL: not asked */
     const char *file;                    /* with a manifest: is it in that output? NULL: not asked */
     const struct witness_policy *policy; /* whose quorum must have cosigned the checkpoints; NULL: none was given */

@@ -136,6 +136,8 @@ static int take_option(int code, struct command *command)
     case SIJILD_ISSUER_NETWORKS: embedded->issuer_networks = optarg; return -1;
     case SIJILD_ISSUER_CA_FILE: embedded->issuer_ca_file = optarg; return -1;
     case SIJILD_INTROSPECTION_FILE: embedded->introspection_file = optarg; return -1;
+    case SIJILD_CLIENT_CA: embedded->client_ca = optarg; return -1;
+    case SIJILD_CLIENT_ANY: embedded->client_any = true; return -1;
     case SIJILD_WITNESS_CA_FILE: embedded->witness_ca_file = optarg; return -1;
     case SIJILD_WITNESS_INTERVAL:
     case SIJILD_WITNESS_LAG:
@@ -165,7 +167,8 @@ static const struct belonging {
          OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_ERASURE_RETENTION) | OPTION(SIJILD_COLLECT_INTERVAL) |
          OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER) | OPTION(SIJILD_WITNESS_POLICY) | OPTION(SIJILD_WITNESS_CA_FILE) |
          OPTION(SIJILD_WITNESS_INTERVAL) | OPTION(SIJILD_WITNESS_LAG) | OPTION(SIJILD_WITNESS_PATIENCE) |
-         OPTION(SIJILD_ISSUER_NETWORKS) | OPTION(SIJILD_ISSUER_CA_FILE) | OPTION(SIJILD_INTROSPECTION_FILE),
+         OPTION(SIJILD_ISSUER_NETWORKS) | OPTION(SIJILD_ISSUER_CA_FILE) | OPTION(SIJILD_INTROSPECTION_FILE) |
+         OPTION(SIJILD_CLIENT_CA) | OPTION(SIJILD_CLIENT_ANY),
      JOB(EMBEDDED), "--embedded"},
 };
 static const uint64_t jobs_options = OPTION(SIJILD_RECOVER_PLAN) | OPTION(SIJILD_RECOVER) | OPTION(SIJILD_CHECK) |

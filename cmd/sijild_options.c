@@ -56,6 +56,10 @@ static const struct option_row embedded_rows[] = {
      "as issuer_ca_file of the configuration; default: the system's authorities"},
     {SIJILD_INTROSPECTION_FILE, "introspection-file", "FILE",
      "as introspection_file of the configuration: issuers that are asked about their opaque tokens; default: none"},
+    {SIJILD_CLIENT_CA, "client-ca", "FILE",
+     "as tls_client_ca of the configuration: authorities of clients' certificates, to which tokens are bound; default: none"},
+    {SIJILD_CLIENT_ANY, "client-any", NULL,
+     "as tls_client_any of the configuration: tokens are bound to any certificate of a client, also a self-signed one"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };

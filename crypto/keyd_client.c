@@ -114,6 +114,9 @@ static struct result token_of(const struct token_request *request, struct keyd_t
     token->source = bytes_of_text(request->source);
     token->confirmation = optional_text(request->confirmation);
     token->request = optional_text(request->request);
+    token->key = optional_text(request->key);
+    token->acr = optional_text(request->acr);
+    token->auth_time_s = request->auth_time_s;
     token->organisation = request->organisation;
     token->lifetime_s = request->lifetime_s;
     token->catalog = request->catalog;
@@ -136,6 +139,8 @@ struct result keyd_sign_token(struct keyd_client *client, const struct token_req
     struct keyd_request request = {.type = KEYD_TOKEN};
     OWNED_CALL call = {0};
 
+    if (token_request->key != NULL || token_request->acr != NULL || token_request->auth_time_s != 0)
+        request.type = KEYD_BOUND_TOKEN; /* all others are the same for an older daemon */
     TRY(token_of(token_request, &request.as.token, err));
     TRY(keyd_call(client, &request, &call, err));
     TRY(buffer_add(token, call.reply.as.token.text.data, call.reply.as.token.text.length, err));
@@ -229,6 +234,16 @@ struct result keyd_token_keys(struct keyd_client *client, struct keyd_token_keys
 
     TRY(keyd_call(client, &request, &call, err));
     *keys_out = call.reply.as.token_keys;
+    return SUCCESS;
+}
+
+struct result keyd_nonces(struct keyd_client *client, struct keyd_nonces *nonces_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_NONCES};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *nonces_out = call.reply.as.nonces;
     return SUCCESS;
 }
 

@@ -30,7 +30,7 @@ struct keyd_client;
 #define KEYD_WITNESS_POLICY_MAX   16384
 #define KEYD_WITNESS_ENVELOPE_MAX 32768
 #define KEYD_LOG_ROTATION_MAX     8192  /* bytes of the order to change the log's key */
-#define KEYD_LOG_KEYS_MAX         24576 /* bytes of the keys of the log, with their successions */
+#define KEYD_LOG_KEYS_MAX         24576 /* bytes of the keys of the log, with their handovers */
 #define KEYD_COSIGNED_MAX         12288 /* bytes of a checkpoint with its cosignatures */
 #define KEYD_FINDING_MAX          128   /* bytes of the description of a log that was changed */
 
@@ -152,6 +152,9 @@ struct token_request {
         organisation; /* its tokens share one limit. Nil: the issuer's limit for a subject of an issuer, else the registry's */
     unsigned lifetime_s;
     const char *confirmation; /* x5t#S256 of the client's certificate, or NULL */
+    const char *key;          /* thumbprint of the client's key (RFC 9449), or NULL */
+    const char *acr;          /* of the login behind it, or NULL */
+    int64_t auth_time_s;      /* the same; 0: none */
     const char *request;      /* id of the request whose event records the token, or NULL; the jti begins with it */
     bool catalog;             /* scope registry:catalog:* was granted */
     bool administration;      /* scope for /api/v1 was granted */
@@ -233,7 +236,7 @@ struct keyd_log_keys {
     char next[256];    /* the key of the log that an order may name as the new one; "": none */
     int64_t retires_s; /* when the key before the newest one stops, or stopped, to sign; 0: there was none */
 };
-/** Appends the first key of the log and its successions (audit/format/log_keys.h). */
+/** Appends the first key of the log and its handovers (audit/format/log_keys.h). */
 RESULT keyd_log_keys(struct keyd_client *client, struct buffer *keys, struct keyd_log_keys *state_out, struct error *err);
 
 /**
@@ -336,7 +339,7 @@ RESULT keyd_certify_runner(struct keyd_client *client, const struct document_cha
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);
 
-#define KEYD_RUN_MAX               (8 * 1024 * 1024) /* bytes of a run's bundle in a message */
+#define KEYD_RUN_MAX               (10 * 1024 * 1024) /* bytes of a run's bundle in a message: 8 MiB, and a policy set of 2 MiB */
 #define KEYD_RUN_ENVELOPE_MAX      131072
 #define KEYD_RUN_JURISDICTIONS_MAX 16
 /** A request to sign an envelope of a training run, with the values that the gateway adds. */
@@ -391,6 +394,16 @@ struct keyd_token_keys {
     uint8_t each[KEYD_TOKEN_KEYS_MAX][65];
 };
 RESULT keyd_token_keys(struct keyd_client *client, struct keyd_token_keys *keys_out, struct error *err);
+
+#define KEYD_NONCE_SIZE     16
+#define KEYD_NONCE_PERIOD_S 300
+#define KEYD_NONCES_COUNT   5
+/** What proofs of keys must repeat (RFC 9449, 8), one for each period of KEYD_NONCE_PERIOD_S since 1970: nobody knows those of later periods. */
+struct keyd_nonces {
+    uint64_t first; /* number of the period before the present one; its nonce is each[0] */
+    uint8_t each[KEYD_NONCES_COUNT][KEYD_NONCE_SIZE];
+};
+RESULT keyd_nonces(struct keyd_client *client, struct keyd_nonces *nonces_out, struct error *err);
 
 /** The run of the request with this digest has ended: what keyd reserves for it becomes free. Unknown ones change nothing. */
 RESULT keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err);

@@ -88,3 +88,19 @@ void keyd_read_text(struct reader *fields, char *out, size_t maximum)
     memcpy(out, raw.data, raw.length);
     out[raw.length] = '\0';
 }
+
+/* Refuses, with a message, each request that the decoder would refuse: keyd would only end the connection. */
+struct result keyd_write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what, struct error *err)
+{
+    if (name.length < minimum || name.length > KEYD_NAME_MAX)
+        return failure(err, ERROR_INVALID, "%s must have %zu to %d bytes", what, minimum, KEYD_NAME_MAX);
+    return buffer_add_prefixed(frame, name, err);
+}
+
+struct bytes keyd_read_name(struct reader *fields)
+{
+    const struct bytes name = reader_prefixed(fields, KEYD_NAME_MAX);
+
+    if (name.length == 0) fields->failed = true;
+    return name;
+}

@@ -54,7 +54,9 @@
     X(32, KEYD_LOG_KEYS, log_keys)                 \
     X(34, KEYD_RECOVER, recover)                   \
     X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)   \
-    X(37, KEYD_TOKEN_KEYS, token_keys)
+    X(37, KEYD_TOKEN_KEYS, token_keys)             \
+    X(38, KEYD_NONCES, nonces)                     \
+    X(39, KEYD_BOUND_TOKEN, bound_token)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -76,6 +78,8 @@ struct keyd_token {
     struct bytes issuer, audience, subject, source;
     struct bytes confirmation; /* empty: none */
     struct bytes request;      /* id of the request whose event records the token; empty: none */
+    struct bytes key, acr;     /* of a bound token alone; empty: none */
+    int64_t auth_time_s;       /* the same; 0: none */
     struct uuid
         organisation; /* its tokens share one limit. Nil: the issuer's limit for a subject of an issuer, else the registry's */
     uint32_t lifetime_s;
@@ -164,6 +168,7 @@ struct keyd_reply {
         struct keyd_documents documents;
         struct keyd_witnesses witnesses;
         struct keyd_token_keys token_keys;
+        struct keyd_nonces nonces;
         struct {
             struct bytes keys, next;
             int64_t retires_s;

@@ -35,6 +35,16 @@ struct result keyd_write_known_log_keys(struct buffer *frame, const struct keyd_
 void keyd_read_known_log_keys(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_token_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_token_keys(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_nonces(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_nonces(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_token(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_token(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_bound_token(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_bound_token(struct reader *fields, struct keyd_request *request);
+/** A text of `minimum` to KEYD_NAME_MAX bytes; `what` is for the message. */
+struct result keyd_write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what, struct error *err);
+/** At least one byte. */
+struct bytes keyd_read_name(struct reader *fields);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);

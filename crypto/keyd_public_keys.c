@@ -1,4 +1,4 @@
-/* Messages about the keys of the log, and those of tokens. */
+/* Messages about the keys of the log, those of tokens, and nonces. */
 #include "crypto/keyd_protocol_priv.h"
 
 struct result keyd_write_log_rotate(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -50,4 +50,21 @@ void keyd_read_token_keys(struct reader *fields, struct keyd_reply *reply)
         keys->count = 0;
     }
     for (size_t i = 0; i < keys->count; i++) keyd_read_fixed(fields, keys->each[i], sizeof keys->each[i]);
+}
+
+struct result keyd_write_nonces(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_nonces *nonces = &reply->as.nonces;
+
+    TRY(buffer_add_u64(frame, nonces->first, err));
+    for (size_t i = 0; i < KEYD_NONCES_COUNT; i++) TRY(buffer_add(frame, nonces->each[i], sizeof nonces->each[i], err));
+    return SUCCESS;
+}
+
+void keyd_read_nonces(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_nonces *nonces = &reply->as.nonces;
+
+    nonces->first = reader_u64(fields);
+    for (size_t i = 0; i < KEYD_NONCES_COUNT; i++) keyd_read_fixed(fields, nonces->each[i], sizeof nonces->each[i]);
 }

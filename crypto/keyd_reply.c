@@ -382,6 +382,10 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 #define read_last_checkpoint  read_checkpoint
 #define write_log_keys        keyd_write_known_log_keys
 #define read_log_keys         keyd_read_known_log_keys
+#define write_bound_token     write_token
+#define read_bound_token      read_token
+#define write_nonces          keyd_write_nonces
+#define read_nonces           keyd_read_nonces
 #define write_token_keys      keyd_write_token_keys
 #define read_token_keys       keyd_read_token_keys
 #define write_run_request     write_run

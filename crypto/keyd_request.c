@@ -3,14 +3,6 @@
 
 #include "crypto/keyd_protocol_priv.h"
 
-/* Refuses, with a message, each request that the decoder would refuse: keyd would only end the connection. */
-static struct result write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what, struct error *err)
-{
-    if (name.length < minimum || name.length > KEYD_NAME_MAX)
-        return failure(err, ERROR_INVALID, "%s must have %zu to %d bytes", what, minimum, KEYD_NAME_MAX);
-    return buffer_add_prefixed(frame, name, err);
-}
-
 static struct result write_binding(struct buffer *frame, const struct key_binding *binding, struct error *err)
 {
     if (binding->scope.region[0] == '\0') return failure(err, ERROR_INVALID, "a key scope needs a region");
@@ -67,67 +59,6 @@ static void read_unwrap(struct reader *fields, struct keyd_request *request)
     keyd_read_wrapped(fields, &request->as.unwrap.wrapped);
 }
 
-static struct result write_token(struct buffer *frame, const struct keyd_request *request, struct error *err)
-{
-    const struct keyd_token *token = &request->as.token;
-
-    if (token->access_count > TOKEN_ACCESS_MAX)
-        return failure(err, ERROR_LIMIT, "a token names at most %d repositories", TOKEN_ACCESS_MAX);
-    TRY(write_name(frame, token->issuer, 1, "a token's issuer", err));
-    TRY(write_name(frame, token->audience, 1, "a token's audience", err));
-    TRY(write_name(frame, token->subject, 1, "a token's subject", err));
-    TRY(write_name(frame, token->source, 1, "a token's source", err));
-    TRY(write_name(frame, token->confirmation, 0, "a token's confirmation", err));
-    TRY(write_name(frame, token->request, 0, "a token's request", err));
-    TRY(buffer_add(frame, token->organisation.bytes, 16, err));
-    TRY(buffer_add_u32(frame, token->lifetime_s, err));
-    TRY(buffer_add_u8(frame, token->catalog, err));
-    TRY(buffer_add_u8(frame, token->administration, err));
-    TRY(buffer_add_u8(frame, (uint8_t)token->access_count, err));
-    for (size_t i = 0; i < token->access_count; i++) {
-        const struct keyd_access *access = &token->access[i];
-        TRY(write_name(frame, access->name, 1, "a repository's name", err));
-        TRY(buffer_add(frame, access->repository.bytes, 16, err));
-        TRY(buffer_add_u8(frame, access->pull, err));
-        TRY(buffer_add_u8(frame, access->push, err));
-        TRY(buffer_add_u8(frame, access->remove, err));
-    }
-    return SUCCESS;
-}
-
-static struct bytes read_name(struct reader *fields)
-{
-    const struct bytes name = reader_prefixed(fields, KEYD_NAME_MAX);
-
-    if (name.length == 0) fields->failed = true;
-    return name;
-}
-
-static void read_token(struct reader *fields, struct keyd_request *request)
-{
-    struct keyd_token *token = &request->as.token;
-
-    token->issuer = read_name(fields);
-    token->audience = read_name(fields);
-    token->subject = read_name(fields);
-    token->source = read_name(fields);
-    token->confirmation = reader_prefixed(fields, KEYD_NAME_MAX);
-    token->request = reader_prefixed(fields, KEYD_NAME_MAX);
-    keyd_read_fixed(fields, token->organisation.bytes, 16);
-    token->lifetime_s = reader_u32(fields);
-    token->catalog = keyd_read_flag(fields);
-    token->administration = keyd_read_flag(fields);
-    token->access_count = reader_u8(fields);
-    if (token->access_count > TOKEN_ACCESS_MAX) fields->failed = true;
-    for (size_t i = 0; i < token->access_count && !fields->failed; i++) {
-        token->access[i].name = read_name(fields);
-        keyd_read_fixed(fields, token->access[i].repository.bytes, 16);
-        token->access[i].pull = keyd_read_flag(fields);
-        token->access[i].push = keyd_read_flag(fields);
-        token->access[i].remove = keyd_read_flag(fields);
-    }
-}
-
 static struct result write_checkpoint(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     const struct checkpoint_request *checkpoint = &request->as.checkpoint;
@@ -158,14 +89,14 @@ static void read_checkpoint(struct reader *fields, struct keyd_request *request)
 
 static struct result write_subject_index(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
-    TRY(write_name(frame, request->as.subject_index.issuer, 1, "an issuer", err));
-    return write_name(frame, request->as.subject_index.subject, 1, "a subject", err);
+    TRY(keyd_write_name(frame, request->as.subject_index.issuer, 1, "an issuer", err));
+    return keyd_write_name(frame, request->as.subject_index.subject, 1, "a subject", err);
 }
 
 static void read_subject_index(struct reader *fields, struct keyd_request *request)
 {
-    request->as.subject_index.issuer = read_name(fields);
-    request->as.subject_index.subject = read_name(fields);
+    request->as.subject_index.issuer = keyd_read_name(fields);
+    request->as.subject_index.subject = keyd_read_name(fields);
 }
 
 static struct result write_subject_key_new(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -334,9 +265,9 @@ static struct result write_certify_deletion(struct buffer *frame, const struct k
     TRY(buffer_add(frame, deletion->leaf_hash, sizeof deletion->leaf_hash, err));
     TRY(buffer_add(frame, deletion->scope.organisation.bytes, 16, err));
     TRY(buffer_add(frame, deletion->scope.project.bytes, 16, err));
-    TRY(write_name(frame, bytes_of_text(deletion->scope.region), 1, "a region", err));
-    TRY(write_name(frame, deletion->name, 1, "a project's name", err));
-    TRY(write_name(frame, deletion->digest, 1, "a digest", err));
+    TRY(keyd_write_name(frame, bytes_of_text(deletion->scope.region), 1, "a region", err));
+    TRY(keyd_write_name(frame, deletion->name, 1, "a project's name", err));
+    TRY(keyd_write_name(frame, deletion->digest, 1, "a digest", err));
     TRY(buffer_add(frame, deletion->blob.bytes, 16, err));
     TRY(buffer_add_u64(frame, deletion->size_bytes, err));
     TRY(buffer_add_u64(frame, (uint64_t)deletion->forgotten_ms, err));
@@ -353,8 +284,8 @@ static void read_certify_deletion(struct reader *fields, struct keyd_request *re
     keyd_read_fixed(fields, deletion->scope.organisation.bytes, 16);
     keyd_read_fixed(fields, deletion->scope.project.bytes, 16);
     keyd_read_text(fields, deletion->scope.region, sizeof deletion->scope.region - 1);
-    deletion->name = read_name(fields);
-    deletion->digest = read_name(fields);
+    deletion->name = keyd_read_name(fields);
+    deletion->digest = keyd_read_name(fields);
     keyd_read_fixed(fields, deletion->blob.bytes, 16);
     deletion->size_bytes = reader_u64(fields);
     deletion->forgotten_ms = (int64_t)reader_u64(fields);
@@ -385,6 +316,12 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
     if (chain->later.length % DOCUMENT_LINK_SIZE != 0) fields->failed = true;
 }
 
+#define write_token           keyd_write_token
+#define read_token            keyd_read_token
+#define write_bound_token     keyd_write_bound_token
+#define read_bound_token      keyd_read_bound_token
+#define write_nonces          write_identify
+#define read_nonces           read_identify
 #define write_token_keys      write_identify
 #define read_token_keys       read_identify
 #define write_subject_rewrap  write_subject_key_open

@@ -82,7 +82,7 @@ struct result delivery_message_write(const struct delivery_event *event, struct 
         return failure(err, ERROR_INVALID, "an event of an unknown class can't be delivered");
     if (event->payload.length > 0) TRY(json_read_any_number(event->payload, EXPORT_PAYLOAD_MAX, &payload, err));
     OWNED_JSON value = export_ocsf(event->leaf, event->text, payload);
-    if (value == NULL || !name_log(value, event) || !redact(value, event->sink->hides[class]))
+    if (value == NULL || !name_log(value, event) || !redact(value, event->sink->hides[class]) || !export_ocsf_fit(value))
         return failure(err, ERROR_NO_MEMORY, "no memory for an event that is delivered");
     return json_write_canonical(line, value, err);
 }

@@ -1,5 +1,7 @@
 #include "detection/detection_store_priv.h"
 
+#include <stdio.h>
+
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -13,8 +15,15 @@ static const struct pg_statement detection_advance_sql = {
     "detection_advance", "UPDATE audit_detection SET at = $1, done = 0 WHERE at < $1", "int8", ""};
 static const struct pg_statement detection_alarm_sql = {
     "detection_alarm", "UPDATE audit_detection SET at = $1, done = $2 + 1 WHERE at < $1 OR (at = $1 AND done <= $2)", "int8 int4", ""};
+static const struct pg_statement detection_size_sql = {
+    "detection_size",
+    "SELECT b.size_bytes FROM organisation o JOIN project p USING (organisation_id) JOIN blob b USING (project_id)"
+    " WHERE o.name = $1 AND p.name = $2 AND b.region_id = $3 AND b.digest = $4 LIMIT 1",
+    "text text text text", "int8"};
+static const struct pg_statement detection_robot_sql = {
+    "detection_robot", "SELECT coalesce(person, '') FROM robot WHERE name = $1 ORDER BY created_at DESC LIMIT 1", "text", "text"};
 static const struct pg_statement *const statements[] = {
-    &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql,
+    &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql, &detection_size_sql, &detection_robot_sql,
 };
 /* clang-format on */
 const struct pg_table detection_table = PG_TABLE(statements);
@@ -38,6 +47,31 @@ struct result detection_open(struct pg *pg, uint64_t first, struct detection_pos
     TRY(pg_run(pg, &detection_read_sql, NULL, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the position of the detection rules is missing");
     *position_out = (struct detection_position){(uint64_t)pg_int8(rows, 0, 0), (int32_t)pg_int8(rows, 0, 1)};
+    return SUCCESS;
+}
+
+struct result detection_size(struct pg *pg, const struct detection_blob *blob, uint64_t *size_bytes_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, blob->organisation);
+    pg_add_text(&arguments, blob->project);
+    pg_add_text(&arguments, blob->region);
+    pg_add_text(&arguments, blob->digest);
+    TRY(pg_run(pg, &detection_size_sql, &arguments, &rows, err));
+    *size_bytes_out = pg_rows_count(rows) == 0 ? 0 : (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result detection_person_of_robot(struct pg *pg, const char *name, char person_out[80], struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, name);
+    TRY(pg_run(pg, &detection_robot_sql, &arguments, &rows, err));
+    (void)snprintf(person_out, 80, "%.79s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }
 

@@ -13,6 +13,14 @@ struct detection_position {
 RESULT detection_lock(struct pg *pg, bool *is_mine_out, struct error *err);
 /** The position; a registry that has none begins with event `first`. */
 RESULT detection_open(struct pg *pg, uint64_t first, struct detection_position *position_out, struct error *err);
+/** Of a blob. 0: there is no such blob any more. */
+struct detection_blob {
+    char organisation[64], project[64];
+    const char *region, *digest;
+};
+RESULT detection_size(struct pg *pg, const struct detection_blob *blob, uint64_t *size_bytes_out, struct error *err);
+/** The person behind the newest robot of this name; "": nobody. */
+RESULT detection_person_of_robot(struct pg *pg, const char *name, char person_out[80], struct error *err);
 RESULT detection_advance(struct pg *pg, uint64_t at, struct error *err);
 
 /** A change: one more alarm of the event position.at is recorded, under a permit for alarm.raise. ERROR_CONFLICT: it was recorded before. */

@@ -13,6 +13,7 @@
 #include "crypto/hmac.h"
 #include "crypto/random.h"
 #include "detection/detection_store_priv.h"
+#include "detection/event_known_priv.h"
 
 #define PAGE       256
 #define REPLAY_MAX 1000000 /* events from which the state of the rules is made again */
@@ -24,11 +25,13 @@ struct detective {
     struct pg *pg;
     struct detection_rules rules; /* of the engine */
     struct engine *engine;        /* NULL: none yet */
+    struct first_place_memo *places;
     struct detection_position position;
     int32_t raised; /* alarms of the event that is being fed */
     uint64_t alarms;
     bool is_holder, is_replaying;
     uint8_t hash_key[TABLE_KEY_SIZE];
+    struct known_sizes sizes;
 };
 
 struct result detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err)
@@ -45,6 +48,8 @@ struct result detective_new(const struct detective_options *options, struct dete
     if (detective == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
     detective->options = *options;
     random_bytes(detective->hash_key, sizeof detective->hash_key);
+    detective->places = first_place_memo_new();
+    if (detective->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
     TRY(pg_open_lazily(options->conninfo, tables, &detective->pg, err));
     *detective_out = GIVE(detective);
     return SUCCESS;
@@ -54,6 +59,7 @@ void detective_free(struct detective *detective)
 {
     if (detective == NULL) return;
     engine_free(detective->engine);
+    first_place_memo_free(detective->places);
     pg_free(detective->pg);
     free(detective);
 }
@@ -105,19 +111,33 @@ static struct result raise(void *context, const struct alarm *alarm, struct erro
 
 /* ---- events ---- */
 
+/* A place makes an alarm by itself, so it counts for nothing when the state is made again. */
+static struct result look_up(struct detective *detective, struct audit_page *page, size_t index, const struct leaf *leaf,
+                             struct event_known *known, struct error *err)
+{
+    const struct first_place_source source = {detective->pg, detective->options.keyd, detective->options.origin,
+                                              detective->places};
+    struct first_place first = {false, false};
+
+    if (!detective->is_replaying && engine_wants_place(detective->engine, leaf))
+        TRY(first_place_of(&source, page, index, leaf, &first, err));
+    known->is_new_network = first.is_new_network;
+    known->is_new_country = first.is_new_country;
+    if (engine_wants_size(detective->engine, leaf))
+        TRY(known_size_of(&detective->sizes, detective->hash_key, detective->pg, leaf, &known->size_bytes, err));
+    return engine_wants_person(detective->engine, leaf) ? known_person_of(&source, page, index, known->person, err) : SUCCESS;
+}
+
 static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)
 {
-    const struct first_place_source source = {detective->pg, detective->options.keyd, detective->options.origin};
-    struct first_place first = {false, false};
+    struct event_known known = {.size_bytes = 0};
     struct leaf leaf;
 
     if (!audit_page_is_readable(page, index)) return SUCCESS;
     TRY(leaf_read(audit_page_leaf(page, index), &leaf, err));
-    if (!detective->is_replaying && engine_wants_place(detective->engine, &leaf))
-        TRY(first_place_of(&source, page, index, &leaf, &first, err));
-    const struct event_place place = {first.is_new_network, first.is_new_country};
+    TRY(look_up(detective, page, index, &leaf, &known, err));
     detective->raised = 0;
-    return engine_feed(detective->engine, &leaf, &place, raise, detective, err);
+    return engine_feed(detective->engine, &leaf, &known, raise, detective, err);
 }
 
 /* The engine has taken part of the page after a failure, so its state is made again. */
@@ -126,6 +146,7 @@ static struct result feed_page(struct detective *detective, const struct signed_
 {
     OWNED(audit_page) *page = NULL;
 
+    first_place_memo_begin(detective->places);
     TRY(audit_follow(detective->pg, checkpoint, span, &page, err));
     if (!detective->is_replaying) TRY(audit_page_load_facts(page, detective->pg, err));
     for (size_t i = 0; i < audit_page_count(page); i++) {

@@ -5,6 +5,8 @@
 
 #include "detection/engine_priv.h"
 
+#define MIB ((uint64_t)1 << 20)
+
 static bool is_outcome(const struct leaf *leaf, const char *outcome)
 {
     return strcmp(leaf->outcome, outcome) == 0;
@@ -43,15 +45,20 @@ static void take_events(const struct tracked *tracked, struct alarm *alarm)
     memcpy(alarm->events, tracked->events, tracked->event_count * sizeof tracked->events[0]);
 }
 
+static bool counted_amount(struct feeding *feeding, const struct counting *counting, struct alarm *alarm)
+{
+    if (!count_event(feeding, counting, &alarm->count)) return false;
+    take_events(counting->tracked, alarm);
+    counting->tracked->event_count = 0;
+    return true;
+}
+
 static bool counted(struct feeding *feeding, uint64_t key, struct alarm *alarm)
 {
     bool is_new = false;
-    struct tracked *tracked = track(feeding, key, &is_new);
+    const struct counting one = {track(feeding, key, &is_new), 1, (uint64_t)feeding->rule->threshold};
 
-    if (!count_event(feeding, tracked, &alarm->count)) return false;
-    take_events(tracked, alarm);
-    tracked->event_count = 0;
-    return true;
+    return counted_amount(feeding, &one, alarm);
 }
 
 /* ---- many of something ---- */
@@ -63,7 +70,7 @@ static bool detect_denials(struct feeding *feeding, struct alarm *alarm)
     return counted(feeding, key_of_text(feeding, "actor", feeding->leaf->actor), alarm);
 }
 
-static bool is_pull(const struct leaf *leaf)
+bool detector_is_pull(const struct leaf *leaf)
 {
     return is_outcome(leaf, "allowed") &&
            (is_action(leaf, "manifest.read") || is_action(leaf, "blob.read") || is_action(leaf, "run.fetch"));
@@ -97,25 +104,40 @@ static bool detect_pulls(struct feeding *feeding, struct alarm *alarm)
 {
     bool is_new = false;
 
-    if (!is_pull(feeding->leaf)) return false;
+    if (!detector_is_pull(feeding->leaf)) return false;
     struct tracked *tracked = track(feeding, key_of_text(feeding, "actor", feeding->leaf->actor), &is_new);
     if (!note_artifact(feeding, tracked)) return false;
     name_actor(feeding->leaf, alarm);
     return counted(feeding, tracked->key, alarm);
 }
 
+/* An artifact counts once in a window, whatever part of it is read, and however often. */
+static bool detect_bytes(struct feeding *feeding, struct alarm *alarm)
+{
+    bool is_new = false;
+
+    if (feeding->known == NULL || feeding->known->size_bytes == 0 || !detector_is_pull(feeding->leaf)) return false;
+    struct tracked *tracked = track(feeding, key_of_text(feeding, "actor", feeding->leaf->actor), &is_new);
+    if (!note_artifact(feeding, tracked)) return false;
+    name_actor(feeding->leaf, alarm);
+    const struct counting bytes = {tracked, feeding->known->size_bytes, (uint64_t)feeding->rule->threshold * MIB};
+    if (!counted_amount(feeding, &bytes, alarm)) return false;
+    alarm->count /= MIB;
+    return true;
+}
+
 /* ---- places ---- */
 
 static bool detect_country(struct feeding *feeding, struct alarm *alarm)
 {
-    if (feeding->place == NULL || !feeding->place->is_new_country) return false;
+    if (feeding->known == NULL || !feeding->known->is_new_country) return false;
     name_actor(feeding->leaf, alarm);
     return alone(feeding, alarm);
 }
 
 static bool detect_network(struct feeding *feeding, struct alarm *alarm)
 {
-    if (feeding->place == NULL || !feeding->place->is_new_network) return false;
+    if (feeding->known == NULL || !feeding->known->is_new_network) return false;
     name_actor(feeding->leaf, alarm);
     return alone(feeding, alarm);
 }
@@ -136,9 +158,16 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {{"rule.draft", "rule.approve"},           {"groups.draft", "groups.approve"}, {"sink.draft", "sink.approve"},
-             {"detection.draft", "detection.approve"}, {"key.enroll", "key.approve"},      {"runner.invite", "runner.approve"},
-             {"runner.invite", "runner.confirm"},      {"run.request", "run.approve"}};
+} pairs[] = {{"rule.draft", "rule.approve"}, {"groups.draft", "groups.approve"},  {"persons.draft", "persons.approve"},
+             {"scim.draft", "scim.approve"}, {"sink.draft", "sink.approve"},      {"detection.draft", "detection.approve"},
+             {"key.enroll", "key.approve"},  {"runner.invite", "runner.approve"}, {"runner.invite", "runner.confirm"},
+             {"run.request", "run.approve"}};
+
+/* A person may have two accounts, or act as its robot. Somebody who is no person stands for itself. */
+static const char *dealer_of(const struct feeding *feeding)
+{
+    return feeding->known == NULL || feeding->known->person[0] == '\0' ? feeding->leaf->actor : feeding->known->person;
+}
 
 /* The last word of a detail: the digest of a document, which its draft and its approval have in common; or the id of a run. */
 static const char *last_word(const char *detail)
@@ -155,7 +184,7 @@ static void note_request(struct feeding *feeding, const char *asks)
     bool is_new = false;
 
     (void)snprintf(kind, sizeof kind, "%s by", asks);
-    struct tracked *by = track(feeding, key_of_text(feeding, kind, leaf->actor), &is_new);
+    struct tracked *by = track(feeding, key_of_text(feeding, kind, dealer_of(feeding)), &is_new);
     by->event_count = 0;
     by->muted_ms = 0;
     by->slice = leaf->time_ms;
@@ -164,7 +193,7 @@ static void note_request(struct feeding *feeding, const char *asks)
     what->event_count = 0;
     what->muted_ms = 0;
     what->slice = leaf->time_ms;
-    what->other = table_hash(feeding->hash_key, bytes_of_text(leaf->actor));
+    what->other = table_hash(feeding->hash_key, bytes_of_text(dealer_of(feeding)));
     note_number(what, leaf->sequence);
 }
 
@@ -194,13 +223,20 @@ static bool is_approved_by_itself(struct feeding *feeding, const char *asks, str
 
     (void)snprintf(kind, sizeof kind, "%s by", asks);
     if (is_refused) {
-        struct tracked *by = track(feeding, key_of_text(feeding, kind, leaf->actor), &is_new);
+        struct tracked *by = track(feeding, key_of_text(feeding, kind, dealer_of(feeding)), &is_new);
         return is_within(feeding, by, is_new) && raise(feeding, by, alarm);
     }
     struct tracked *what = track(feeding, key_of_text(feeding, asks, last_word(detail_of(leaf))), &is_new);
-    if (!is_within(feeding, what, is_new) || what->other != table_hash(feeding->hash_key, bytes_of_text(leaf->actor)))
+    if (!is_within(feeding, what, is_new) || what->other != table_hash(feeding->hash_key, bytes_of_text(dealer_of(feeding))))
         return false;
     return raise(feeding, what, alarm);
+}
+
+bool detector_is_dealing(const struct leaf *leaf)
+{
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (is_action(leaf, pairs[i].asks) || is_action(leaf, pairs[i].approves)) return true;
+    return false;
 }
 
 static bool detect_self_dealing(struct feeding *feeding, struct alarm *alarm)
@@ -243,6 +279,7 @@ static bool detect_sink(struct feeding *feeding, struct alarm *alarm)
 
 detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS] = detect_denials,
                                                                [DETECTOR_PULLS] = detect_pulls,
+                                                               [DETECTOR_BYTES] = detect_bytes,
                                                                [DETECTOR_COUNTRY] = detect_country,
                                                                [DETECTOR_NETWORK] = detect_network,
                                                                [DETECTOR_BREAK_GLASS] = detect_break_glass,

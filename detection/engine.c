@@ -14,11 +14,11 @@ struct engine {
 
 static struct result make_state(const struct detection_rule *rule, struct rule_state **state_out, struct error *err)
 {
+    const bool has_seen = rule->detector == DETECTOR_PULLS || rule->detector == DETECTOR_BYTES;
     struct rule_state *state = memory_zeroed(1, sizeof *state);
 
-    if (state != NULL && rule->detector == DETECTOR_PULLS)
-        state->seen = memory_zeroed(DETECTION_TRACKED_MAX, sizeof *state->seen);
-    if (state == NULL || (rule->detector == DETECTOR_PULLS && state->seen == NULL)) {
+    if (state != NULL && has_seen) state->seen = memory_zeroed(DETECTION_TRACKED_MAX, sizeof *state->seen);
+    if (state == NULL || (has_seen && state->seen == NULL)) {
         free(state);
         return failure(err, ERROR_NO_MEMORY, "no memory for detection rules");
     }
@@ -59,14 +59,27 @@ int64_t engine_window_ms(const struct engine *engine)
     return longest_s * 1000;
 }
 
+static bool has_rule(const struct engine *engine, enum detector detector)
+{
+    for (size_t i = 0; i < engine->rules.count; i++)
+        if (engine->rules.each[i].detector == detector) return true;
+    return false;
+}
+
 bool engine_wants_place(const struct engine *engine, const struct leaf *leaf)
 {
     if (!leaf->has_payload || strlen(leaf->actor) != 64 || strcmp(leaf->outcome, "denied") == 0) return false;
-    for (size_t i = 0; i < engine->rules.count; i++) {
-        const enum detector detector = engine->rules.each[i].detector;
-        if (detector == DETECTOR_COUNTRY || detector == DETECTOR_NETWORK) return true;
-    }
-    return false;
+    return has_rule(engine, DETECTOR_COUNTRY) || has_rule(engine, DETECTOR_NETWORK);
+}
+
+bool engine_wants_size(const struct engine *engine, const struct leaf *leaf)
+{
+    return detector_is_pull(leaf) && has_rule(engine, DETECTOR_BYTES);
+}
+
+bool engine_wants_person(const struct engine *engine, const struct leaf *leaf)
+{
+    return leaf->has_payload && detector_is_dealing(leaf) && has_rule(engine, DETECTOR_SELF_DEALING);
 }
 
 /* ---- what is tracked ---- */
@@ -117,17 +130,18 @@ static void slide(struct tracked *tracked, int64_t slice)
     tracked->slice = slice;
 }
 
-bool count_event(struct feeding *feeding, struct tracked *tracked, uint64_t *count_out)
+bool count_event(struct feeding *feeding, const struct counting *counting, uint64_t *count_out)
 {
+    struct tracked *tracked = counting->tracked;
     const int64_t length_ms = feeding->rule->window_s * 1000 / SLICES, time_ms = feeding->leaf->time_ms;
     uint64_t count = 0;
 
     slide(tracked, time_ms / (length_ms > 0 ? length_ms : 1));
-    tracked->counts[tracked->slice % SLICES]++;
+    tracked->counts[tracked->slice % SLICES] += counting->amount;
     note_number(tracked, feeding->leaf->sequence);
     for (size_t i = 0; i < SLICES; i++) count += tracked->counts[i];
     *count_out = count;
-    if (count < (uint64_t)feeding->rule->threshold || time_ms < tracked->muted_ms) return false;
+    if (count < counting->threshold || time_ms < tracked->muted_ms) return false;
     tracked->muted_ms = time_ms + feeding->rule->window_s * 1000;
     memset(tracked->counts, 0, sizeof tracked->counts);
     return true;
@@ -148,7 +162,8 @@ static bool key_of_alarm(const struct feeding *feeding, const char *text, uint64
     actor += sizeof mark - 1;
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(actor, " "), actor);
     const enum detector detector = feeding->rule->detector;
-    if (detector == DETECTOR_DENIALS || detector == DETECTOR_PULLS) *key_out = key_of_text(feeding, "actor", name);
+    if (detector == DETECTOR_DENIALS || detector == DETECTOR_PULLS || detector == DETECTOR_BYTES)
+        *key_out = key_of_text(feeding, "actor", name);
     else if (detector == DETECTOR_GAP) *key_out = key_of_text(feeding, "log", "");
     else if (detector == DETECTOR_CLOCK) *key_out = key_of_text(feeding, "clock", "");
     else return false;
@@ -172,13 +187,13 @@ static void heed(struct engine *engine, const struct leaf *leaf)
     }
 }
 
-struct result engine_feed(struct engine *engine, const struct leaf *leaf, const struct event_place *place, alarm_visitor *visit,
+struct result engine_feed(struct engine *engine, const struct leaf *leaf, const struct event_known *known, alarm_visitor *visit,
                           void *context, struct error *err)
 {
     if (strcmp(leaf->targets[0].action, "alarm.raise") == 0) heed(engine, leaf);
     for (size_t i = 0; i < engine->rules.count; i++) {
         const struct detection_rule *rule = &engine->rules.each[i];
-        struct feeding feeding = {rule, engine->states[i], leaf, place, engine->hash_key};
+        struct feeding feeding = {rule, engine->states[i], leaf, known, engine->hash_key};
         struct alarm alarm = {.rule = rule, .time_ms = leaf->time_ms};
         if (detector_functions[rule->detector](&feeding, &alarm)) TRY(visit(context, &alarm, err));
     }

@@ -21,7 +21,7 @@ struct detection_rules {
 struct alarm {
     const struct detection_rule *rule;
     char actor[65]; /* pseudonym, "anonymous" or "system"; "": nobody in particular */
-    uint64_t count; /* events that made it, within the window */
+    uint64_t count; /* events that made it, within the window; of mass-pull-bytes: MiB */
     size_t event_count;
     uint64_t events[ALARM_EVENTS_MAX]; /* their numbers: the last ones */
     int64_t time_ms;                   /* of the last one */
@@ -29,19 +29,25 @@ struct alarm {
 /** May fail; then the event was not taken, and is fed again. */
 typedef struct result alarm_visitor(void *context, const struct alarm *alarm, struct error *err);
 
-/** Whether an event is the first one of its actor from its client's network and country, while the actor has earlier events. */
-struct event_place {
-    bool is_new_network, is_new_country;
+/** What is known of an event besides its leaf. */
+struct event_known {
+    bool is_new_network,
+        is_new_country; /* the first one of its actor from its client's network and country, while the actor has earlier events */
+    uint64_t size_bytes; /* of the artifact that is read; 0: not known */
+    char person[80];     /* behind the actor (authz/person.h); "": not known, the actor stands for itself */
 };
 
 struct engine;
 /** `hash_key`: random, so that nobody can choose names that count as one. */
 RESULT engine_new(const struct detection_rules *rules, const uint8_t hash_key[16], struct engine **engine_out, struct error *err);
-/** Takes an event. `place` may be NULL: not known. */
-RESULT engine_feed(struct engine *engine, const struct leaf *leaf, const struct event_place *place, alarm_visitor *visit,
+/** Takes an event. `known` may be NULL: nothing. */
+RESULT engine_feed(struct engine *engine, const struct leaf *leaf, const struct event_known *known, alarm_visitor *visit,
                    void *context, struct error *err) __attribute__((nonnull(1, 2, 4, 6)));
 /** Whether a rule wants to know the place of an event. */
 bool engine_wants_place(const struct engine *engine, const struct leaf *leaf);
+/** Whether a rule wants to know the size of what is read, or the person. Both are wanted again when the state is made anew. */
+bool engine_wants_size(const struct engine *engine, const struct leaf *leaf);
+bool engine_wants_person(const struct engine *engine, const struct leaf *leaf);
 /** The longest window of all rules. */
 int64_t engine_window_ms(const struct engine *engine);
 void engine_free(struct engine *engine);

@@ -64,6 +64,8 @@ static void write_issuers(const struct embedded_options *options, struct setting
 {
     if (options->issuer_networks != NULL) set(settings->issuer_networks, options->issuer_networks);
     if (options->issuer_ca_file != NULL) set(settings->issuer_ca_file, options->issuer_ca_file);
+    if (options->client_ca != NULL) set(settings->tls_client_ca, options->client_ca);
+    settings->tls_client_any = options->client_any;
     if (options->introspection_file != NULL) set(settings->introspection_file, options->introspection_file);
 }
 
@@ -211,6 +213,7 @@ static struct result check_places(const struct embedded_options *options, struct
     TRY(check_file_path("--witness-ca-file", options->witness_ca_file, err));
     TRY(check_file_path("--introspection-file", options->introspection_file, err));
     TRY(check_file_path("--issuer-ca-file", options->issuer_ca_file, err));
+    TRY(check_file_path("--client-ca", options->client_ca, err));
     if (options->issuer_networks != NULL) TRY(networks_parse("--issuer-networks", options->issuer_networks, &networks, err));
     TRY(check_folder("--secrets-dir", secrets, err));
     return check_folder("--embedded", options->directory, err);

@@ -38,6 +38,8 @@ struct embedded_options {
     const int64_t *erasure_retention; /* seconds; NULL: the default */
     int64_t collect_interval;         /* seconds; -1: 86400 */
     const char *issuer_networks;      /* NULL: the public internet */
+    const char *client_ca;            /* file with authorities of clients' certificates; NULL: none */
+    bool client_any;                  /* tokens are bound to any certificate of a client */
     const char *introspection_file;   /* NULL: no issuer is asked about opaque tokens */
     const char *issuer_ca_file;       /* NULL: the system's authorities vouch for issuers */
     const char *witness_policy;       /* file; NULL: no witnesses cosign the log */

@@ -19,7 +19,7 @@ struct recovery_options {
 
 /**
  * Checks what is left of the log in the database, and appends the statement for the officers (audit/format/succession.h), and to `keys` the keys of the log
- * that ends: later nobody has its successions (audit/format/log_keys.h). ERROR_CONFLICT: nothing is lost.
+ * that ends: later nobody has its handovers (audit/format/log_keys.h). ERROR_CONFLICT: nothing is lost.
  * ERROR_FORKED: rows of the database contradict each other. Changes nothing.
  */
 RESULT recovery_plan(const struct recovery_options *options, struct buffer *statement, struct buffer *keys, struct error *err);

@@ -12,6 +12,7 @@
 #include "audit/log_verifier.h"
 #include "audit/sequencer.h"
 #include "authz/authenticate.h"
+#include "authz/dpop_nonces.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/sandbox.h"
@@ -210,6 +211,7 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
     TRY(open_authenticator(gateway, &identity, err));
+    TRY(dpop_nonces_new(&gateway->nonces, err));
     return token_keys_start(gateway, &gateway->token_keys, err);
 }
 
@@ -270,6 +272,7 @@ static void gateway_close(struct gateway *gateway)
     archive_use(NULL);
     registry_free(gateway->registry);
     token_keys_watch_free(gateway->token_keys);
+    dpop_nonces_free(gateway->nonces);
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
     document_view_free(gateway->documents);

@@ -11,10 +11,12 @@
 #include "audit/sequencer.h"
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
+#include "authz/dpop_spent.h"
 #include "authz/erased_subject.h"
 #include "authz/group_login.h"
 #include "authz/issuer_jobs.h"
 #include "authz/robot.h"
+#include "authz/scim_group.h"
 #include "authz/snapshot.h"
 #include "authz/trust_rule.h"
 #include "authz/trusted_issuer.h"
@@ -44,6 +46,10 @@ const struct pg_table *const gateway_tables[] = {
     &issuer_renew_table,
     &trust_rule_table,
     &group_login_table,
+    &dpop_spent_table,
+    &scim_user_table,
+    &scim_change_table,
+    &scim_group_table,
     &robot_table,
     &rights_table,
     &robot_rotate_table,

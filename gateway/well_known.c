@@ -32,17 +32,20 @@ static struct result add_url(json_t *value, const char *member, const struct req
 static struct result metadata(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED_JSON value = json_pack(
-        "{s:s, s:[], s:[s,s,s], s:[s], s:[s,s], s:b}", "issuer", authenticator_issuer(request->gateway->authenticator),
+        "{s:s, s:[], s:[s,s,s], s:[s], s:[s,s], s:b, s:[s,s]}", "issuer", authenticator_issuer(request->gateway->authenticator),
         "response_types_supported", "grant_types_supported", "client_credentials", "password", GRANT_EXCHANGE,
         "token_endpoint_auth_methods_supported", "client_secret_basic", "scopes_supported", "registry:catalog:*",
-        "registry:admin:*", "tls_client_certificate_bound_access_tokens", request->gateway->settings->tls_client_ca[0] != '\0');
+        "registry:admin:*", "tls_client_certificate_bound_access_tokens",
+        request->gateway->settings->tls_client_ca[0] != '\0' || request->gateway->settings->tls_client_any,
+        "dpop_signing_alg_values_supported", "ES256", "EdDSA");
 
     (void)pg;
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for metadata");
     TRY(add_url(value, "token_endpoint", request, "/token", err));
     TRY(add_url(value, "jwks_uri", request, KEYS_PATH, err));
     response_json(request, 200, value);
-    response_header(request, "Cache-Control", "max-age=" CACHE_SECONDS);
+    const bool has_nonce = request_header(request, "DPoP") != NULL; /* the answer to a proof has one: RFC 9449, 8.2 */
+    response_header(request, "Cache-Control", "%s", has_nonce ? "no-store" : "max-age=" CACHE_SECONDS);
     return SUCCESS;
 }
 

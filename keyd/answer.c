@@ -150,6 +150,19 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
     return SUCCESS;
 }
 
+#define answer_bound_token answer_token
+
+static struct result answer_nonces(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                   struct scratch *scratch, struct error *err)
+{
+    struct keyd_nonces *nonces = &reply->as.nonces;
+
+    (void)request, (void)scratch;
+    nonces->first = (uint64_t)(clock_wall_ms() / 1000 / KEYD_NONCE_PERIOD_S) - 1;
+    for (size_t i = 0; i < KEYD_NONCES_COUNT; i++) TRY(keyring_nonce(keyd->keyring, nonces->first + i, nonces->each[i], err));
+    return SUCCESS;
+}
+
 static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {
@@ -307,8 +320,11 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     struct buffer OWNED_BUFFER log_key = BUFFER(LOG_KEYS_TEXT_MAX);
-    struct run_signer signer = {
-        .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
+    struct run_signer signer = {.key = keyring_document_key(keyd->keyring),
+                                .runs = keyd->runs,
+                                .keys = keyd->keys,
+                                .check_day = keyd->check_run,
+                                .now_ms = clock_wall_ms()};
     struct ledger_state state;
 
     ledger_read(keyd->ledger, &state);

@@ -12,6 +12,7 @@
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
 #include "keyd/run_ledger.h"
+#include "training/format/bundle.h"
 
 /** Shared by all connections. Borrowed; thread-safe. */
 struct keyd {
@@ -23,6 +24,7 @@ struct keyd {
     struct key_register *keys;
     struct quorum *quorum;
     struct log_rotation *rotation;
+    run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
 };
 
 /**

@@ -7,11 +7,9 @@
 #include "crypto/keyd_protocol.h"
 #include "documents/format/signing_key.h"
 
-static const uint8_t unset[ECDSA_PUBLIC_SIZE];
-
 static struct result set_approver(const void *context, struct ledger_state *state, struct error *err)
 {
-    if (memcmp(state->approver, unset, sizeof unset) != 0 && memcmp(state->approver, context, sizeof state->approver) != 0)
+    if (ledger_has_approver(state) && memcmp(state->approver, context, sizeof state->approver) != 0)
         return failure(err, ERROR_DENIED, "another approver is pinned already; only the recovery ceremony changes it");
     memcpy(state->approver, context, sizeof state->approver);
     return SUCCESS;

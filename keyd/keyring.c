@@ -98,6 +98,17 @@ const struct token_keys *keyring_token_keys(const struct keyring *keyring)
     return keyring->token_keys;
 }
 
+struct result keyring_nonce(const struct keyring *keyring, uint64_t period, uint8_t nonce_out[KEYD_NONCE_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER info = BUFFER(32);
+    const struct keyring_body *body = body_of(keyring);
+
+    TRY(buffer_add_text(&info, "sijil nonce v1", err));
+    TRY(buffer_add_u64(&info, period, err));
+    return hkdf_sha256((struct bytes){body->token_scalar, sizeof body->token_scalar}, (struct bytes){0}, buffer_bytes(&info),
+                       nonce_out, KEYD_NONCE_SIZE, err);
+}
+
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring)
 {
     return keyring->document_key;

@@ -68,6 +68,8 @@ struct hsm *keyring_token(const struct keyring *keyring);
 const char *keyring_origin(const struct keyring *keyring);
 /** The keys of tokens. They are derived when the key ring is opened. */
 const struct token_keys *keyring_token_keys(const struct keyring *keyring);
+/** The nonce of a period: HKDF(token key of the ring, "sijil nonce v1" || u64 period). Every copy of the key ring has the same ones. */
+RESULT keyring_nonce(const struct keyring *keyring, uint64_t period, uint8_t nonce_out[KEYD_NONCE_SIZE], struct error *err);
 /** The key that signs documents. It is derived from the seed of the first log key, so it exists as long as the log. */
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
 /** The key that signs certificates of runners. It is derived from the same seed. */

@@ -35,6 +35,20 @@ uint32_t ledger_number(struct ledger *ledger)
     return state.log_number;
 }
 
+bool ledger_has_approver(const struct ledger_state *state)
+{
+    static const uint8_t none[sizeof state->approver];
+
+    return memcmp(state->approver, none, sizeof none) != 0;
+}
+
+bool ledger_has_witnesses(const struct ledger_state *state)
+{
+    static const uint8_t none[sizeof state->witness_digest];
+
+    return memcmp(state->witness_digest, none, sizeof none) != 0;
+}
+
 static uint64_t count_mints(const struct ledger_state *state)
 {
     uint64_t count = 0;

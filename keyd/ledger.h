@@ -51,6 +51,9 @@ RESULT ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct e
  */
 RESULT ledger_open(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct ledger **ledger_out, struct error *err);
 void ledger_read(struct ledger *ledger, struct ledger_state *state_out);
+/** Whether a root of approvers is pinned, and a policy of witnesses. */
+bool ledger_has_approver(const struct ledger_state *state);
+bool ledger_has_witnesses(const struct ledger_state *state);
 /** Which of the registry's logs it is. */
 uint32_t ledger_number(struct ledger *ledger);
 

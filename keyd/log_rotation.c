@@ -253,21 +253,21 @@ static struct result add_signature(const struct log_rotation *rotation, const st
     return note_write_signature(note, key, (struct bytes){signature, sizeof signature}, err);
 }
 
-/* Signatures with Ed25519 are the same each time, so a succession is too. */
-static struct result write_succession(const struct log_rotation *rotation, const struct step *step, size_t index,
-                                      struct buffer *text, struct error *err)
+/* Signatures with Ed25519 are the same each time, so a handover is too. */
+static struct result write_handover(const struct log_rotation *rotation, const struct step *step, size_t index,
+                                    struct buffer *text, struct error *err)
 {
     const struct log_place place = place_now(rotation);
     struct buffer OWNED_BUFFER signed_text = BUFFER(2048); /* an origin and two keys of at most 190 letters */
-    struct log_succession succession = {.size = step->size, .old = key_at(rotation, &place, index)};
+    struct log_handover handover = {.size = step->size, .old = key_at(rotation, &place, index)};
 
-    succession.new = key_at(rotation, &place, index + 1);
-    memcpy(succession.origin, place.origin, sizeof succession.origin);
-    memcpy(succession.root.bytes, step->root, MERKLE_HASH_SIZE);
-    TRY(log_succession_write(&succession, &signed_text, err));
+    handover.new = key_at(rotation, &place, index + 1);
+    memcpy(handover.origin, place.origin, sizeof handover.origin);
+    memcpy(handover.root.bytes, step->root, MERKLE_HASH_SIZE);
+    TRY(log_handover_write(&handover, &signed_text, err));
     TRY(note_write_text(text, buffer_bytes(&signed_text), err));
-    TRY(add_signature(rotation, &succession.old, index, buffer_bytes(&signed_text), text, err));
-    return add_signature(rotation, &succession.new, index + 1, buffer_bytes(&signed_text), text, err);
+    TRY(add_signature(rotation, &handover.old, index, buffer_bytes(&signed_text), text, err));
+    return add_signature(rotation, &handover.new, index + 1, buffer_bytes(&signed_text), text, err);
 }
 
 struct result log_rotation_text(struct log_rotation *rotation, struct buffer *text, struct error *err)
@@ -279,7 +279,7 @@ struct result log_rotation_text(struct log_rotation *rotation, struct buffer *te
 
     TRY(note_key_write(&first, text, err));
     TRY(buffer_add_u8(text, '\n', err));
-    for (size_t i = place.first; i < state.count; i++) TRY(write_succession(rotation, &state.steps[i], i, text, err));
+    for (size_t i = place.first; i < state.count; i++) TRY(write_handover(rotation, &state.steps[i], i, text, err));
     return SUCCESS;
 }
 

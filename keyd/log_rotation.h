@@ -2,9 +2,9 @@
  * keyd/log_rotation.h -- which keys of the log sign, and from which size on each counts (docs/keys.md, "A new key of the log").
  *
  * The root of approvers orders that the newest key of the key ring follows the one that counts now. From then on the new key signs each
- * checkpoint. The old one signs, too, until the overlap is over. Both sign a succession: the state of the log at which the new key follows.
+ * checkpoint. The old one signs, too, until the overlap is over. Both sign a handover: the state of the log at which the new key follows.
  *
- * Rule: a checkpoint is signed while log_rotation_hold() is held, so none is made by the old key alone after the succession. The file
+ * Rule: a checkpoint is signed while log_rotation_hold() is held, so none is made by the old key alone after the handover. The file
  * `log-keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Thread-safe.
  */
 #pragma once
@@ -34,7 +34,7 @@ DEFINE_OWNED(log_rotation);
 
 /** All keys that count or have counted. */
 void log_rotation_keys(struct log_rotation *rotation, struct log_keys *keys_out);
-/** Appends the first key and the successions, as log_keys_read() takes them. */
+/** Appends the first key and the handovers, as log_keys_read() takes them. */
 RESULT log_rotation_text(struct log_rotation *rotation, struct buffer *text, struct error *err);
 struct log_rotation_state {
     bool has_next;

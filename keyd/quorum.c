@@ -19,8 +19,6 @@ struct quorum {
     int64_t age_s, taken_ms; /* how old that was when it came, and when it came: clock_monotonic_ms() */
 };
 
-static const uint8_t unset[SHA256_SIZE];
-
 struct result quorum_new(unsigned patience_s, struct quorum **quorum_out, struct error *err)
 {
     struct quorum *quorum = memory_zeroed(1, sizeof *quorum);
@@ -39,11 +37,6 @@ void quorum_free(struct quorum *quorum)
     if (quorum == NULL) return;
     (void)pthread_mutex_destroy(&quorum->mutex);
     free(quorum);
-}
-
-static bool is_pinned(const struct ledger_state *state)
-{
-    return memcmp(state->witness_digest, unset, sizeof unset) != 0;
 }
 
 /* ---- the pin ---- */
@@ -110,10 +103,10 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     const struct pinning *pinning = context;
 
     if (memcmp(state->witness_digest, pinning->digest, sizeof pinning->digest) == 0) return SUCCESS;
-    if (is_pinned(state) && pinning->epoch == 0)
+    if (ledger_has_witnesses(state) && pinning->epoch == 0)
         return failure(err, ERROR_DENIED,
                        "another policy of witnesses is pinned: the root of approvers must sign a new one (docs/witness.md)");
-    if (is_pinned(state) && pinning->epoch <= state->witness_epoch)
+    if (ledger_has_witnesses(state) && pinning->epoch <= state->witness_epoch)
         return failure(err, ERROR_DENIED, "the pinned policy of witnesses has epoch %llu: sign a larger one",
                        (unsigned long long)state->witness_epoch);
     memcpy(state->witness_digest, pinning->digest, sizeof state->witness_digest);
@@ -142,7 +135,7 @@ struct result quorum_pin(const struct quorum_place *place, const struct keyd_wit
     sha256_of(request->policy, pinning.digest);
     ledger_read(place->ledger, &before);
     TRY(ledger_change(place->ledger, set_pin, &pinning, err));
-    if (!is_pinned(&before)) open_first(place->quorum);
+    if (!ledger_has_witnesses(&before)) open_first(place->quorum);
     return SUCCESS;
 }
 
@@ -269,9 +262,9 @@ static bool is_last_again(const struct keyd_request *request, const struct ledge
 
 static bool signs(enum keyd_type type)
 {
-    static const enum keyd_type types[] = {KEYD_CHECKPOINT,       KEYD_TOKEN,          KEYD_PIN_POLICY,     KEYD_PIN_DOCUMENT,
-                                           KEYD_CERTIFY_DELETION, KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,      KEYD_RUN_LEASE,
-                                           KEYD_RUN_ADMISSION,    KEYD_RUN_REQUEST,    KEYD_CERTIFY_ERASURE};
+    static const enum keyd_type types[] = {KEYD_CHECKPOINT,       KEYD_TOKEN,          KEYD_PIN_POLICY,      KEYD_PIN_DOCUMENT,
+                                           KEYD_CERTIFY_DELETION, KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,       KEYD_RUN_LEASE,
+                                           KEYD_RUN_ADMISSION,    KEYD_RUN_REQUEST,    KEYD_CERTIFY_ERASURE, KEYD_BOUND_TOKEN};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i] == type) return true;
@@ -305,7 +298,7 @@ struct result quorum_check(const struct quorum_place *place, const struct keyd_r
 
     if (!signs(request->type)) return SUCCESS;
     ledger_read(place->ledger, &state);
-    if (!is_pinned(&state)) return SUCCESS;
+    if (!ledger_has_witnesses(&state)) return SUCCESS;
     (void)pthread_mutex_lock(&place->quorum->mutex);
     const bool is_closed = !place->quorum->is_open && state.log_size > 0 && !is_last_again(request, &state);
     const bool is_late = is_without(place->quorum);
@@ -336,7 +329,7 @@ void quorum_read(const struct quorum_place *place, struct keyd_witnesses *witnes
 
     ledger_read(place->ledger, &state);
     (void)pthread_mutex_lock(&place->quorum->mutex);
-    *witnesses_out = (struct keyd_witnesses){.is_pinned = is_pinned(&state),
+    *witnesses_out = (struct keyd_witnesses){.is_pinned = ledger_has_witnesses(&state),
                                              .epoch = state.witness_epoch,
                                              .log_size = state.log_size,
                                              .since_s = place->quorum->since_s,

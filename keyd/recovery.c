@@ -10,13 +10,6 @@
 #include "crypto/dsse.h"
 #include "keyd/checkpoint.h"
 
-static bool is_zero(const uint8_t *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (bytes[i] != 0) return false;
-    return true;
-}
-
 /* ---- who has signed ---- */
 
 /* The signatures of a request, as the envelope that crypto/dsse.h checks. */
@@ -53,7 +46,7 @@ static struct result check_officers(const struct dsse *dsse, const struct ledger
     size_t count = 0;
     bool has = false;
 
-    if (!is_zero(state->approver, sizeof state->approver)) TRY(has_signed(dsse, state->approver, &has, err));
+    if (ledger_has_approver(state)) TRY(has_signed(dsse, state->approver, &has, err));
     const size_t root = has ? 1 : 0;
     for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
         const struct document_approver *approver = &state->approvers[i];
@@ -98,7 +91,7 @@ static struct result check_note(const struct recovery_place *place, const struct
                                 const struct succession *wanted, const struct ledger_state *state, struct note *note,
                                 struct error *err)
 {
-    const bool has_witnesses = !is_zero(state->witness_digest, sizeof state->witness_digest);
+    const bool has_witnesses = ledger_has_witnesses(state);
     struct checkpoint checkpoint;
     struct log_keys keys;
 

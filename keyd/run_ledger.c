@@ -10,11 +10,12 @@
 #include "crypto/digest.h"
 
 /*
- * "SJRL" | u8 4 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
- * in ms, u32 reserves, u64 organisation, u64 project, u64 principal | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are written.
- * Version 3 had no principal. Version 2 had no organisation and no project either. Version 1 had always 4,096 slots, and no reserves either.
+ * "SJRL" | u8 5 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
+ * in ms, u32 reserves, u64 organisation, u64 project, u64 principal, u8 1 of a request | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are
+ * written. Version 4 had no last byte, and the principal of requests alone. Version 3 had no principal. Version 2 had no organisation and no project either. Version 1 had always 4,096 slots, and no reserves either.
  */
-enum { HEAD_SIZE = 12, PROMISE_SIZE = 132, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1651 * 4096 };
+enum { HEAD_SIZE = 12, PROMISE_SIZE = 133, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1663 * 4096 };
+enum { FOURTH_SIZE = 132, FOURTH_BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * FOURTH_SIZE, FOURTH_COPY_SIZE = 1651 * 4096 };
 enum { THIRD_SIZE = 124, THIRD_BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * THIRD_SIZE, THIRD_COPY_SIZE = 1551 * 4096 };
 enum { SECOND_SIZE = 108, SECOND_BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * SECOND_SIZE, SECOND_COPY_SIZE = 1351 * 4096 };
 enum { FIRST_PROMISES = 4096, FIRST_SIZE = 104, FIRST_BODY_SIZE = 8 + FIRST_PROMISES * FIRST_SIZE, FIRST_COPY_SIZE = 105 * 4096 };
@@ -42,12 +43,22 @@ uint64_t run_ledger_share(struct bytes name)
 
 static size_t body_size(uint8_t version)
 {
-    return version == 4 ? BODY_SIZE : 0;
+    return version == 5 ? BODY_SIZE : 0;
 }
 
 static size_t body_length(const uint8_t *body)
 {
     return HEAD_SIZE + (size_t)load_u32(body + 8) * PROMISE_SIZE;
+}
+
+static size_t fourth_body_size(uint8_t version)
+{
+    return version == 4 ? FOURTH_BODY_SIZE : 0;
+}
+
+static size_t fourth_body_length(const uint8_t *body)
+{
+    return HEAD_SIZE + (size_t)load_u32(body + 8) * FOURTH_SIZE;
 }
 
 static size_t third_body_size(uint8_t version)
@@ -94,6 +105,7 @@ static void write_body(const void *context, uint8_t *body_out)
         store_u64(body_out + 108, promise->organisation);
         store_u64(body_out + 116, promise->project);
         store_u64(body_out + 124, promise->principal);
+        body_out[132] = promise->is_request;
     }
 }
 
@@ -110,11 +122,11 @@ static void read_promise(const uint8_t *at, struct run_promise *promise_out)
 /* Of version 2 and later. */
 static void read_body(uint8_t version, struct bytes body, void *state_out)
 {
-    static const size_t sizes[] = {0, 0, SECOND_SIZE, THIRD_SIZE, PROMISE_SIZE};
+    static const size_t sizes[] = {0, 0, SECOND_SIZE, THIRD_SIZE, FOURTH_SIZE, PROMISE_SIZE};
     struct state *state = state_out;
     const uint8_t *at = body.data + HEAD_SIZE;
 
-    assert(version >= 2 && version <= 4);
+    assert(version >= 2 && version <= 5);
     state->since_ms = (int64_t)load_u64(body.data);
     state->slots = load_u32(body.data + 8);
     assert(body.length == HEAD_SIZE + state->slots * sizes[version]);
@@ -125,6 +137,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
         promise->organisation = version < 3 ? 0 : load_u64(at + 108);
         promise->project = version < 3 ? 0 : load_u64(at + 116);
         promise->principal = version < 4 ? 0 : load_u64(at + 124);
+        promise->is_request = version < 5 ? promise->principal != 0 : at[132] == 1;
     }
 }
 
@@ -140,7 +153,7 @@ static void read_first_body(uint8_t version, struct bytes body, void *state_out)
 
 static const struct journal_format format = {.name = RUN_LEDGER_FILE,
                                              .magic = "SJRL",
-                                             .version = 4,
+                                             .version = 5,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
                                              .body_length = body_length,
@@ -148,6 +161,13 @@ static const struct journal_format format = {.name = RUN_LEDGER_FILE,
                                              .read = read_body};
 /* Each is read once, and never written. */
 static const struct journal_format earlier_formats[] = {{.name = RUN_LEDGER_FILE,
+                                                         .magic = "SJRL",
+                                                         .version = 4,
+                                                         .copy_size = FOURTH_COPY_SIZE,
+                                                         .body_size = fourth_body_size,
+                                                         .body_length = fourth_body_length,
+                                                         .read = read_body},
+                                                        {.name = RUN_LEDGER_FILE,
                                                          .magic = "SJRL",
                                                          .version = 3,
                                                          .copy_size = THIRD_COPY_SIZE,
@@ -248,7 +268,8 @@ bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64
 
 /* How many slots are left, or taken, with what is reserved. */
 struct room {
-    int64_t left, of_organisation, of_project, of_principal;
+    int64_t left, of_organisation, of_project, of_principal,
+        of_requests; /* of_principal: orders, or requests, as the wanted one is */
 };
 
 /* The first free slot, and the room of `promise`. */
@@ -266,34 +287,39 @@ static struct run_promise *free_slot(struct run_ledger *ledger, const struct run
         room.left += 1 - taken;
         if (promise->organisation == wanted->organisation) room.of_organisation += taken;
         if (promise->project == wanted->project) room.of_project += taken;
-        if (promise->principal == wanted->principal && promise->organisation == wanted->organisation) room.of_principal += taken;
+        if (promise->principal == wanted->principal && promise->is_request == wanted->is_request) room.of_principal += taken;
+        if (promise->is_request) room.of_requests += taken;
     }
     *room_out = room;
     return slot;
 }
 
 /*
- * Of requests and orders; what follows from an order takes the order's share. An organisation gets as much as it leaves to all others, and a project half of what its organisation could still get. So whoever takes all that it can
- * leaves room for the others, and one that has little comes before one that has much. A request takes a place before anybody has approved it, for as
- * long as it may live. So requests stop at half of these shares: no flood of requests keeps the orders of its project and its organisation out. And
- * those of one principal stop at half of that, in all projects of the organisation together: so it leaves room for the requests of others.
+ * Of requests and orders; what follows from an order takes the order's share. An organisation gets as much as it leaves to all others, and a project half
+ * of what its organisation could still get. So whoever takes all that it can leaves room for the others, and one that has little comes before one that has
+ * much. The orders of one principal stop at half of that, in all organisations together: those of runs that were cancelled keep a place, too.
+ *
+ * A request takes a place before anybody has approved it, for as long as it may live. So requests stop at half of these shares, and all together at a quarter
+ * of the ledger: a gateway that makes up names of organisations and principals, each with a share of its own, keeps no order out.
  */
 static struct result check_share(const struct run_promise *wanted, const struct room *room, struct error *err)
 {
-    const int64_t needs = 1 + (int64_t)wanted->reserves, weight = wanted->reserves == 0 ? 2 : 1;
+    const int64_t needs = 1 + (int64_t)wanted->reserves, weight = wanted->is_request ? 2 : 1;
     const char *whose = NULL;
     int64_t taken = 0;
 
-    if (wanted->principal != 0 && 8 * (room->of_principal + needs) > room->left - room->of_organisation)
+    if (wanted->principal != 0 && 4 * weight * (room->of_principal + needs) > room->left - room->of_organisation)
         whose = "principal", taken = room->of_principal;
     if (2 * weight * (room->of_project + needs) > room->left - room->of_organisation) whose = "project", taken = room->of_project;
     if (weight * (room->of_organisation + needs) > room->left) whose = "organisation", taken = room->of_organisation;
+    if (wanted->is_request && room->of_requests >= RUN_REQUESTS_MAX) whose = "registry", taken = room->of_requests;
     if (whose == NULL) return SUCCESS;
     return failure(
         err, ERROR_LIMIT,
-        "the %s has %lld places for requests, orders, leases and admissions, this needs %lld, and %lld are left for all: its runs must "
-        "end or expire first",
-        whose, (long long)taken, (long long)needs, (long long)room->left);
+        "the %s has %lld places for %s, this needs %lld, and %lld are left for all: those of runs that have ended become free a day after "
+        "their requests expire",
+        whose, (long long)taken, wanted->is_request ? "requests" : "requests, orders, leases and admissions", (long long)needs,
+        (long long)room->left);
 }
 
 /* `order`: that the promise follows from; NULL: it is a request or an order. */
@@ -327,7 +353,11 @@ static struct result keep_locked(struct run_ledger *ledger, const struct run_pro
     TRY(take_slot(ledger, promise, follows == NULL ? NULL : order, now_ms, &slot, err));
     const struct run_promise before = *slot;
     *slot = *promise;
-    if (follows != NULL) slot->organisation = order->organisation, slot->project = order->project;
+    if (follows != NULL) {
+        slot->organisation = order->organisation;
+        slot->project = order->project;
+        slot->principal = order->principal;
+    }
     if (slot == &ledger->state.promises[ledger->state.slots]) ledger->state.slots++;
     if (order->reserves > 0) order->reserves--;
     if (follows != NULL && follows->is_last) order->reserves = 0;

@@ -16,6 +16,7 @@
 
 #define RUN_LEDGER_FILE  "runs"
 #define RUN_PROMISES_MAX 51200 /* 10,000 orders of one node and three attempts, with what may follow from them */
+#define RUN_REQUESTS_MAX 12800 /* requests that keyd has signed, of all organisations together: a quarter */
 
 /*
  * An order reserves the slots of all leases and of the admission that may follow from it. So keyd refuses an order if it could not sign these later,
@@ -30,7 +31,8 @@ struct run_promise {
     uint32_t reserves;         /* of an order: slots that are kept for what follows from it, at least one; of a request 0 */
     uint64_t organisation,
         project; /* of a request or an order: whose share it takes, run_ledger_share(). What follows from an order takes the same share */
-    uint64_t principal; /* of a request: whose token asks, run_ledger_share(). 0: of an order, or not known */
+    uint64_t principal; /* of a request or an order: who asks for the run, run_ledger_share(). 0: not known */
+    bool is_request;    /* that keyd has signed for a token: nobody has approved it */
 };
 /** Stands for a name. Two names have the same number as good as never; then they have one share. */
 uint64_t run_ledger_share(struct bytes name);
@@ -57,7 +59,7 @@ int64_t run_ledger_since_ms(const struct run_ledger *ledger);
 bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64_t now_ms, struct run_promise *promise_out);
 /**
  * Makes the promise durable; the same promise again changes nothing. `follows` NULL: it is a request or an order. ERROR_CONFLICT: something else was signed for
- * this subject. ERROR_LIMIT: too few slots are free, or its organisation, project or principal has its share of them. ERROR_UNAVAILABLE: the file can't be written.
+ * this subject. ERROR_LIMIT: too few slots are free, its organisation, project or principal has its share of them, or requests have all that they get. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, const struct run_follows *follows,
                        int64_t now_ms, struct error *err);

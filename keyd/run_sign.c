@@ -321,6 +321,7 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
         signing.promise.reserves = (uint32_t)(wanted->attempts * run_integer(signing.below.request, "spec.nodes")) + 1;
         signing_set_share(&signing, bytes_of_text(run_text(signing.below.request, "project")));
+        signing.promise.principal = run_ledger_share(bytes_of_text(run_text(signing.below.request, "requester")));
     }
     TRY(write_order(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
@@ -414,5 +415,6 @@ struct result run_sign_lease(const struct run_signer *signer, const struct keyd_
     TRY(write_lease(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
     TRY(signing_check_whole(&signing, &bundle, err));
+    TRY(signing_check_day(&signing, bundle, err));
     return signing_release(&signing, &made, envelope, err);
 }

@@ -11,6 +11,7 @@
 #include "crypto/keyd_protocol.h"
 #include "keyd/key_register.h"
 #include "keyd/run_ledger.h"
+#include "training/format/bundle.h"
 
 struct run_signer {
     const struct ecdsa_key *key;                         /* of documents */
@@ -22,6 +23,7 @@ struct run_signer {
     struct document_pin policy;      /* the policy set in force */
     struct run_ledger *runs;
     struct key_register *keys; /* of persons and runners; withdrawn keys are refused */
+    run_day_check *check_day;  /* under the policy set in force; of a lease or an admission */
     int64_t now_ms;
 };
 

@@ -100,5 +100,6 @@ struct result run_sign_admission(const struct run_signer *signer, const struct k
     }
     TRY(admit(&signing, below, &made, err));
     TRY(signing_check_whole(&signing, &bundle, err));
+    TRY(signing_check_day(&signing, bundle, err));
     return signing_release(&signing, &made, envelope, err);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "keyd/run_sign.h"
-#include "training/format/bundle.h"
 
 #define DAY_MS            86400000
 #define HEX_32            65     /* 64 digits and '\0' */
@@ -29,6 +28,12 @@ void signing_done(struct signing *signing);
 void signing_set_share(struct signing *signing, struct bytes project);
 /** Whether the trust rule that asked for the run is in force now, and is the newest that this keyd has pinned. ERROR_DENIED. */
 RESULT signing_check_rule(const struct signing *signing, const struct run_bundle *bundle, struct error *err);
+
+/**
+ * Of a lease or an admission: whether the requester's key or trust rule was not withdrawn since the order, and the policy set in force allows the run where it
+ * is. ERROR_DENIED; ERROR_UNAVAILABLE: the bundle does not have that set.
+ */
+RESULT signing_check_day(const struct signing *signing, const struct run_bundle *bundle, struct error *err);
 
 /** Reads the bundle, up to the envelope below the wanted one. */
 RESULT signing_begin(struct signing *signing, struct error *err);

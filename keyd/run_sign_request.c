@@ -67,6 +67,7 @@ static void set_life(struct signing *signing, const struct keyd_run_request *wan
     signing->promise.keep_ms = signing->promise.until_ms + ADMISSION_WAIT_MS; /* so long there is no other request of the run */
     signing_set_share(signing, wanted->project);
     signing->promise.principal = run_ledger_share(bytes_of_text(holder->requester));
+    signing->promise.is_request = true;
 }
 
 struct result run_sign_request(const struct run_signer *signer, const struct keyd_run_request *wanted, struct buffer *envelope,

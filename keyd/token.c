@@ -55,11 +55,22 @@ static json_t *access_list(const struct keyd_token *request)
     return GIVE(list);
 }
 
-static json_t *confirmation_of(struct bytes thumbprint)
+/* RFC 8705, 3.1 and RFC 9449, 6.1. With both, a token is valid with both only. */
+static json_t *confirmation_of(const struct keyd_token *request)
 {
     OWNED_JSON confirmation = json_object();
 
-    return set(confirmation, "x5t#S256", text_of(thumbprint)) ? GIVE(confirmation) : NULL;
+    if ((request->confirmation.length > 0 && !set(confirmation, "x5t#S256", text_of(request->confirmation))) ||
+        (request->key.length > 0 && !set(confirmation, "jkt", text_of(request->key))))
+        return NULL;
+    return GIVE(confirmation);
+}
+
+/* RFC 9068, 2.2.1: how and when the person logged in at the issuer. */
+static bool set_login(json_t *payload, const struct keyd_token *request)
+{
+    return (request->acr.length == 0 || set(payload, "acr", text_of(request->acr))) &&
+           (request->auth_time_s == 0 || set(payload, "auth_time", json_integer(request->auth_time_s)));
 }
 
 static bool set_times(json_t *payload, const struct keyd_token *request, int64_t now_s)
@@ -78,8 +89,8 @@ static json_t *payload_of(const struct keyd_token *request, int64_t now_s, const
         set(payload, "sub", text_of(request->subject)) && set(payload, "src", text_of(request->source)) &&
         set(payload, "jti", json_string(jti)) && set_times(payload, request, now_s) &&
         set(payload, "access", access_list(request)) && (!request->catalog || set(payload, "catalog", json_true())) &&
-        (!request->administration || set(payload, "admin", json_true())) &&
-        (request->confirmation.length == 0 || set(payload, "cnf", confirmation_of(request->confirmation))))
+        (!request->administration || set(payload, "admin", json_true())) && set_login(payload, request) &&
+        ((request->confirmation.length == 0 && request->key.length == 0) || set(payload, "cnf", confirmation_of(request))))
         return GIVE(payload);
     return NULL;
 }

@@ -2,7 +2,7 @@
  * keyd/token.h -- composes and signs the registry's own tokens (docs/keys.md, "Tokens").
  *
  * Header {"alg":"ES256","kid":<thumbprint>,"typ":"sijil-reg+jwt"}; payload access, aud, exp, iat, iss, jti, nbf, src, sub,
- * and where they apply admin, catalog and cnf. jti is the id of the request whose event records the token, a full stop, and
+ * and where they apply acr, admin, auth_time, catalog and cnf. jti is the id of the request whose event records the token, a full stop, and
  * 128 random bits from keyd. keyd sets the times by its own clock; no token is valid for longer than TOKEN_LIFETIME_MAX_S.
  */
 #pragma once

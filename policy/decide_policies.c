@@ -82,6 +82,7 @@ static struct result evaluate_operation(struct decision_draft *draft, const stru
 
     TRY(ask(draft, &facts, &decision, err));
     TRY(pair_facts_operation(&draft->stated, &facts, err));
+    if (draft->context->watch != NULL) TRY(draft->context->watch->operation(draft->context->watch, &facts, decision, err));
     return note_operation(draft, op, decision, err);
 }
 

@@ -32,9 +32,8 @@ static void count(const struct decision_context *context, const struct decision 
     metric_observe_us(&policy_metrics_rows[POLICY_METRIC_DECIDING], clock_monotonic_us() - started_us);
 }
 
-/* The state that one question is answered from. It points into `snapshot` and `request`. */
-static struct decision_context context_of(const struct decider *decider, struct snapshot *snapshot,
-                                          const struct decision_request *request)
+struct decision_context decider_context(const struct decider *decider, struct snapshot *snapshot,
+                                        const struct decision_request *request)
 {
     return (struct decision_context){.snapshot = snapshot,
                                      .request = request,
@@ -48,7 +47,7 @@ struct result decider_decide(struct decider *decider, const struct decision_requ
     assert(request->principal != NULL && request->pair_count >= 1 && request->pair_count <= ACTION_PAIRS_MAX);
     const int64_t started_us = clock_monotonic_us();
     OWNED(snapshot) *snapshot = decider_take(decider);
-    const struct decision_context context = context_of(decider, snapshot, request);
+    const struct decision_context context = decider_context(decider, snapshot, request);
 
     TRY(decide_request(&context, decision_out, err));
     count(&context, *decision_out, started_us);
@@ -60,7 +59,7 @@ struct result decider_may_list(struct decider *decider, const char *name, const 
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.client = client, .now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_listing(&context, name, may_out, err);
 }
@@ -70,7 +69,7 @@ struct result decider_retention(struct decider *decider, const char *name, int64
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_retention(&context, name, retention_out, err);
 }
@@ -80,7 +79,7 @@ struct result decider_run_duties(struct decider *decider, const char *name, int6
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_run_duties(&context, name, duties, err);
 }
@@ -90,7 +89,7 @@ struct result decider_train(struct decider *decider, const char *name, const cha
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_train(&context, name, region, answer_out, err);
 }
@@ -100,7 +99,7 @@ struct result decider_store(struct decider *decider, const char *name, int64_t n
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_store(&context, name, answer_out, err);
 }
@@ -110,7 +109,7 @@ struct result decider_carried_label(struct decider *decider, const struct carrie
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = query->now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_carried(&context, query, answer, err);
 }
@@ -120,7 +119,7 @@ struct result decider_shows(struct decider *decider, const char *name, const cha
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_metadata(&context, name, region, shows_out, err);
 }
@@ -130,7 +129,7 @@ struct result decider_delivers(struct decider *decider, const char *name, const 
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = context_of(decider, snapshot, &request);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_delivery(&context, name, region, delivers_out, err);
 }
@@ -183,20 +182,6 @@ bool decider_has_role(struct decider *decider, const struct principal *principal
     OWNED(snapshot) *snapshot = decider_take(decider);
 
     return decider_is_stale(decider, snapshot) || authz_snapshot_has_role(snapshot->authz, principal, now_ms);
-}
-
-struct person decider_person(struct decider *decider, const struct principal *principal)
-{
-    OWNED(snapshot) *snapshot = decider_take(decider);
-
-    return person_of(snapshot->authz, principal);
-}
-
-struct person decider_person_of_key(struct decider *decider, const char *principal)
-{
-    OWNED(snapshot) *snapshot = decider_take(decider);
-
-    return person_of_key(snapshot->authz, principal);
 }
 
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)

@@ -236,10 +236,12 @@ struct rights_query {
     const struct uuid *organisation; /* where it must have a role */
     const struct held_right *rights;
     size_t count;
+    int64_t asked_ms; /* when a token of it asked; 0: it has signed with a key */
     int64_t now_ms;
 };
 struct rights_answer {
     bool is_somebody; /* the principal has a role there, or is a robot */
+    bool is_outdated; /* its secret was replaced since, without a grace period: what was asked with the old one counts no more */
     bool has_all;
     size_t lacks; /* the first of the rights that it does not have, if it is somebody and has not all */
 };
@@ -256,10 +258,12 @@ bool decider_may_be_machine(struct decider *decider, const char *principal, cons
 /** authz_snapshot_is_live() in the newest snapshot, for upload sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
-/** person_of() in the newest snapshot. */
-struct person decider_person(struct decider *decider, const struct principal *principal);
-/** person_of_key() in the newest snapshot. */
-struct person decider_person_of_key(struct decider *decider, const char *principal);
+/** persons_of() in the newest snapshot, as the organisation (nil: the registry) has its persons. */
+struct persons decider_persons(struct decider *decider, const struct principal *principal, const struct uuid *organisation);
+/** persons_of_key() in the newest snapshot; of a trust rule those that have signed its version in force, and an unknown one. */
+struct persons decider_persons_of_key(struct decider *decider, const char *principal, const struct uuid *organisation);
+/** persons_separated() in the newest snapshot. */
+void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out);
 /** authz_snapshot_home(). */
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms);
 /** Whether the principal has any live role. True while the snapshot is too old to tell. */

@@ -34,15 +34,29 @@ struct decider {
 struct snapshot *decider_take(struct decider *decider);
 bool decider_is_stale(const struct decider *decider, struct snapshot *snapshot);
 
+struct policy_decision;
+struct policy_facts;
+/** Sees how a decision is made, to explain it (explain.c). It changes nothing of it. */
+struct decision_watch {
+    struct result (*operation)(struct decision_watch *watch, const struct policy_facts *facts,
+                               const struct policy_decision *decision, struct error *err);
+};
+
+/** The name of a binding's scope: "" for the registry, "acme", "acme/models", or a pattern (held.c). */
+const char *held_scope(const struct tenancy *tenancy, const struct authz_binding *binding);
+
 /** The inputs of one decision (decide.c). */
 struct decision_context {
     const struct snapshot *snapshot;
     const struct decision_request *request;
     const char *metadata_region;
     bool is_stale;
+    struct decision_watch *watch; /* NULL: nobody asks why */
 };
+/** The state that one question is answered from. It points into `snapshot` and `request`. */
+struct decision_context decider_context(const struct decider *decider, struct snapshot *snapshot,
+                                        const struct decision_request *request);
 RESULT decide_request(const struct decision_context *context, struct decision **decision_out, struct error *err);
-struct policy_decision;
 /** A question about one repository, without a caller. The repository need not exist. */
 struct repository_query {
     const char *name, *region; /* region NULL: the home region */

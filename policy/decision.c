@@ -95,6 +95,12 @@ int64_t policy_decision_retains(const struct policy_decision *decision, const ch
     return decision->duties.sums.retain_min_days;
 }
 
+const char *policy_decision_permit(const struct policy_decision *decision, const char **policy_out)
+{
+    *policy_out = decision->permitting_policy;
+    return decision->permitting_rule;
+}
+
 int64_t policy_decision_approvals(const struct policy_decision *decision)
 {
     return decision->duties.sums.has_approvals ? decision->duties.sums.approvals : 0;

@@ -36,7 +36,8 @@ struct policy_decision {
     struct list denials; /* of struct policy_denial */
     struct list lifted, warnings;
     struct duties duties;
-    const char *retaining_rule, *retaining_policy; /* with the longest retain_min_days; NULL: none */
+    const char *retaining_rule, *retaining_policy;   /* with the longest retain_min_days; NULL: none */
+    const char *permitting_rule, *permitting_policy; /* the first permit of a policy in scope; NULL: none */
 };
 
 /** Adds an element of `size` zero bytes; ERROR_NO_MEMORY. */

@@ -231,6 +231,13 @@ static struct result warn_of_review(struct evaluation *evaluation, const struct 
     return today > policy->review_by_day ? decision_warn(evaluation->decision, &warning, err) : SUCCESS;
 }
 
+static void note_permit(struct policy_decision *decision, const struct policy_document *policy, const struct rule *rule)
+{
+    if (decision->permitting_rule != NULL) return;
+    decision->permitting_rule = rule->id;
+    decision->permitting_policy = policy->name;
+}
+
 static struct result evaluate_policy(struct evaluation *evaluation, const struct policy_document *policy, struct error *err)
 {
     const struct label *label = evaluation->facts->label;
@@ -243,8 +250,9 @@ static struct result evaluate_policy(struct evaluation *evaluation, const struct
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct rule *rule = &policy->rules[i];
         if ((rule->operations & (uint32_t)evaluation->facts->op) == 0 || !label_meets(&rule->when, label)) continue;
-        if (rule->effect == EFFECT_PERMIT) permitted = true;
-        else TRY(evaluate_rule(evaluation, policy, rule, err));
+        if (rule->effect != EFFECT_PERMIT) TRY(evaluate_rule(evaluation, policy, rule, err));
+        else if (in_scope) note_permit(evaluation->decision, policy, rule);
+        permitted = permitted || rule->effect == EFFECT_PERMIT;
     }
     if (policy->is_closed && !permitted)
         TRY(deny_system(evaluation, "SYS-CLOSED", policy->name, "no permit rule of this policy matches the label and op", err));

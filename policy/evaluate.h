@@ -57,6 +57,8 @@ struct policy_denial {
 bool policy_decision_allows(const struct policy_decision *decision);
 /** The longest retain_min_days of its duties, with its rule and policy; 0, with nothing written, if there is none. */
 int64_t policy_decision_retains(const struct policy_decision *decision, const char **rule_out, const char **policy_out);
+/** The first rule of a policy in scope that permits the operation, with its policy; NULL: none does. */
+const char *policy_decision_permit(const struct policy_decision *decision, const char **policy_out);
 /** The largest `approvals` of its duties; 0 if there is none. */
 int64_t policy_decision_approvals(const struct policy_decision *decision);
 /** Whether one of its duties demands that the requester has signed. */

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "policy/decider_priv.h"
 
-static const char *scope_of(const struct tenancy *tenancy, const struct authz_binding *binding)
+const char *held_scope(const struct tenancy *tenancy, const struct authz_binding *binding)
 {
     const char *name = NULL;
 
@@ -26,7 +26,7 @@ static void add(const struct tenancy *tenancy, const struct authz_binding *bindi
     role->expires_ms = binding->expires_ms;
     role->binding = binding->id;
     (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
-    (void)snprintf(role->scope, sizeof role->scope, "%s", scope_of(tenancy, binding));
+    (void)snprintf(role->scope, sizeof role->scope, "%s", held_scope(tenancy, binding));
 }
 
 struct result decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms,

@@ -27,13 +27,14 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     metric_add(&policy_metrics_rows[POLICY_METRIC_LOADS], 1);
     metric_set(&policy_metrics_rows[POLICY_METRIC_RIGHTS_EPOCH], (int64_t)loaded->epoch);
     metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
+    /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
+    if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);
     if (decider->snapshot != loaded) {
         old = decider->snapshot;
         decider->snapshot = loaded;
     }
     (void)pthread_mutex_unlock(&decider->lock);
-    if (old != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     snapshot_free(old); /* releases the previous snapshot, or the second owner of an unchanged one */
 }
 
@@ -245,8 +246,9 @@ static void init_lock(struct decider *decider)
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&decider_table,    &policy_set_table, &authz_snapshot_table,
-                                                    &audit_tree_table, &document_table,   NULL};
+    static const struct pg_table *const tables[] = {
+        &decider_table,    &policy_set_table, &authz_snapshot_table, &persons_places_table,
+        &audit_tree_table, &document_table,   &scim_load_table,      NULL};
 
     decider->source.keyd = options->keyd;
     decider->source.sequencer = options->sequencer;

@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "policy/label_annotation.h"
 #include "policy/replay_export.h"
+#include "policy/run_day.h"
 #include "policy/set.h"
-#include "policy/train.h"
 
 #define MANIFEST_MAX ((size_t)4 << 20) /* bytes: of a registry */
 #define SETS_MAX     16                /* as in the shape of a bundle */
@@ -45,11 +45,14 @@ static struct result check_first(const struct run_bundle *bundle, const char *li
 {
     struct buffer OWNED_BUFFER entry = BUFFER(LEAF_MAX);
     OWNED_JSON json = NULL;
+    int64_t sequence = 0;
 
     TRY(json_read(bytes_of_text(line), REPLAY_LINE_MAX, &json, err));
     const json_t *decided = json_object_get(json, "entry");
     if (decided == NULL) return failure(err, ERROR_INVALID, "decision 1: it has no member \"entry\"");
     TRY(json_write_canonical(&entry, decided, err));
+    if (json_integer_of(json, "seq", &sequence) && (uint64_t)sequence != bundle->event.index)
+        return failure(err, ERROR_DENIED, "decision 1: its number is not that of the order's event");
     if (strcmp(buffer_text(&entry), json_text_of(json_object_get(bundle->json, "event"), "entry")) == 0) return SUCCESS;
     return failure(err, ERROR_DENIED, "decision 1: it is not that of the order's event");
 }
@@ -120,32 +123,22 @@ static struct result check_terms(const struct run_bundle *bundle, const struct s
     return policy_train_check_terms(&run, &terms, err);
 }
 
-/* The most approvals that a set may ask for, if this run is to have enough. */
-static int64_t approvals_that_do(const struct run_chain *chain)
-{
-    const int64_t has = (int64_t)chain->approval_count;
-
-    return run_approvals_needed(chain->request, has) > has ? has - 1 : has;
-}
-
-/* A set that came after the order may ask for more: then the run may not have been admitted. Of places the result says only the runner's own. */
+/* A set that came after the order may ask for more, or forbid the run where it was: then it may not have been admitted. */
 static struct result check_last_terms(const struct run_bundle *bundle, const struct sets *sets, const struct train_floors *floors,
                                       struct run_repeated *repeated, struct error *err)
 {
-    const struct run_envelope *admission = bundle->chain.admission, *order = bundle->chain.order;
+    const struct run_envelope *admission = bundle->chain.admission;
     char digest[80] = "sha256:";
     struct error why = {0};
 
     if (admission == NULL) return SUCCESS;
     (void)snprintf(digest, sizeof digest, "sha256:%.64s", run_text(admission, "predicate.policy.digest.sha256"));
-    const struct train_terms terms = {.approvals = approvals_that_do(&bundle->chain),
-                                      .signed_request = run_member(bundle->chain.request, "claims") == NULL};
     const struct train_run run = {.set = set_of(sets, digest),
-                                  .spec = run_member(order, "spec"),
+                                  .spec = run_member(bundle->chain.order, "spec"),
                                   .now_ms = run_time(admission, "predicate.timeVerified"),
                                   .floors = floors};
     repeated->has_last_terms = run.set != NULL;
-    if (run.set == NULL || policy_train_check_terms(&run, &terms, &why).ok) return SUCCESS;
+    if (run.set == NULL || policy_run_check_day(bundle, &run, &why).ok) return SUCCESS;
     return failure(err, why.kind, "the policy set of the admission: %.220s", why.message);
 }
 

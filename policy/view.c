@@ -24,6 +24,14 @@ static bool holds(const struct snapshot *snapshot, const struct principal *princ
     return authz_snapshot_authorize(snapshot->authz, principal, right->action, &resource, now_ms).verdict == AUTHZ_ALLOWED;
 }
 
+static bool is_outdated(const struct snapshot *snapshot, const struct principal *principal, int64_t asked_ms)
+{
+    const struct authz_robot *robot =
+        principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(snapshot->authz, &principal->id) : NULL;
+
+    return robot != NULL && asked_ms != 0 && asked_ms < robot->asked_since_ms;
+}
+
 struct result decider_holds(struct decider *decider, const struct rights_query *query, struct rights_answer *answer_out,
                             struct error *err)
 {
@@ -34,6 +42,7 @@ struct result decider_holds(struct decider *decider, const struct rights_query *
     if (decider_is_stale(decider, snapshot))
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which rights are in force");
     answer.is_somebody = authz_snapshot_principal(snapshot->authz, query->principal, query->organisation, &principal);
+    answer.is_outdated = answer.is_somebody && is_outdated(snapshot, &principal, query->asked_ms);
     while (answer.is_somebody && answer.lacks < query->count &&
            holds(snapshot, &principal, &query->rights[answer.lacks], query->now_ms))
         answer.lacks++;

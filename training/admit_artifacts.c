@@ -53,23 +53,35 @@ static struct result fill(struct upload *upload, struct pg *pg, struct bytes con
     return upload_commit(upload, pg, &digest, recorder, err);
 }
 
-/* The same content again changes nothing but its lease. */
+/* Each try begins sessions of its own: one that failed must not count among the open ones until the run ends. */
+static struct result fill_or_drop(struct upload *upload, struct pg *pg, struct bytes content, struct recorder *recorder,
+                                  struct error *err)
+{
+    struct error ignored = {0};
+
+    if (fill(upload, pg, content, recorder, err).ok) return SUCCESS;
+    (void)upload_drop(upload, pg, "an admission could not go on", recorder, &ignored).ok;
+    return (struct result){.ok = false};
+}
+
+/* The same content again changes nothing but its lease. The session is in the name of the run: it ends with it if this gateway can't end it. */
 static struct result store_blob(const struct admitting *admitting, const struct resource *where, struct bytes content,
                                 struct error *err)
 {
-    const struct principal server = {.kind = PRINCIPAL_SYSTEM, .subject = "sijil"};
+    struct principal server = {.kind = PRINCIPAL_SYSTEM};
     struct registry *registry = admitting->source->registry;
     struct job_recorder recorder;
     struct upload_begin begin;
     OWNED(permit) *permit = NULL;
     OWNED(upload) *upload = NULL;
 
+    (void)snprintf(server.subject, sizeof server.subject, "run:%s", admitting->run.where.detail);
     TRY(upload_begin_prepare(registry, where, &server, DIGEST_SHA256, &begin, err));
     TRY(begin_upload(admitting, &begin, &permit, err));
     upload_begin_finish(registry, &begin);
     TRY(upload_of_begin(permit, registry, &begin, &upload, err));
     job_recorder_init(&recorder, admitting->source->bundle.sequencer, permit);
-    return fill(upload, admitting->source->bundle.pg, content, &recorder.recorder, err);
+    return fill_or_drop(upload, admitting->source->bundle.pg, content, &recorder.recorder, err);
 }
 
 static struct result store_blobs(const struct admitting *admitting, const struct resource *where, struct error *err)

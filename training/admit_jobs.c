@@ -50,7 +50,8 @@ static struct result check_nodes(struct admitting *admitting, struct error *err)
 
 static struct result sign(struct admitting *admitting, struct keyd_run *wanted, struct error *err)
 {
-    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_ADMIT, .run = admitting->run.run, .last = RUN_RESULT}};
+    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_ADMIT, .run = admitting->run.run, .last = RUN_RESULT},
+                                           .is_of_day = true};
     struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX);
 
     TRY(run_bundle_make(admitting->permit, &admitting->source->bundle, &query, &bundle, err));

@@ -144,9 +144,12 @@ static struct result add_requester(struct maker *maker, int64_t at_ms, struct er
 
     if (run_member(request, "claims") == NULL) return add_person(maker, request, at_ms, err);
     if (!run_is_of_rule(request)) return SUCCESS;
-    const struct rule_use use = {run_text(request, "claims.subject"), event_of(maker)};
+    const struct rule_use of_then = {run_text(request, "claims.subject"), event_of(maker)};
+    const struct rule_use of_day = {of_then.subject, UINT64_MAX};
     TRY(document_view_follow(source->documents, DOCUMENT_TRUST_RULE, &documents, err));
-    return key_documents_add_rule(maker->permit, source, maker->query->papers.action, &use, &maker->documents, err);
+    TRY(key_documents_add_rule(maker->permit, source, maker->query->papers.action, &of_then, &maker->documents, err));
+    if (!maker->query->is_of_day) return SUCCESS;
+    return key_documents_add_rule(maker->permit, source, maker->query->papers.action, &of_day, &maker->documents, err);
 }
 
 static struct result write_keys(struct maker *maker, struct error *err)
@@ -174,6 +177,14 @@ struct wanted_set {
     const char *digest; /* hex */
 };
 
+static struct result append_set(const struct policy_set *set, json_t *list, struct error *err)
+{
+    const struct bytes text = policy_set_envelope(set);
+
+    if (json_array_append_new(list, json_stringn((const char *)text.data, text.length)) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a policy set");
+}
+
 /* The newest event with such a set that is stored. */
 static struct result find_set(const struct maker *maker, const struct wanted_set *wanted, json_t *list, struct error *err)
 {
@@ -198,9 +209,7 @@ static struct result add_set(const struct maker *maker, const struct wanted_set 
 
     if (newest == NULL || strcmp(policy_set_digest(newest) + strlen("sha256:"), wanted->digest) != 0)
         return find_set(maker, wanted, list, err);
-    const struct bytes text = policy_set_envelope(newest);
-    if (json_array_append_new(list, json_stringn((const char *)text.data, text.length)) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for a policy set");
+    return append_set(newest, list, err);
 }
 
 static struct result write_decision(struct maker *maker, struct error *err)
@@ -234,6 +243,15 @@ static struct result add_set_of_admission(const struct maker *maker, const struc
     return strcmp(wanted.digest, ordered->digest) == 0 ? SUCCESS : add_set(maker, &wanted, list, err);
 }
 
+/* If another one is in force by now, sijil-keyd says so, and is asked again. */
+static struct result add_set_of_day(const struct maker *maker, json_t *list, struct error *err)
+{
+    OWNED(policy_set) *newest = decider_policy_set(maker->source->decider);
+
+    if (newest == NULL) return failure(err, ERROR_UNAVAILABLE, "this gateway does not know the policies");
+    return append_set(newest, list, err);
+}
+
 static struct result write_policies(struct maker *maker, struct error *err)
 {
     const struct run_envelope *order = maker->papers->chain.order;
@@ -241,6 +259,7 @@ static struct result write_policies(struct maker *maker, struct error *err)
 
     if (json_object_set_new(maker->bundle, "policy_sets", list) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for policy sets");
+    if (maker->query->is_of_day) return add_set_of_day(maker, list, err);
     const struct wanted_set wanted = {(uint64_t)run_integer(order, "policy.epoch"),
                                       run_text(order, "policy.digest") + strlen("sha256:")};
     TRY(add_set(maker, &wanted, list, err));
@@ -259,7 +278,7 @@ static struct result make(struct maker *maker, struct error *err)
     TRY(write_log_keys(maker, err));
     TRY(write_event(maker, err));
     TRY(write_keys(maker, err));
-    return maker->query->is_whole ? write_policies(maker, err) : SUCCESS;
+    return maker->query->is_whole || maker->query->is_of_day ? write_policies(maker, err) : SUCCESS;
 }
 
 struct result run_bundle_make(const struct permit *permit, const struct run_bundle_source *source,

@@ -27,7 +27,8 @@ struct run_bundle_query {
     const struct signed_checkpoint *checkpoint; /* of the event's proof; NULL: the newest */
     const struct signed_checkpoint *published;  /* in place of the newest, if it has what is proven: a cosigned one; NULL: none */
     const char *runner;                         /* thumbprint of a runner's key that has no lease yet; NULL: the lease's */
-    bool is_whole; /* with policy sets and the decision of the order's event, which sijil-keyd does not need */
+    bool is_whole;  /* with the policy sets that its envelopes name, and the decision of the order's event */
+    bool is_of_day; /* for sijil-keyd: with the set in force instead, and the newest version of the trust rule that asked */
 };
 
 /** Appends the bundle. ERROR_NOT_FOUND: there is no such run; ERROR_CONFLICT: it has no order yet; ERROR_UNAVAILABLE. */

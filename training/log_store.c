@@ -66,7 +66,8 @@ static const struct pg_statement run_log_merge_sql = {
 static const struct pg_statement run_log_place_sql = {
     "run_log_place",
     "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), e.envelope FROM run r JOIN project p USING (project_id)"
-    " JOIN organisation o USING (organisation_id) JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' WHERE r.run_id = $1",
+    " JOIN organisation o USING (organisation_id) JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' AND e.digest = r.request"
+    " WHERE r.run_id = $1",
     "uuid", "uuid uuid text text"};
 static const struct pg_statement run_log_reader_sql = {
     "run_log_reader", "SELECT EXISTS (SELECT FROM run_log_reader WHERE run_id = $1 AND principal = $2)", "uuid text", "bool"};

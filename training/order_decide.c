@@ -107,6 +107,8 @@ static struct result check_rights(struct asking *asking, struct error *err)
 
     if (!decider_principal(asking->decider, wish->requester, &wish->where.organisation, &asking->verdict->requester))
         return end(asking, "the requester has no role in this organisation any more");
+    const struct run_asker asker = {asking->decider, &wish->where.organisation, wish->request};
+    TRY(run_secret_check(&asker, asking->verdict->reason, err));
     for (size_t i = 0; i < asking->count && !has_ended(asking); i++) TRY(check_right(asking, &asking->uses[i], err));
     return SUCCESS;
 }

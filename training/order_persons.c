@@ -43,26 +43,29 @@ static struct result check_content(const struct run_wish *wish, const struct app
     return run_chain_check(&chain, err);
 }
 
-bool run_is_approved_by_another(const struct run_envelope *request, const struct person *requester, const struct person *approver)
+bool run_is_approved_by_another(const struct run_envelope *request, const struct persons *requester,
+                                const struct persons *approver)
 {
-    const bool is_of_nobody = run_member(request, "claims") != NULL && !person_is_known(requester);
-
-    return person_is_known(approver) && (is_of_nobody || person_is_another(approver, requester));
+    if (run_member(request, "claims") == NULL) return persons_are_others(approver, requester);
+    if (run_is_of_rule(request) && !requester->has_unknown)
+        return persons_are_known(approver); /* the rule has ended: no order follows */
+    return persons_are_none_of(approver, requester);
 }
 
 /* Robots of one person are not two persons; and nobody approves for himself. */
 static struct result check_persons(struct decider *decider, const struct run_wish *wish, const struct approvals *approvals,
                                    struct error *err)
 {
-    const struct person requester = decider_person_of_key(decider, wish->requester);
-    struct person persons[RUN_APPROVALS_MAX];
+    const struct uuid *organisation = &wish->where.organisation;
+    const struct persons requester = decider_persons_of_key(decider, wish->requester, organisation);
+    struct persons persons[RUN_APPROVALS_MAX];
 
     for (size_t i = 0; i < approvals->count; i++) {
-        persons[i] = decider_person_of_key(decider, run_text(approvals->each[i], "approver"));
+        persons[i] = decider_persons_of_key(decider, run_text(approvals->each[i], "approver"), organisation);
         if (!run_is_approved_by_another(wish->request, &requester, &persons[i]))
             return failure(err, ERROR_DENIED, "another person than the requester approves (docs/identity.md, \"Persons\")");
         for (size_t j = 0; j < i; j++)
-            if (!person_is_another(&persons[i], &persons[j])) return failure(err, ERROR_DENIED, "one person has approved twice");
+            if (!persons_are_others(&persons[i], &persons[j])) return failure(err, ERROR_DENIED, "one person has approved twice");
     }
     return SUCCESS;
 }

@@ -17,7 +17,7 @@ static const struct pg_statement run_wish_sql = {
     " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
     " RETURNING run.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), run.requester,"
     " (SELECT count(*) FROM run_envelope e WHERE e.run_id = run.run_id AND e.kind = 'approval'),"
-    " (SELECT e.envelope FROM run_envelope e WHERE e.run_id = run.run_id AND e.kind = 'request')",
+    " (SELECT e.envelope FROM run_envelope e WHERE e.run_id = run.run_id AND e.kind = 'request' AND e.digest = run.request)",
     "text", "uuid uuid uuid text text int8 text"};
 static const struct pg_statement run_wish_approvals_sql = {
     "run_wish_approvals", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'approval' ORDER BY number LIMIT 9", "uuid", "text"};
@@ -50,14 +50,18 @@ static const struct pg_statement run_end_known_sql = {
     "int8", "uuid bytea"};
 static const struct pg_statement run_freed_sql = {
     "run_freed", "UPDATE run_draft SET is_freed = true WHERE run_id = $1", "uuid", ""};
+/* The request of a run is the one that its row names, which nothing changes: no other row says what was asked for. */
 static const struct pg_statement run_order_find_sql = {
     "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
 static const struct pg_statement run_ordered_find_sql = {
     "run_ordered_find",
-    "SELECT o.envelope, r.envelope FROM run_envelope o JOIN run_envelope r ON r.run_id = o.run_id AND r.kind = 'request'"
-    " WHERE o.run_id = $1 AND o.kind = 'order'", "uuid", "text text"};
+    "SELECT o.envelope, e.envelope FROM run_envelope o JOIN run r USING (run_id)"
+    " JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' AND e.digest = r.request WHERE o.run_id = $1 AND o.kind = 'order'",
+    "uuid", "text text"};
 static const struct pg_statement run_request_find_sql = {
-    "run_request_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'request'", "uuid", "text"};
+    "run_request_find",
+    "SELECT e.envelope FROM run r JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' AND e.digest = r.request WHERE r.run_id = $1",
+    "uuid", "text"};
 static const struct pg_statement *const statements[] = {
     &run_order_sql, &run_order_find_sql, &run_ordered_find_sql, &run_request_find_sql, &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
     &run_end_known_sql, &run_freed_sql,

@@ -102,8 +102,11 @@ static bool is_the_lease(const struct run_papers *papers, const struct run_paper
 static struct result take_certificate(struct run_papers *papers, size_t row, struct error *err)
 {
     const char *text = pg_text(papers->leases, row, LEASE_CERTIFICATE);
+    struct error why = {0};
 
-    return text[0] == '\0' ? SUCCESS : take(papers, RUN_CERTIFICATE, text, err);
+    if (text[0] == '\0' || take(papers, RUN_CERTIFICATE, text, &why).ok) return SUCCESS;
+    return failure(err, why.kind == ERROR_INVALID ? ERROR_CORRUPT : why.kind, "the kept certificate of the attempt: %.200s",
+                   why.message);
 }
 
 static struct result read_lease(struct pg *pg, const struct run_papers_query *query, struct run_papers *papers, struct error *err)

@@ -72,12 +72,12 @@ void run_request_prepare(const struct resource *where, const struct run *run, co
  */
 RESULT run_request_look(struct lookup *lookup, const struct run_request *request, struct error *err);
 
-struct person;
+struct persons;
 struct run_envelope;
-/** Whether `approver` is a known person and another one than the requester. Nobody may be behind the token of a request with claims, such as that of a
- *  robot which two persons know: then run_approvals_needed() asks for one approval more. */
-bool run_is_approved_by_another(const struct run_envelope *request, const struct person *requester,
-                                const struct person *approver);
+/** Whether `approver` is known and nobody that is behind the request. Somebody unknown may be behind the token of a request with claims, such as that of a trust
+ *  rule: then run_approvals_wanted() asks for one approval more. */
+bool run_is_approved_by_another(const struct run_envelope *request, const struct persons *requester,
+                                const struct persons *approver);
 /** The command line of a request, for lists: its beginning, with blanks between the arguments, and without control characters. */
 void run_command_text(const struct run_envelope *request, char text_out[RUN_COMMAND_SIZE]);
 /** The member `rerun` of a request. */

@@ -50,6 +50,7 @@ static const struct pg_statement run_envelopes_sql = {
     "run_envelopes",
     "SELECT CASE e.kind WHEN 'node result' THEN 'result' ELSE e.kind END, e.digest, e.principal, e.envelope"
     " FROM run_envelope e JOIN run r USING (run_id) WHERE e.run_id = $1 AND r.project_id = $2 AND e.kind <> 'late'"
+    " AND (e.kind <> 'request' OR e.digest = r.request)"
     " AND (e.kind NOT IN ('result', 'node result') OR (coalesce(e.attempt, r.attempt) = r.attempt"
     " AND CASE WHEN r.state IN ('failed', 'cancelled') THEN NOT EXISTS (SELECT FROM run_envelope l WHERE l.run_id = e.run_id"
     " AND l.kind IN ('result', 'node result') AND l.attempt = e.attempt AND l.number > e.number) ELSE e.kind = 'result' END))"
@@ -81,7 +82,7 @@ static const struct pg_statement run_is_asked_sql = {
     "run_is_asked",
     "SELECT r.project_id = $2 AND r.requester = $3 AND r.expires_at > now() - interval '23 hours'"
     " AND convert_from(decode(e.envelope::json->>'payload', 'base64'), 'UTF8')::json->'claims' IS NOT NULL"
-    " FROM run r JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' WHERE r.run_id = $1",
+    " FROM run r JOIN run_envelope e ON e.run_id = r.run_id AND e.kind = 'request' AND e.digest = r.request WHERE r.run_id = $1",
     "uuid uuid text", "bool"};
 static const struct pg_statement *const statements[] = {
     &run_is_asked_sql, &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_attempts_end_sql, &run_approvals_sql,

@@ -9,6 +9,7 @@
 
 #define OUTPUTS_MAX 16 /* docs/formats/run.md */
 #define RIGHTS_MAX  (1 + RUN_ARTIFACTS_MAX + OUTPUTS_MAX)
+#define OLD_SECRET  "it was asked for with a secret of the robot that was replaced since: ask for it again"
 
 struct rights {
     size_t count;
@@ -42,6 +43,25 @@ static void say_missing(const struct rights *rights, size_t missing, char reason
                    right->name);
 }
 
+/* A request that a key has signed does not depend on the secret. */
+static int64_t asked_ms(const struct run_envelope *request)
+{
+    return run_member(request, "claims") == NULL ? 0 : run_time(request, "issued_at");
+}
+
+struct result run_secret_check(const struct run_asker *asker, char reason_out[RUN_REASON_SIZE], struct error *err)
+{
+    const struct rights_query query = {.principal = run_text(asker->request, "requester"),
+                                       .organisation = asker->organisation,
+                                       .asked_ms = asked_ms(asker->request),
+                                       .now_ms = clock_wall_ms()};
+    struct rights_answer answer;
+
+    TRY(decider_holds(asker->decider, &query, &answer, err));
+    if (answer.is_outdated) (void)snprintf(reason_out, RUN_REASON_SIZE, OLD_SECRET);
+    return SUCCESS;
+}
+
 static struct result check_rights(const struct run_standing *standing, char reason_out[RUN_REASON_SIZE], struct error *err)
 {
     struct rights rights = {.count = 0};
@@ -52,9 +72,11 @@ static struct result check_rights(const struct run_standing *standing, char reas
                                        .organisation = standing->organisation,
                                        .rights = rights.each,
                                        .count = rights.count,
+                                       .asked_ms = asked_ms(standing->request),
                                        .now_ms = clock_wall_ms()};
     TRY(decider_holds(standing->decider, &query, &answer, err));
-    if (answer.has_all) return SUCCESS;
+    if (answer.is_outdated) (void)snprintf(reason_out, RUN_REASON_SIZE, OLD_SECRET);
+    if (answer.is_outdated || answer.has_all) return SUCCESS;
     if (answer.is_somebody) say_missing(&rights, answer.lacks, reason_out);
     else if (run_is_of_rule(standing->request))
         (void)snprintf(reason_out, RUN_REASON_SIZE, "the trust rule that asked was withdrawn, or has ended, since the order");
@@ -110,7 +132,10 @@ int64_t run_approvals_wanted(const struct run_asker *asker, int64_t asked)
     const int64_t needed = run_approvals_needed(asker->request, asked);
 
     if (asked == 0 || needed != asked || run_member(asker->request, "claims") == NULL) return needed;
-    return decider_may_be_machine(asker->decider, run_text(asker->request, "requester"), asker->organisation) ? asked + 1 : asked;
+    const struct persons requester =
+        decider_persons_of_key(asker->decider, run_text(asker->request, "requester"), asker->organisation);
+    const bool is_machine = decider_may_be_machine(asker->decider, run_text(asker->request, "requester"), asker->organisation);
+    return is_machine || !persons_are_known(&requester) ? asked + 1 : asked;
 }
 
 void run_duties_check(const struct run_asker *asker, int64_t approvals, const struct run_duties *duties,

@@ -17,7 +17,8 @@ struct run_standing {
     const struct run_envelope *order, *request; /* the request's digest is the order's */
 };
 /**
- * Whether the requester still has the rights that a run needs, and nobody has withdrawn the key that has signed the request. reason_out: "", or what is
+ * Whether the requester still has the rights that a run needs, and nobody has withdrawn the key that has signed the request, or replaced the secret with which
+ * a robot has asked. reason_out: "", or what is
  * missing. ERROR_UNAVAILABLE while rights or documents are not known; ERROR_CORRUPT: the request is not that of the order.
  */
 RESULT run_standing_check(const struct run_standing *standing, char reason_out[RUN_REASON_SIZE], struct error *err);
@@ -31,7 +32,12 @@ struct run_asker {
     const struct run_envelope *request;
 };
 /**
- * As run_approvals_needed(), which sijil-keyd, runners and verifiers demand; and one more by the token of a subject that may be a job which a binding
+ * Whether the secret with whose token a robot has asked was replaced since, without a grace period. reason_out is written then alone. Requests that a key
+ * has signed do not depend on a secret. ERROR_UNAVAILABLE while the rights are not known.
+ */
+RESULT run_secret_check(const struct run_asker *asker, char reason_out[RUN_REASON_SIZE], struct error *err);
+/**
+ * As run_approvals_needed(), which sijil-keyd, runners and verifiers demand; and one more by the token of a subject that is no person of the organisation, or that may be a job which a binding
  * names (decider_may_be_machine()): the registry alone knows that.
  */
 int64_t run_approvals_wanted(const struct run_asker *asker, int64_t asked);

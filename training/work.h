@@ -108,8 +108,8 @@ RESULT run_queue_visit(struct lookup *lookup, const struct run_queue_query *quer
 struct run_session {
     const char *key;
     struct uuid runner;
-    uint8_t session[RUN_SESSION_SIZE];
-    int64_t generation; /* of the runner's journal: it rises at each start */
+    uint8_t session[RUN_SESSION_SIZE]; /* a hash, not what the runner names */
+    int64_t generation;                /* of the runner's journal: it rises at each start */
 };
 /** How the key's newest session compares with this one. OVERTAKEN: the same session has asked again since, with a later generation. */
 enum run_session_place { RUN_SESSION_NEW, RUN_SESSION_KNOWN, RUN_SESSION_OVERTAKEN };

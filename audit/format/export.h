@@ -82,5 +82,7 @@ bool export_terms_of(const struct leaf *leaf, struct export_terms *terms_out);
 /** The rules of a denial, with a space between. */
 #define EXPORT_RULES_SIZE (LEAF_RULES_MAX * sizeof((struct leaf_reason *)NULL)->rules[0])
 void export_rules(const struct leaf_reason *reason, char text_out[EXPORT_RULES_SIZE]);
-/** The event as OCSF 1.3 has it, without `unmapped`: a new object, NULL without memory. */
+/** The event with the members of OCSF 1.3, also those that its class does not define: a new object, NULL without memory. */
 json_t *export_ocsf(const struct leaf *leaf, struct bytes text, const json_t *payload);
+/** Moves members that the class of the event does not define into `unmapped`. False: no memory. */
+bool export_ocsf_fit(json_t *event);

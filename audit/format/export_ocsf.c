@@ -78,7 +78,9 @@ static bool add_of_class(json_t *event, const struct leaf *leaf, const json_t *p
 {
     const char *action = leaf->targets[0].action;
 
-    if (class == 3002 && !add(event, "user", user_of(leaf, payload))) return false;
+    if (class == 3002 &&
+        (!add(event, "user", user_of(leaf, payload)) || !add(event, "service", json_pack("{s:s}", "name", "sijild"))))
+        return false;
     if (class == 2004 && !add(event, "finding_info",
                               json_pack("{s:o, s:s}", "uid", json_sprintf("%llu", (unsigned long long)leaf->sequence), "title",
                                         leaf->targets[0].resource + strspn(leaf->targets[0].resource, "#"))))
@@ -108,4 +110,32 @@ json_t *export_ocsf(const struct leaf *leaf, struct bytes text, const json_t *pa
         !add_status(event, leaf) || !add_of_class(event, leaf, payload, class) || !add_agent(event, payload))
         return NULL;
     return json_incref(event);
+}
+
+/* Members of each event that a class of OCSF 1.3 does not define. */
+static const struct {
+    int class_uid;
+    const char *undefined[6];
+} classes[] = {{3002, {"api", "resources"}},
+               {6002, {"actor", "api", "http_request", "resources", "src_endpoint"}},
+               {2004, {"actor", "api", "http_request", "src_endpoint"}}};
+
+static bool move(json_t *event, json_t *unmapped, const char *name)
+{
+    json_t *value = json_object_get(event, name);
+
+    if (value == NULL) return true;
+    return json_object_set(unmapped, name, value) == 0 && json_object_del(event, name) == 0;
+}
+
+bool export_ocsf_fit(json_t *event)
+{
+    const json_int_t class = json_integer_value(json_object_get(event, "class_uid"));
+    OWNED_JSON unmapped = json_object();
+
+    if (unmapped == NULL) return false;
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        for (size_t k = 0; classes[i].class_uid == class && classes[i].undefined[k] != NULL; k++)
+            if (!move(event, unmapped, classes[i].undefined[k])) return false;
+    return json_object_size(unmapped) == 0 || json_object_set(event, "unmapped", unmapped) == 0;
 }

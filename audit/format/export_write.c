@@ -95,7 +95,11 @@ static struct result write_ocsf(const struct export_line *line, const struct lea
     OWNED_JSON value = export_ocsf(leaf, line->leaf, payload);
     OWNED_JSON more = evidence(line, payload);
 
-    if (value == NULL || more == NULL || json_object_set(value, "unmapped", more) != 0) return without_memory(err);
+    if (value == NULL || more == NULL || !export_ocsf_fit(value) ||
+        (json_object_get(value, "unmapped") != NULL &&
+         json_object_update_missing(more, json_object_get(value, "unmapped")) != 0) ||
+        json_object_set(value, "unmapped", more) != 0)
+        return without_memory(err);
     return write_json(value, text, err);
 }
 

@@ -6,49 +6,49 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define TEXT_LINES 6 /* of a succession; then the empty line, and two signatures */
+#define TEXT_LINES 6 /* of a handover; then the empty line, and two signatures */
 #define NOTE_LINES (TEXT_LINES + 3)
 
-struct result log_succession_write(const struct log_succession *succession, struct buffer *text, struct error *err)
+struct result log_handover_write(const struct log_handover *handover, struct buffer *text, struct error *err)
 {
-    const struct bytes root = {succession->root.bytes, sizeof succession->root.bytes};
+    const struct bytes root = {handover->root.bytes, sizeof handover->root.bytes};
 
-    TRY(buffer_format(text, err, LOG_SUCCESSION "\n%s\n%llu\n", succession->origin, (unsigned long long)succession->size));
+    TRY(buffer_format(text, err, LOG_HANDOVER "\n%s\n%llu\n", handover->origin, (unsigned long long)handover->size));
     TRY(text_base64(text, BASE64_STANDARD, root, err));
     TRY(buffer_add_u8(text, '\n', err));
-    TRY(note_key_write(&succession->old, text, err));
+    TRY(note_key_write(&handover->old, text, err));
     TRY(buffer_add_u8(text, '\n', err));
-    TRY(note_key_write(&succession->new, text, err));
+    TRY(note_key_write(&handover->new, text, err));
     return buffer_add_u8(text, '\n', err);
 }
 
-static struct result read_values(struct bytes lines, struct log_succession *succession, struct error *err)
+static struct result read_values(struct bytes lines, struct log_handover *handover, struct error *err)
 {
     struct bytes title, origin, size, root, old, new;
 
     if (!next_line(&lines, &title) || !next_line(&lines, &origin) || !next_line(&lines, &size) || !next_line(&lines, &root) ||
         !next_line(&lines, &old) || !next_line(&lines, &new) || lines.length > 0 ||
-        !bytes_equal(title, bytes_of_text(LOG_SUCCESSION)) || origin.length > CHECKPOINT_ORIGIN_MAX ||
-        !text_to_u64(size, MERKLE_SIZE_MAX, &succession->size) ||
-        !text_from_base64_exactly(BASE64_STANDARD, root, succession->root.bytes, sizeof succession->root.bytes))
+        !bytes_equal(title, bytes_of_text(LOG_HANDOVER)) || origin.length > CHECKPOINT_ORIGIN_MAX ||
+        !text_to_u64(size, MERKLE_SIZE_MAX, &handover->size) ||
+        !text_from_base64_exactly(BASE64_STANDARD, root, handover->root.bytes, sizeof handover->root.bytes))
         return failure(err, ERROR_INVALID,
-                       "a succession of log keys has six lines: %s, origin, size, root, the old and the new key", LOG_SUCCESSION);
-    memcpy(succession->origin, origin.data, origin.length);
-    succession->origin[origin.length] = '\0';
-    TRY(note_key_read(old, &succession->old, err));
-    return note_key_read(new, &succession->new, err);
+                       "a handover of log keys has six lines: %s, origin, size, root, the old and the new key", LOG_HANDOVER);
+    memcpy(handover->origin, origin.data, origin.length);
+    handover->origin[origin.length] = '\0';
+    TRY(note_key_read(old, &handover->old, err));
+    return note_key_read(new, &handover->new, err);
 }
 
-/* The spelling is the one that log_succession_write() gives, because the signatures are over the bytes. */
-static struct result read_succession(struct bytes text, struct log_succession *succession_out, struct error *err)
+/* The spelling is the one that log_handover_write() gives, because the signatures are over the bytes. */
+static struct result read_handover(struct bytes text, struct log_handover *handover_out, struct error *err)
 {
-    struct log_succession succession = {.size = 0};
+    struct log_handover handover = {.size = 0};
 
-    TRY(read_values(text, &succession, err));
-    if (strcmp(succession.old.name, succession.origin) != 0 || strcmp(succession.new.name, succession.origin) != 0 ||
-        succession.old.algorithm != NOTE_ED25519 || succession.new.algorithm != NOTE_ED25519)
-        return failure(err, ERROR_INVALID, "a succession names keys of another log than %.100s", succession.origin);
-    *succession_out = succession;
+    TRY(read_values(text, &handover, err));
+    if (strcmp(handover.old.name, handover.origin) != 0 || strcmp(handover.new.name, handover.origin) != 0 ||
+        handover.old.algorithm != NOTE_ED25519 || handover.new.algorithm != NOTE_ED25519)
+        return failure(err, ERROR_INVALID, "a handover names keys of another log than %.100s", handover.origin);
+    *handover_out = handover;
     return SUCCESS;
 }
 
@@ -65,41 +65,41 @@ static bool has_key(const struct log_keys *keys, const struct note_key *key)
     return false;
 }
 
-/* The successions of a text, each signed by both of its keys. */
+/* The handovers of a text, each signed by both of its keys. */
 struct chain {
     size_t count;
-    struct log_succession each[LOG_KEYS_MAX - 1];
+    struct log_handover each[LOG_KEYS_MAX - 1];
 };
 
-static struct result check_both(const struct note *note, const struct log_succession *succession, struct error *err)
+static struct result check_both(const struct note *note, const struct log_handover *handover, struct error *err)
 {
     struct error why = {0};
 
-    if (note_verify(note, &succession->old, NULL, &why).ok && note_verify(note, &succession->new, NULL, &why).ok) return SUCCESS;
-    return failure(err, why.kind, "the succession of log keys at %llu entries is not signed by both keys: %.150s",
-                   (unsigned long long)succession->size, why.message);
+    if (note_verify(note, &handover->old, NULL, &why).ok && note_verify(note, &handover->new, NULL, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "the handover of log keys at %llu entries is not signed by both keys: %.150s",
+                   (unsigned long long)handover->size, why.message);
 }
 
 /* Two parties may show the same one. */
-static bool has_succession(const struct chain *chain, const struct log_succession *succession)
+static bool has_handover(const struct chain *chain, const struct log_handover *handover)
 {
     for (size_t i = 0; i < chain->count; i++)
-        if (is_same(&chain->each[i].old, &succession->old) && is_same(&chain->each[i].new, &succession->new) &&
-            chain->each[i].size == succession->size && merkle_hash_equal(&chain->each[i].root, &succession->root))
+        if (is_same(&chain->each[i].old, &handover->old) && is_same(&chain->each[i].new, &handover->new) &&
+            chain->each[i].size == handover->size && merkle_hash_equal(&chain->each[i].root, &handover->root))
             return true;
     return false;
 }
 
 static struct result take(struct chain *chain, const struct note *note, struct error *err)
 {
-    struct log_succession succession;
+    struct log_handover handover;
 
-    TRY(read_succession(note->text, &succession, err));
-    TRY(check_both(note, &succession, err));
-    if (succession.size == 0) return failure(err, ERROR_DENIED, "an empty log has no key that another one could follow");
-    if (has_succession(chain, &succession)) return SUCCESS;
+    TRY(read_handover(note->text, &handover, err));
+    TRY(check_both(note, &handover, err));
+    if (handover.size == 0) return failure(err, ERROR_DENIED, "an empty log has no key that another one could follow");
+    if (has_handover(chain, &handover)) return SUCCESS;
     if (chain->count == LOG_KEYS_MAX - 1) return failure(err, ERROR_LIMIT, "more than %d keys of one log", LOG_KEYS_MAX);
-    chain->each[chain->count++] = succession;
+    chain->each[chain->count++] = handover;
     return SUCCESS;
 }
 
@@ -107,37 +107,37 @@ static struct result check_added(const struct log_keys *keys, const struct note_
                                  struct error *err)
 {
     if (has_key(keys, key)) return failure(err, ERROR_DENIED, "a log can't return to a key that it had before");
-    if (before >= after) return failure(err, ERROR_DENIED, "the successions of log keys are not in the order of the log");
+    if (before >= after) return failure(err, ERROR_DENIED, "the handovers of log keys are not in the order of the log");
     return SUCCESS;
 }
 
-static struct result append(struct log_keys *keys, const struct log_succession *succession, struct error *err)
+static struct result append(struct log_keys *keys, const struct log_handover *handover, struct error *err)
 {
     const uint64_t last = keys->count == 1 ? 0 : keys->starts[keys->count - 1].size;
 
-    TRY(check_added(keys, &succession->new, last, succession->size, err));
-    keys->keys[keys->count] = succession->new;
-    keys->starts[keys->count] = (struct log_start){succession->size, succession->root};
+    TRY(check_added(keys, &handover->new, last, handover->size, err));
+    keys->keys[keys->count] = handover->new;
+    keys->starts[keys->count] = (struct log_start){handover->size, handover->root};
     keys->count++;
     return SUCCESS;
 }
 
 /* The new key vouches for the old one, up to the size that it states. */
-static struct result prepend(struct log_keys *keys, const struct log_succession *succession, struct error *err)
+static struct result prepend(struct log_keys *keys, const struct log_handover *handover, struct error *err)
 {
     const uint64_t next = keys->count == 1 ? UINT64_MAX : keys->starts[1].size;
 
-    TRY(check_added(keys, &succession->old, succession->size, next, err));
+    TRY(check_added(keys, &handover->old, handover->size, next, err));
     memmove(keys->keys + 1, keys->keys, keys->count * sizeof keys->keys[0]);
     memmove(keys->starts + 1, keys->starts, keys->count * sizeof keys->starts[0]);
-    keys->keys[0] = succession->old;
+    keys->keys[0] = handover->old;
     keys->starts[0] = (struct log_start){.size = 0};
-    keys->starts[1] = (struct log_start){succession->size, succession->root};
+    keys->starts[1] = (struct log_start){handover->size, handover->root};
     keys->count++;
     return SUCCESS;
 }
 
-/* From the trusted key in both directions. A succession that does not lead to it counts for nothing. */
+/* From the trusted key in both directions. A handover that does not lead to it counts for nothing. */
 static struct result link_all(const struct chain *chain, struct log_keys *keys, struct error *err)
 {
     for (size_t i = 0; i < chain->count; i++)
@@ -147,7 +147,7 @@ static struct result link_all(const struct chain *chain, struct log_keys *keys, 
     return SUCCESS;
 }
 
-/* Takes the lines of one succession off `left`. */
+/* Takes the lines of one handover off `left`. */
 static bool next_note(struct bytes *left, struct bytes *note_out)
 {
     const struct bytes before = *left;
@@ -165,8 +165,7 @@ static struct result read_chain(struct bytes text, struct chain *chain, struct n
 
     while (text.length > 0) {
         if (!next_note(&text, &bytes))
-            return failure(err, ERROR_INVALID,
-                           "behind the key of the log is no succession of keys: it is cut, or something else");
+            return failure(err, ERROR_INVALID, "behind the key of the log is no handover of keys: it is cut, or something else");
         TRY(note_read(bytes, note, err));
         TRY(take(chain, note, err));
     }

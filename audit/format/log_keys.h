@@ -1,9 +1,9 @@
 /*
  * audit/format/log_keys.h -- the keys of one log, from the first that a verifier trusts to the newest (docs/formats/audit-log.md section 6.1).
  *
- * A succession is a note that the old key and the new key have both signed. It states a checkpoint, by size and root, and both keys: from
+ * A handover is a note that the old key and the new key have both signed. It states a checkpoint, by size and root, and both keys: from
  * the next entry on the new key counts. So a checkpoint of more entries counts only with the new key's signature. A verifier that trusts one
- * of the keys follows the successions in both directions; a key without one is refused.
+ * of the keys follows the handovers in both directions; a key without one is refused.
  */
 #pragma once
 
@@ -11,18 +11,18 @@
 #include "audit/format/note.h"
 
 #define LOG_KEYS_MAX      9     /* the first, and the eight that sijil-keyd's ledger has room for */
-#define LOG_KEYS_TEXT_MAX 24576 /* bytes: a key, and twice eight successions of at most 1,100 */
-#define LOG_SUCCESSION    "sijil-log-key/v1"
+#define LOG_KEYS_TEXT_MAX 24576 /* bytes: a key, and twice eight handovers of at most 1,100 */
+#define LOG_HANDOVER      "sijil-log-key/v1"
 
-/** What a succession states. */
-struct log_succession {
+/** What a handover states. */
+struct log_handover {
     char origin[CHECKPOINT_ORIGIN_MAX + 1];
     uint64_t size; /* of the last checkpoint for which the old key counts */
     struct merkle_hash root;
     struct note_key old, new;
 };
 /** Appends the text that both keys sign. */
-RESULT log_succession_write(const struct log_succession *succession, struct buffer *text, struct error *err);
+RESULT log_handover_write(const struct log_handover *handover, struct buffer *text, struct error *err);
 
 struct log_keys {
     size_t count; /* at least 1 */
@@ -34,11 +34,11 @@ struct log_keys {
 };
 
 /**
- * Reads a key (a line "name+12345678+base64"), and then any successions. Those that do not lead to this key count for nothing.
- * ERROR_INVALID for a bad form, or the key of a witness. ERROR_DENIED: a succession is not signed by both keys. ERROR_LIMIT for more keys.
+ * Reads a key (a line "name+12345678+base64"), and then any handovers. Those that do not lead to this key count for nothing.
+ * ERROR_INVALID for a bad form, or the key of a witness. ERROR_DENIED: a handover is not signed by both keys. ERROR_LIMIT for more keys.
  */
 RESULT log_keys_read(struct bytes text, struct log_keys *keys_out, struct error *err);
-/** Appends the keys that are trusted, and behind them the successions that somebody else shows: `shown` is in the form of log_keys_read(). */
+/** Appends the keys that are trusted, and behind them the handovers that somebody else shows: `shown` is in the form of log_keys_read(). */
 RESULT log_keys_join(struct bytes trusted, struct bytes shown, struct buffer *text, struct error *err);
 /** Only this key. */
 void log_keys_of(const struct note_key *key, struct log_keys *keys_out);
@@ -48,7 +48,7 @@ const struct note_key *log_keys_at(const struct log_keys *keys, uint64_t size);
 
 /**
  * Reads the checkpoint of a note. ERROR_DENIED unless the key that counts for its size signed it, its origin is the name of that key, and no
- * succession states another root of this size. ERROR_INVALID: it is no checkpoint. `key_out` may be NULL.
+ * handover states another root of this size. ERROR_INVALID: it is no checkpoint. `key_out` may be NULL.
  */
 RESULT log_keys_verify(const struct log_keys *keys, const struct note *note, struct checkpoint *checkpoint_out,
                        const struct note_key **key_out, struct error *err);

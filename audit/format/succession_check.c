@@ -89,7 +89,7 @@ static struct result check_note(const struct succession_trust *trust, const stru
     TRY(log_keys_verify(before, note, &checkpoint, NULL, err));
     if (has_newer_key(note, before))
         return failure(err, ERROR_DENIED,
-                       "the log that ended had a newer key than the given ones: give its successions, too (docs/recovery.md)");
+                       "the log that ended had a newer key than the given ones: give its handovers, too (docs/recovery.md)");
     if (checkpoint.size == plan->before.size && !merkle_hash_equal(&checkpoint.root, &plan->before.root))
         return failure(err, ERROR_DENIED, "the checkpoint of the statement is not of the log that it says");
     return witness_policy_demand(trust->log.policy, before, note, &report->verdict, err);

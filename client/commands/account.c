@@ -203,7 +203,7 @@ static void show_person(const json_t *answer)
 {
     const json_t *person = json_object_get(answer, "person");
     const char *text = json_text_of(answer, "person"), *kind = json_text_of(answer, "kind");
-    const char *who = "nobody: no person made this robot, or two have seen its secret, so it can't be the second of two";
+    const char *who = "nobody: it is not known who is behind it, so it can't be the second of two";
     char cell[CELL_MAX];
 
     if (person == NULL) return;
@@ -212,6 +212,7 @@ static void show_person(const json_t *answer)
     else if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
     else if (text != NULL && kind != NULL && strcmp(kind, "external") == 0) who = "yourself";
     else if (text != NULL) who = cell;
+    else if (json_object_get(answer, "persons") != NULL) who = "several persons have seen its secret: it counts as all of them";
     (void)printf("%-17s %s\n", "person", who);
 }
 

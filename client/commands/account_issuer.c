@@ -146,12 +146,18 @@ static struct result get_tokens(struct invocation *invocation, struct provider *
     const bool wants_device = invocation_option(invocation, 'd') != NULL,
                wants_browser = invocation_option(invocation, 'b') != NULL;
     const bool has_browser = browser_program() != NULL || provider_metadata(issuer)->device[0] == '\0';
-    struct code_browser browser = {.show = show_page, .context = invocation, .longest_ms = BROWSER_MS};
+    const char *acr_values = invocation_option(invocation, 'a');
+    const bool is_fresh = invocation_option(invocation, 'f') != NULL || acr_values != NULL;
+    struct code_browser browser = {
+        .show = show_page, .context = invocation, .longest_ms = BROWSER_MS, .is_fresh = is_fresh, .acr_values = acr_values};
 
     if (wants_device && wants_browser)
         return line_check(invocation, failure(err, ERROR_INVALID, "--device or --browser, not both"));
+    if (wants_device && is_fresh)
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "--fresh needs a browser: a code can be talked out of somebody"));
     TRY(line_check(invocation, take_port(invocation, &browser.port, err)));
-    if (wants_device || (!wants_browser && browser.port == 0 && !has_browser))
+    if (wants_device || (!wants_browser && !is_fresh && browser.port == 0 && !has_browser))
         return device_log_in(issuer, show_code, invocation, tokens, err);
     return code_log_in(issuer, &browser, tokens, err);
 }

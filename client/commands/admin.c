@@ -214,27 +214,26 @@ static bool is_id(const char *text)
     return strlen(text) == 36 && strspn(text, "0123456789abcdef-") == 36;
 }
 
-/* robot$acme+ci for itself or for acme/ci, the name in `create`; for a robot of the registry, robot$ci for ci. */
-static void robot_name(const char *given, char name_out[256])
+void robot_login_name(const char *given, char name_out[ROBOT_LOGIN_SIZE])
 {
     const char *slash = strchr(given, '/');
 
-    if (strncmp(given, "robot$", strlen("robot$")) == 0) (void)snprintf(name_out, 256, "%s", given);
-    else if (slash == NULL) (void)snprintf(name_out, 256, "robot$%s", given);
-    else (void)snprintf(name_out, 256, "robot$%.*s+%s", (int)(slash - given), given, slash + 1);
+    if (strncmp(given, "robot$", strlen("robot$")) == 0) (void)snprintf(name_out, ROBOT_LOGIN_SIZE, "%s", given);
+    else if (slash == NULL) (void)snprintf(name_out, ROBOT_LOGIN_SIZE, "robot$%s", given);
+    else (void)snprintf(name_out, ROBOT_LOGIN_SIZE, "robot$%.*s+%s", (int)(slash - given), given, slash + 1);
 }
 
 /* A robot may be given by its id, by the name in `create`, or by its login name. A name is looked up. */
 static struct result robot_id(struct session *session, const char *given, char id_out[64], struct error *err)
 {
     OWNED_JSON next = NULL;
-    char robot[256];
+    char robot[ROBOT_LOGIN_SIZE];
 
     if (is_id(given)) {
         (void)snprintf(id_out, 64, "%s", given);
         return SUCCESS;
     }
-    robot_name(given, robot);
+    robot_login_name(given, robot);
     for (unsigned page = 0; page < PAGES_MAX; page++) {
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER path = BUFFER(1024);

@@ -16,6 +16,10 @@ RESULT api_call(struct invocation *invocation, const char *method, const char *p
 RESULT api_call_in(struct session *session, const char *method, const char *path, const json_t *body, json_t **answer_out,
                    struct error *err);
 
+#define ROBOT_LOGIN_SIZE 256
+/** robot$acme+ci for itself or for acme/ci, the name in `create`; for a robot of the registry, robot$ci for ci. */
+void robot_login_name(const char *given, char name_out[ROBOT_LOGIN_SIZE]);
+
 #define CELL_MAX 256 /* bytes of one value in a table; longer values are cut, and end with "..." */
 
 /** A value as text for a person: text, words ("a,b"), pairs of words ("class=open subjects=a,b"), JSON, or "-". Characters that steer a

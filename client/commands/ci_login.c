@@ -4,12 +4,13 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/json.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/dpop_offer.h"
 #include "client/hosts.h"
-#include "client/http.h"
 #include "client/terminal.h"
 
 #define FORM_MAX  ((size_t)64 * 1024) /* a token of 12 KiB, each byte as three */
@@ -38,13 +39,16 @@ static struct result exchange(struct invocation *invocation, const struct host_l
     const struct http_options options = {
         .host = invocation->operands[0], .ca_file = login->ca_file, .proxy = login->proxy, .verbose = invocation->verbose};
     struct buffer OWNED_BUFFER form = BUFFER(FORM_MAX);
+    OWNED(ecdsa_key) *key = NULL; /* outlives the connection */
     OWNED(http) *http = NULL;
     OWNED_RESPONSE response = RESPONSE;
 
+    TRY(dpop_key_load(true, &key, err));
     TRY(write_form(login->password, scope, &form, err));
     const struct http_request request = {
         .method = "POST", .path = "/token", .content_type = "application/x-www-form-urlencoded", .body = buffer_bytes(&form)};
     struct result called = http_new(&options, &http, err);
+    if (called.ok) called = dpop_offer(http, key, err);
     if (called.ok) called = http_call(http, &request, &response, err);
     explicit_bzero(form.data, form.length);
     TRY(called);
@@ -86,11 +90,13 @@ static struct result check_scope(const struct invocation *invocation, const char
 static struct result keep(const struct invocation *invocation, const json_t *answer, struct host_login *login, struct error *err)
 {
     const char *token = json_text_of(answer, "access_token"), *scope = json_text_of(answer, "scope");
+    const char *type = json_text_of(answer, "token_type");
+    const bool is_bound = type != NULL && strcasecmp(type, "DPoP") == 0;
 
     if (token == NULL || scope == NULL || strlen(token) >= sizeof login->password)
         return failure(err, ERROR_INVALID, "the registry's /token answered without a token that fits");
     TRY(check_scope(invocation, scope, err));
-    (void)snprintf(login->username, sizeof login->username, SESSION_BEARER);
+    (void)snprintf(login->username, sizeof login->username, "%s", is_bound ? SESSION_DPOP : SESSION_BEARER);
     (void)snprintf(login->password, sizeof login->password, "%s", token);
     return host_login_save(invocation->operands[0], login, err);
 }

@@ -23,6 +23,8 @@ static const struct option_row login_options[] = {
     {'d', "device", NULL,
      "with a code that you type into a page of the issuer, on any machine (default where no browser can be opened)"},
     {'b', "browser", NULL, "with a browser of this machine, which comes back to a port of 127.0.0.1"},
+    {'f', "fresh", NULL, "have the issuer ask again who you are, with a browser: for actions that need a fresh login"},
+    {'a', "acr-values", "VALUES", "how the issuer should ask, as the registry names it in its refusal; with --fresh"},
     {'P', "callback-port", "PORT", "that port, if the issuer allows one only (default: any)"},
     {'s', "scope", "SCOPES", "what to ask the issuer for (default: \"openid offline_access\")"},
     {'r', "resource", "URI", "the registry's name at the issuer: the audience of the token (default: https://HOST)"},
@@ -119,7 +121,7 @@ static const struct option_row key_options[] = {
     WITHIN_OPTION,
     {'d', "documents", NULL, "the key of signed documents instead (PEM), for sijil-verify --signer"},
     {'f', "follow", "FILE",
-     "FILE has the key that you trust: add the signed successions that lead to the newest key, or refuse it"},
+     "FILE has the key that you trust: add the signed handovers that lead to the newest key, or refuse it"},
 };
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
@@ -238,7 +240,7 @@ static const struct option_row key_enroll_options[] = {
 static const struct option_row runner_invite_options[] = {
     KEY_OPTIONS,
     {'g', "region", "REGION", "the region of the policies where the runner is"},
-    {'j', "jurisdiction", "PLACE", "where it is, such as AE or AE-FED; may be repeated"},
+    {'J', "jurisdiction", "PLACE", "where it is, such as AE or AE-FED; may be repeated"},
     {'p', "pool", "NAME", "the pool whose runs it serves (default: default)"},
     {'d', "devices", "NUMBER", "accelerators that it may use (default: 0)"},
     {'i', "isolation", "LEVEL", "the least that it gives: rlimits, cgroup-v1 or cgroup-v2 (default: rlimits)"},

@@ -28,7 +28,7 @@ static struct result find(const struct invocation *invocation, const char *host,
     if (!found.ok && err->kind == ERROR_DENIED) (void)printf("%s\n", NOT_FOUND);
     TRY(found);
     TRY(host_login_renew(host, login, false, invocation->verbose, err));
-    if (strcmp(login->username, SESSION_BEARER) != 0) return SUCCESS;
+    if (!session_has_token(login)) return SUCCESS;
     return failure(err, ERROR_INVALID,
                    "the login of `sijil ci login` is a token of the registry, which other programs can't send");
 }

@@ -1,4 +1,4 @@
-/* `sijil admin sink ...`, `sijil admin detection ...`, `sijil admin groups ...`: documents of the registry (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
+/* Documents of the registry, from files to being in force (docs/delivery.md, docs/detection.md, docs/identity.md). The key signs on this machine; only the signed document is sent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,15 +15,6 @@
 #define PAYLOAD_ROOM ((size_t)16 * 1024)
 #define LIFE_MS      ((int64_t)365 * 86400000)
 
-/* A kind, and where the registry has it. */
-struct kind {
-    const struct log_document_kind *of;
-    struct documents_list list;
-};
-static const struct kind sink = {&log_document_sink, {"/audit/sinks", "sinks", "sink", false}};
-static const struct kind detection = {&log_document_detection, {"/audit/detections", "detections", "detection rule", false}};
-static const struct kind groups = {&log_document_groups, {"/groups", "groups", "document of roles of groups", false}};
-
 static struct result no_memory(struct error *err)
 {
     return failure(err, ERROR_NO_MEMORY, "no memory for a request");
@@ -31,13 +22,15 @@ static struct result no_memory(struct error *err)
 
 static struct result print_one(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
-    const json_t *document = json_object_get(answer, "document"), *delivery = json_object_get(answer, "delivery");
+    const json_t *document = json_object_get(answer, "document"), *delivery = json_object_get(answer, "delivery"),
+                 *provisioned = json_object_get(answer, "provisioned");
     OWNED_JSON shown =
         json_pack("{s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state", json_object_get(answer, "state"),
                   "version", json_object_get(document, "version"), "expires", json_object_get(document, "expires"));
 
     if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return no_memory(err);
     if (delivery != NULL && json_object_update(shown, (json_t *)(uintptr_t)delivery) != 0) return no_memory(err);
+    if (provisioned != NULL && json_object_update(shown, (json_t *)(uintptr_t)provisioned) != 0) return no_memory(err);
     return api_print(invocation, shown, err);
 }
 
@@ -50,7 +43,8 @@ static struct result post(struct invocation *invocation, struct session *session
     return print_one(invocation, answer, err);
 }
 
-static struct result path_of(const struct kind *kind, const char *name, const char *tail, struct buffer *path, struct error *err)
+struct result log_document_path(const struct log_document_place *kind, const char *name, const char *tail, struct buffer *path,
+                                struct error *err)
 {
     TRY(buffer_format(path, err, "%s/", kind->list.base));
     TRY(http_escape(path, name, err));
@@ -58,15 +52,15 @@ static struct result path_of(const struct kind *kind, const char *name, const ch
 }
 
 /* The number of the newest version; 0 if there is none. */
-static struct result newest_version(struct session *session, const struct kind *kind, const char *name, int64_t *version_out,
-                                    struct error *err)
+static struct result newest_version(struct session *session, const struct log_document_place *kind, const char *name,
+                                    int64_t *version_out, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED_JSON answer = NULL;
     struct error none = {0};
 
     *version_out = 0;
-    TRY(path_of(kind, name, "", &path, err));
+    TRY(log_document_path(kind, name, "", &path, err));
     if (!api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &none).ok)
         return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
     if (json_integer_of(json_object_get(answer, "document"), "version", version_out)) return SUCCESS;
@@ -75,7 +69,8 @@ static struct result newest_version(struct session *session, const struct kind *
 
 /* ---- drafting ---- */
 
-static struct result read_file(const struct kind *kind, const char *path, struct log_document *document_out, struct error *err)
+static struct result read_file(const struct log_document_place *kind, const char *path, struct log_document *document_out,
+                               struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(FILE_ROOM);
 
@@ -83,7 +78,7 @@ static struct result read_file(const struct kind *kind, const char *path, struct
     return local(log_document_parse(kind->of, buffer_bytes(&text), document_out, err), path, err);
 }
 
-static struct result draft(struct invocation *invocation, const struct kind *kind, struct error *err)
+struct result log_document_draft(struct invocation *invocation, const struct log_document_place *kind, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(PAYLOAD_ROOM);
     OWNED_LOG_DOCUMENT document = {.name = NULL};
@@ -106,8 +101,8 @@ static struct result draft(struct invocation *invocation, const struct kind *kin
 /* ---- approving ---- */
 
 /* Reads the document from the bytes that the first approver has signed. The registry's description of it is not trusted. */
-static struct result read_draft(const struct invocation *invocation, const struct kind *kind, const json_t *envelopes,
-                                struct document **document_out, struct error *err)
+static struct result read_draft(const struct invocation *invocation, const struct log_document_place *kind,
+                                const json_t *envelopes, struct document **document_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(DOCUMENTS_ENVELOPE_ROOM);
     OWNED(document) *document = NULL;
@@ -121,7 +116,7 @@ static struct result read_draft(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
-static struct result show_document(const struct kind *kind, const struct document *document, struct error *err)
+static struct result show_document(const struct log_document_place *kind, const struct document *document, struct error *err)
 {
     const char *name;
     json_t *value;
@@ -133,7 +128,7 @@ static struct result show_document(const struct kind *kind, const struct documen
     return SUCCESS;
 }
 
-static struct result sign_too(struct invocation *invocation, struct session *session, const struct kind *kind,
+static struct result sign_too(struct invocation *invocation, struct session *session, const struct log_document_place *kind,
                               const json_t *found, const struct ecdsa_key *key, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
@@ -147,11 +142,11 @@ static struct result sign_too(struct invocation *invocation, struct session *ses
     if (json_array_append(envelopes, approval) != 0) return no_memory(err);
     OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
     if (body == NULL) return no_memory(err);
-    TRY(path_of(kind, document->name, "/approval", &path, err));
+    TRY(log_document_path(kind, document->name, "/approval", &path, err));
     return post(invocation, session, buffer_text(&path), body, err);
 }
 
-static struct result approve(struct invocation *invocation, const struct kind *kind, struct error *err)
+struct result log_document_approve(struct invocation *invocation, const struct log_document_place *kind, struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
@@ -165,7 +160,7 @@ static struct result approve(struct invocation *invocation, const struct kind *k
 
 /* ---- withdrawing ---- */
 
-static struct result compose_end(const struct kind *kind, const char *name, int64_t version, const char *reason,
+static struct result compose_end(const struct log_document_place *kind, const char *name, int64_t version, const char *reason,
                                  struct buffer *payload, struct error *err)
 {
     OWNED_JSON nothing = json_object();
@@ -182,7 +177,7 @@ static struct result compose_end(const struct kind *kind, const char *name, int6
     return document_compose(&parts, payload, err);
 }
 
-static struct result revoke(struct invocation *invocation, const struct kind *kind, struct error *err)
+struct result log_document_revoke(struct invocation *invocation, const struct log_document_place *kind, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(PAYLOAD_ROOM), path = BUFFER(PATH_ROOM);
     const char *name = invocation->operands[1], *reason = invocation_option(invocation, 'r');
@@ -197,199 +192,14 @@ static struct result revoke(struct invocation *invocation, const struct kind *ki
     TRY(newest_version(session, kind, name, &version, err));
     TRY(compose_end(kind, name, version, reason, &payload, err));
     TRY(documents_sign(kind->of->kind, buffer_bytes(&payload), key, &envelope, err));
-    TRY(path_of(kind, name, "/withdrawal", &path, err));
+    TRY(log_document_path(kind, name, "/withdrawal", &path, err));
     return post(invocation, session, buffer_text(&path), envelope, err);
 }
 
-static struct result show(struct invocation *invocation, const struct kind *kind, struct error *err)
+struct result log_document_show(struct invocation *invocation, const struct log_document_place *kind, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
     TRY(documents_find(invocation, &kind->list, &answer, err));
     return invocation->json ? api_print_json(answer, err) : print_one(invocation, answer, err);
-}
-
-/* ---- sinks ---- */
-
-struct result command_sink_draft(struct invocation *invocation, struct error *err)
-{
-    return draft(invocation, &sink, err);
-}
-
-struct result command_sink_approve(struct invocation *invocation, struct error *err)
-{
-    return approve(invocation, &sink, err);
-}
-
-struct result command_sink_revoke(struct invocation *invocation, struct error *err)
-{
-    return revoke(invocation, &sink, err);
-}
-
-struct result command_sink_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, sink.list.base, "/drafts", err);
-}
-
-struct result command_sink_show(struct invocation *invocation, struct error *err)
-{
-    return show(invocation, &sink, err);
-}
-
-struct result command_sink_secret(struct invocation *invocation, struct error *err)
-{
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED(session) *session = NULL;
-    OWNED_JSON answer = NULL;
-
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(path_of(&sink, invocation->operands[1], "/secret", &path, err));
-    TRY(api_call_in(session, "POST", buffer_text(&path), NULL, &answer, err));
-    return api_print(invocation, answer, err);
-}
-
-static struct result flatten(const json_t *rows, json_t *flat, struct error *err)
-{
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
-                     *body = json_object_get(document, "body"), *delivery = json_object_get(row, "delivery");
-        json_t *shown =
-            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"), "state",
-                      json_object_get(row, "state"), "version", json_object_get(document, "version"), "transport",
-                      json_object_get(body, "transport"), "region", json_object_get(body, "region"), "next",
-                      json_object_get(delivery, "next"), "stopped_at", json_object_get(delivery, "stopped_at"), "missing",
-                      json_object_get(row, "missing"), "address", json_object_get(body, "address"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
-    }
-    return SUCCESS;
-}
-
-struct result command_sink_list(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"SINK", "name"},          {"STATE", "state"},     {"VERSION", "version"},
-                                            {"BY", "transport"},       {"REGION", "region"},   {"NEXT", "next"},
-                                            {"STOPPED", "stopped_at"}, {"MISSING", "missing"}, {"ADDRESS", "address"}};
-    OWNED(session) *session = NULL;
-    OWNED_JSON rows = json_array();
-    OWNED_JSON flat = json_array();
-
-    if (rows == NULL || flat == NULL) return no_memory(err);
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, &sink.list, rows, err));
-    TRY(flatten(rows, flat, err));
-    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
-}
-
-/* ---- roles of groups ---- */
-
-struct result command_groups_draft(struct invocation *invocation, struct error *err)
-{
-    return draft(invocation, &groups, err);
-}
-
-struct result command_groups_approve(struct invocation *invocation, struct error *err)
-{
-    return approve(invocation, &groups, err);
-}
-
-struct result command_groups_revoke(struct invocation *invocation, struct error *err)
-{
-    return revoke(invocation, &groups, err);
-}
-
-struct result command_groups_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, groups.list.base, "/drafts", err);
-}
-
-struct result command_groups_show(struct invocation *invocation, struct error *err)
-{
-    return show(invocation, &groups, err);
-}
-
-static struct result flatten_grants(const json_t *row, json_t *flat, struct error *err)
-{
-    const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body"),
-                 *grants = json_object_get(body, "grant");
-
-    for (size_t i = 0; i < json_array_size(grants); i++) {
-        const json_t *grant = json_array_get(grants, i);
-        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(row, "name"), "state",
-                                  json_object_get(row, "state"), "version", json_object_get(document, "version"), "issuer",
-                                  json_object_get(body, "issuer"), "group", json_object_get(grant, "group"), "role",
-                                  json_object_get(grant, "role"), "on", json_object_get(grant, "on"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
-    }
-    return SUCCESS;
-}
-
-struct result command_groups_list(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"NAME", "name"},     {"STATE", "state"}, {"VERSION", "version"},
-                                            {"ISSUER", "issuer"}, {"GROUP", "group"}, {"ROLE", "role"},
-                                            {"ON", "on"}};
-    OWNED(session) *session = NULL;
-    OWNED_JSON rows = json_array();
-    OWNED_JSON flat = json_array();
-
-    if (rows == NULL || flat == NULL) return no_memory(err);
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, &groups.list, rows, err));
-    for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
-    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
-}
-
-/* ---- detection rules ---- */
-
-struct result command_detection_draft(struct invocation *invocation, struct error *err)
-{
-    return draft(invocation, &detection, err);
-}
-
-struct result command_detection_approve(struct invocation *invocation, struct error *err)
-{
-    return approve(invocation, &detection, err);
-}
-
-struct result command_detection_revoke(struct invocation *invocation, struct error *err)
-{
-    return revoke(invocation, &detection, err);
-}
-
-struct result command_detection_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, detection.list.base, "/drafts", err);
-}
-
-struct result command_detection_show(struct invocation *invocation, struct error *err)
-{
-    return show(invocation, &detection, err);
-}
-
-struct result command_detection_list(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"RULE", "name"},      {"DETECTOR", "detector"}, {"THRESHOLD", "threshold"},
-                                            {"SECONDS", "window"}, {"SEVERITY", "severity"}, {"OFF", "off"},
-                                            {"EVENT", "event"}};
-
-    return api_table(invocation, "/audit/alarm-rules", "rules", columns, sizeof columns / sizeof columns[0], err);
-}
-
-struct result command_detection_test(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"TIME", "time"}, {"COUNT", "count"}, {"ACTOR", "actor"}, {"EVENTS", "events"}};
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM), since = BUFFER(256);
-    OWNED_JSON answer = NULL;
-
-    TRY(buffer_add_text(&path, "/audit/alarm-rules/", err));
-    TRY(http_escape(&path, invocation->operands[1], err));
-    TRY(audit_time_of(invocation_option(invocation, 's'), &since, err));
-    TRY(buffer_add_text(&path, since.length == 0 ? "/trial" : "/trial?since=", err));
-    if (since.length > 0) TRY(http_escape(&path, buffer_text(&since), err));
-    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
-    if (!json_is_true(json_object_get(answer, "is_whole")))
-        (void)fprintf(stderr, "Events from number %lld on were not looked at: test from a later time.\n",
-                      (long long)number_of(answer, "searched_to"));
-    return invocation->json ? api_print_json(answer, err)
-                            : api_rows(invocation, answer, "alarms", columns, sizeof columns / sizeof columns[0], err);
 }

@@ -8,6 +8,8 @@
 #include "documents/format/audit_sink.h"
 #include "documents/format/detection_rule.h"
 #include "documents/format/group_roles.h"
+#include "documents/format/persons.h"
+#include "documents/format/scim_service.h"
 
 #define FILE_MAX        (4 * DOCUMENTS_ENVELOPE_ROOM) /* an answer has the document several times */
 #define LIFE_DEFAULT_MS ((int64_t)365 * 86400000)
@@ -42,6 +44,26 @@ static struct result check_groups(const struct document *document, struct error 
 
 const struct log_document_kind log_document_groups = {DOCUMENT_GROUP_ROLES, "document of roles of groups",
                                                       " name not_after issuer claim separator grant ", check_groups};
+
+static struct result check_persons(const struct document *document, struct error *err)
+{
+    struct persons_rule rule;
+
+    return persons_rule_read(document, &rule, err);
+}
+
+const struct log_document_kind log_document_persons = {DOCUMENT_PERSONS, "document of persons",
+                                                       " name not_after issuer separate ", check_persons};
+
+static struct result check_scim(const struct document *document, struct error *err)
+{
+    struct scim_service service;
+
+    return scim_service_read(document, &service, err);
+}
+
+const struct log_document_kind log_document_scim = {DOCUMENT_SCIM_SERVICE, "document of a SCIM service",
+                                                    " name not_after issuer claim client deactivations others ", check_scim};
 
 void log_document_done(struct log_document *document)
 {

@@ -14,7 +14,8 @@ struct log_document_kind {
     const char *members; /* of a file, each with a blank before and after it */
     RESULT (*check)(const struct document *document, struct error *err);
 };
-extern const struct log_document_kind log_document_sink, log_document_detection, log_document_groups;
+extern const struct log_document_kind log_document_sink, log_document_detection, log_document_groups, log_document_persons,
+    log_document_scim;
 
 /** A document from a file: its body, without the head of a document. */
 struct log_document {
@@ -29,3 +30,17 @@ RESULT log_document_compose(const struct log_document_kind *kind, const struct l
                             struct buffer *payload, struct error *err);
 void log_document_done(struct log_document *document);
 #define OWNED_LOG_DOCUMENT __attribute__((cleanup(log_document_done))) struct log_document
+
+/** A kind, and where the registry has it. */
+struct log_document_place {
+    const struct log_document_kind *of;
+    struct documents_list list;
+};
+/* The commands of a kind, with the operands HOST, and FILE or NAME; they print what the registry then has. */
+RESULT log_document_draft(struct invocation *invocation, const struct log_document_place *kind, struct error *err);
+RESULT log_document_approve(struct invocation *invocation, const struct log_document_place *kind, struct error *err);
+RESULT log_document_revoke(struct invocation *invocation, const struct log_document_place *kind, struct error *err);
+RESULT log_document_show(struct invocation *invocation, const struct log_document_place *kind, struct error *err);
+/** Appends the path of a document with `tail` behind it. */
+RESULT log_document_path(const struct log_document_place *kind, const char *name, const char *tail, struct buffer *path,
+                         struct error *err);

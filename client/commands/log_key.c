@@ -128,7 +128,7 @@ static struct result check_kept(const struct log_keys *before, const struct log_
             continue;
         return failure(
             err, ERROR_DENIED,
-            "the registry does not show a key of the log that your file has: keep the file, and ask why. Two successions of one key mean "
+            "the registry does not show a key of the log that your file has: keep the file, and ask why. Two handovers of one key mean "
             "that it was stolen, or that the log forked");
     }
     return SUCCESS;
@@ -153,11 +153,10 @@ static struct result follow(struct bytes file, const char *shown, const char *ne
     TRY(log_keys_read(buffer_bytes(text), &now, err));
     TRY(check_kept(&before, &now, err));
     if (memcmp(log_keys_newest(&now)->public_key, wanted.public_key, sizeof wanted.public_key) == 0) return SUCCESS;
-    return failure(
-        err, ERROR_DENIED,
-        "the registry's log is signed by %.200s, and no succession leads there from the key that your file has: do not "
-        "trust that key. If the log has a new name, two officers have signed that (docs/recovery.md)",
-        newest);
+    return failure(err, ERROR_DENIED,
+                   "the registry's log is signed by %.200s, and no handover leads there from the key that your file has: do not "
+                   "trust that key. If the log has a new name, two officers have signed that (docs/recovery.md)",
+                   newest);
 }
 
 struct result log_key_follow(const char *path, const json_t *answer, struct error *err)
@@ -166,7 +165,7 @@ struct result log_key_follow(const char *path, const json_t *answer, struct erro
     const char *shown = json_text_of(answer, "keys"), *newest = json_text_of(answer, "vkey");
 
     if (shown == NULL || newest == NULL)
-        return failure(err, ERROR_INVALID, "the registry shows no successions of its log's key: it is of an earlier version");
+        return failure(err, ERROR_INVALID, "the registry shows no handovers of its log's key: it is of an earlier version");
     TRY(local(file_read(path, &file, err), path, err));
     TRY(follow(buffer_bytes(&file), shown, newest, &text, err));
     if (!bytes_equal(buffer_bytes(&file), buffer_bytes(&text))) TRY(file_write_output(path, buffer_bytes(&text), 0644, err));

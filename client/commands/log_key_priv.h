@@ -7,6 +7,6 @@
 
 #include "base/result.h"
 
-/** `answer` is that of /api/v1/audit/key. The file has the key that the user trusts; the successions that lead to the newest key are put behind it.
+/** `answer` is that of /api/v1/audit/key. The file has the key that the user trusts; the handovers that lead to the newest key are put behind it.
  *  ERROR_DENIED: none does; the file is as it was. Prints the newest key. */
 RESULT log_key_follow(const char *path, const json_t *answer, struct error *err);

@@ -158,7 +158,7 @@ static struct result has_token(const char *host, bool *has_out, struct error *er
     struct host_login login = {0};
     const struct result found = host_login_find(host, &login, err);
 
-    *has_out = found.ok && strcmp(login.username, SESSION_BEARER) == 0;
+    *has_out = found.ok && session_has_token(&login);
     explicit_bzero(&login, sizeof login);
     return found;
 }

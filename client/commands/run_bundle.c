@@ -41,6 +41,27 @@ static struct result fetch_bundle(struct invocation *invocation, const struct ru
     }
 }
 
+static bool is_of(const struct run_envelope *request, const struct run_address *address)
+{
+    return strcmp(run_text(request, "run"), address->run) == 0 && strcmp(run_text(request, "project"), address->project) == 0;
+}
+
+/* Nothing is verified here, but whoever verifies the file later may have no other name of the run. */
+static struct result check_name(struct bytes bundle, const struct run_address *address, struct error *err)
+{
+    OWNED(run_envelope) *request = NULL;
+    OWNED_JSON json = NULL;
+    struct error why = {0};
+
+    struct result read = json_read(bundle, RUN_BUNDLE_MAX, &json, &why);
+    const char *text = read.ok ? json_text_of(json, run_type_name(RUN_REQUEST)) : NULL;
+    if (read.ok) read = run_envelope_read(bytes_of_text(text == NULL ? "" : text), RUN_REQUEST, &request, &why);
+    if (!read.ok)
+        return failure(err, ERROR_CORRUPT, "the registry answered with something that is no bundle: %.200s", why.message);
+    return is_of(request, address) ? SUCCESS
+                                   : failure(err, ERROR_CORRUPT, "the registry answered with the bundle of another run");
+}
+
 struct result command_run_bundle(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
@@ -48,6 +69,7 @@ struct result command_run_bundle(struct invocation *invocation, struct error *er
 
     TRY(run_address_of(invocation, &address, err));
     TRY(fetch_bundle(invocation, &address, &bundle, err));
+    TRY(check_name(buffer_bytes(&bundle), &address, err));
     return api_output(invocation, invocation_option(invocation, 'o'), buffer_bytes(&bundle), err);
 }
 
@@ -116,10 +138,7 @@ static struct result not_verified(struct error *err)
 /* A true bundle of another run proves nothing about this one. */
 static struct result check_run(const struct run_bundle *bundle, const struct run_address *address, struct error *err)
 {
-    const struct run_envelope *request = bundle->chain.request;
-
-    if (strcmp(run_text(request, "run"), address->run) == 0 && strcmp(run_text(request, "project"), address->project) == 0)
-        return SUCCESS;
+    if (is_of(bundle->chain.request, address)) return SUCCESS;
     return failure(err, ERROR_CORRUPT, "NOT verified: the registry answered with the bundle of another run");
 }
 

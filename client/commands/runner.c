@@ -54,7 +54,7 @@ static struct result read_place(const struct invocation *invocation, struct want
     parts->isolation = invocation_option(invocation, 'i');
     if (parts->pool == NULL) parts->pool = "default";
     if (parts->isolation == NULL) parts->isolation = "rlimits";
-    for (unsigned at = 0; (place = invocation_next_option(invocation, 'j', &at)) != NULL;)
+    for (unsigned at = 0; (place = invocation_next_option(invocation, 'J', &at)) != NULL;)
         if (json_array_append_new(wanted->jurisdictions, json_string(place)) != 0) return no_memory(err);
     for (unsigned at = 0; (place = invocation_next_option(invocation, 'n', &at)) != NULL;)
         if (json_array_append_new(wanted->nodes, json_string(place)) != 0) return no_memory(err);

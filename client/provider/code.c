@@ -58,8 +58,18 @@ static bool asks_offline(const char *scope)
     return false;
 }
 
-static struct result write_url(const struct provider *issuer, const struct attempt *attempt, const char *address,
-                               struct buffer *url, struct error *err)
+/* OpenID Connect Core, 3.1.2.1, and RFC 9470, 4. */
+static struct result write_prompt(const struct code_browser *browser, const char *scope, struct buffer *query, struct error *err)
+{
+    const char *prompt = asks_offline(scope) ? (browser->is_fresh ? "login consent" : "consent") : "login";
+
+    if (asks_offline(scope) || browser->is_fresh) TRY(form_add(query, "prompt", prompt, err));
+    if (browser->is_fresh) TRY(form_add(query, "max_age", "0", err));
+    return browser->acr_values == NULL ? SUCCESS : form_add(query, "acr_values", browser->acr_values, err);
+}
+
+static struct result write_url(const struct provider *issuer, const struct code_browser *browser, const struct attempt *attempt,
+                               const char *address, struct buffer *url, struct error *err)
 {
     struct buffer OWNED_BUFFER query = BUFFER(CODE_URL_MAX);
     const struct provider_options *options = provider_options(issuer);
@@ -69,7 +79,7 @@ static struct result write_url(const struct provider *issuer, const struct attem
     TRY(form_add(&query, "client_id", options->client_id, err));
     TRY(form_add(&query, "redirect_uri", address, err));
     if (options->scope[0] != '\0') TRY(form_add(&query, "scope", options->scope, err));
-    if (asks_offline(options->scope)) TRY(form_add(&query, "prompt", "consent", err));
+    TRY(write_prompt(browser, options->scope, &query, err));
     TRY(form_add(&query, "state", attempt->state, err));
     TRY(form_add(&query, "nonce", attempt->nonce, err)); /* some issuers demand one */
     TRY(form_add(&query, "code_challenge", attempt->challenge, err));
@@ -114,7 +124,7 @@ static struct result log_in(struct provider *issuer, const struct code_browser *
 
     TRY(callback_listen(browser->port, &listener, err));
     TRY(begin(attempt, err));
-    TRY(write_url(issuer, attempt, callback_address(listener), &url, err));
+    TRY(write_url(issuer, browser, attempt, callback_address(listener), &url, err));
     browser->show(browser->context, buffer_text(&url));
     TRY(callback_wait(listener, attempt->state, browser->longest_ms, callback, err));
     TRY(check(issuer, callback, err));

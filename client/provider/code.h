@@ -11,8 +11,10 @@
 struct code_browser {
     void (*show)(void *context, const char *url); /* the URL has no secret */
     void *context;
-    unsigned port;      /* of the loopback address, for an issuer that allows one address only; 0: any */
-    int64_t longest_ms; /* the time that the person has */
+    unsigned port;          /* of the loopback address, for an issuer that allows one address only; 0: any */
+    int64_t longest_ms;     /* the time that the person has */
+    bool is_fresh;          /* the issuer asks again, whether or not it knows the person already */
+    const char *acr_values; /* how it should ask (RFC 9470); NULL: as it likes */
 };
 
 /**

@@ -59,10 +59,12 @@ static struct result unpack(const struct document *document, struct body *body, 
                            &body->window_s, "severity", &body->severity, "off", &body->off);
 }
 
-static struct result check_numbers(const struct body *body, bool has_window, struct error *err)
+static struct result check_numbers(const struct body *body, const struct detection_rule *rule, struct error *err)
 {
-    if (body->threshold < 1 || body->threshold > DETECTION_THRESHOLD_MAX)
-        return failure(err, ERROR_INVALID, "threshold: 1 to %d", DETECTION_THRESHOLD_MAX);
+    const int most = rule->detector == DETECTOR_BYTES ? DETECTION_MIB_MAX : DETECTION_THRESHOLD_MAX;
+    const bool has_window = rule->window_s > 0;
+
+    if (body->threshold < 1 || body->threshold > most) return failure(err, ERROR_INVALID, "threshold: 1 to %d", most);
     if (has_window && (body->window_s < 1 || body->window_s > DETECTION_WINDOW_MAX_S))
         return failure(err, ERROR_INVALID, "window: 1 to %d seconds", DETECTION_WINDOW_MAX_S);
     if (!has_window && body->window_s != 0) return failure(err, ERROR_INVALID, "window: this detector has none");
@@ -98,7 +100,7 @@ struct result detection_rule_read(const struct document *document, struct detect
     if (body.threshold == -1) body.threshold = rule.threshold;
     if (body.window_s == -1) body.window_s = rule.window_s;
     if (body.severity == -1) body.severity = rule.severity;
-    TRY(check_numbers(&body, rule.window_s > 0, err));
+    TRY(check_numbers(&body, &rule, err));
     (void)snprintf(rule.name, sizeof rule.name, "%.63s", document->name);
     rule.threshold = body.threshold;
     rule.window_s = body.window_s;

@@ -12,14 +12,16 @@
 #define DETECTION_NAME_MAX      63
 #define DETECTION_DAYS_MAX      732
 #define DETECTION_THRESHOLD_MAX 10000
-#define DETECTION_WINDOW_MAX_S  604800 /* a week */
-#define DETECTION_SEVERITY_MAX  5      /* OCSF: 1 informational, 2 low, 3 medium, 4 high, 5 critical */
+#define DETECTION_MIB_MAX       1073741824 /* of mass-pull-bytes: 2^30 MiB */
+#define DETECTION_WINDOW_MAX_S  604800     /* a week */
+#define DETECTION_SEVERITY_MAX  5          /* OCSF: 1 informational, 2 low, 3 medium, 4 high, 5 critical */
 #define DETECTION_BYTES_MAX     ((size_t)8 * 1024)
 
 /** DETECTOR(constant, "name", default threshold, default seconds of the window, default severity, on by default). */
 #define DETECTORS(X)                                            \
     X(DETECTOR_DENIALS, "denial-burst", 20, 300, 3, true)       \
     X(DETECTOR_PULLS, "mass-pull", 500, 3600, 4, true)          \
+    X(DETECTOR_BYTES, "mass-pull-bytes", 262144, 3600, 4, true) \
     X(DETECTOR_COUNTRY, "new-country", 1, 0, 4, true)           \
     X(DETECTOR_NETWORK, "new-network", 1, 0, 2, false)          \
     X(DETECTOR_BREAK_GLASS, "break-glass", 1, 0, 5, true)       \
@@ -39,7 +41,7 @@ bool detector_find(const char *name, enum detector *detector_out);
 struct detection_rule {
     char name[DETECTION_NAME_MAX + 1];
     enum detector detector;
-    int64_t threshold; /* so many make an alarm */
+    int64_t threshold; /* so many make an alarm; of mass-pull-bytes: so many MiB */
     int64_t window_s;  /* within so many seconds; 0: the detector has no window */
     int64_t severity;
     bool is_off;

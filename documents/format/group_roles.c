@@ -64,7 +64,11 @@ struct result group_roles_read(const struct document *document, struct group_rol
                         "issuer", &roles.issuer, "claim", &roles.claim, "separator", &separator, "grant", &grants));
     if (!is_line(roles.issuer, ISSUER_MAX) || strncmp(roles.issuer, "https://", 8) != 0 || strchr(roles.issuer, ' ') != NULL)
         return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
-    if (!claim_pointer_is_valid(roles.claim)) return failure(err, ERROR_INVALID, "claim: a JSON Pointer, such as /groups");
+    roles.is_provisioned = strcmp(roles.claim, GROUP_ROLES_SCIM) == 0;
+    if (!roles.is_provisioned && !claim_pointer_is_valid(roles.claim))
+        return failure(err, ERROR_INVALID, "claim: a JSON Pointer, such as /groups, or \"scim\"");
+    if (roles.is_provisioned && separator != NULL)
+        return failure(err, ERROR_INVALID, "separator: groups of SCIM are no text, so nothing separates them");
     if (separator != NULL && (strlen(separator) != 1 || strchr(SEPARATORS, separator[0]) == NULL))
         return failure(err, ERROR_INVALID, "separator: a comma, a semicolon or a blank");
     roles.separator = separator == NULL ? '\0' : separator[0];
@@ -98,7 +102,7 @@ static bool text_has(const char *text, char separator, const char *group)
 
 bool group_roles_has(const struct group_roles *roles, const json_t *claims, const char *group)
 {
-    const json_t *found = claim_find(claims, roles->claim);
+    const json_t *found = roles->is_provisioned ? NULL : claim_find(claims, roles->claim);
 
     if (json_is_string(found)) return text_has(json_string_value(found), roles->separator, group);
     for (size_t i = 0; i < json_array_size(found) && i < GROUPS_LOOKED; i++) {

@@ -13,7 +13,8 @@
 #define GROUP_ROLES_DAYS_MAX   366
 #define GROUP_ROLES_BYTES_MAX  ((size_t)16 * 1024)
 #define GROUP_ROLES_GRANTS_MAX 64
-#define GROUP_NAME_MAX         128 /* bytes; Entra ID has 36, LDAP's distinguished names about 100 */
+#define GROUP_ROLES_SCIM       "scim" /* in place of a claim */
+#define GROUP_NAME_MAX         128    /* bytes; Entra ID has 36, LDAP's distinguished names about 100 */
 
 struct group_grant {
     const char *group; /* exactly as the issuer writes it */
@@ -24,7 +25,9 @@ struct group_grant {
 struct group_roles {
     const char *issuer; /* exactly `iss` */
     const char *claim;  /* JSON Pointer of the groups in its tokens */
-    char separator;     /* between the groups of a claim that is one text; '\0': such a text is one group */
+    bool
+        is_provisioned; /* the claim is GROUP_ROLES_SCIM: the groups are those that SCIM provisions, by id or externalId (docs/scim.md) */
+    char separator; /* between the groups of a claim that is one text; '\0': such a text is one group */
     size_t grant_count;
     struct group_grant grants[GROUP_ROLES_GRANTS_MAX];
 };

@@ -32,7 +32,7 @@ SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_eve
 
 SCHEMA(audit_key, "public keys of the registry", HAS_TEXT("origin", REQUIRED, FORM_FREE, 1, 0, "the name of the log"),
        HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it: the newest one"),
-       HAS_TEXT("keys", REQUIRED, FORM_FREE, 1, KEYD_LOG_KEYS_MAX, "the first key of the log, and each succession"),
+       HAS_TEXT("keys", REQUIRED, FORM_FREE, 1, KEYD_LOG_KEYS_MAX, "the first key of the log, and each handover"),
        HAS_TEXT("documents", REQUIRED, FORM_FREE, 1, 0, "the key of certificates of deletion, in PEM"))
 
 void audit_pair_within(struct request *request, enum action action, const char *within)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "audit/query.h"
+#include "audit/search.h"
 #include "gateway/api/api_priv.h"
 
 #define EVENTS_BYTES_MAX ((size_t)256 << 10) /* a larger page ends early, with "next"; it must fit into the arena */
@@ -23,3 +24,18 @@ RESULT audit_events_write(const struct request *request, struct audit_page *page
                           struct buffer *text, struct error *err);
 /** Ends the object, with `next` unless it is NULL, and answers. */
 RESULT audit_events_answer(struct request *request, const char *next, struct buffer *text, struct error *err);
+
+/** An ascending search of the whole log, without a condition. */
+void audit_search_init(struct search *search, size_t limit);
+/** ?since= and ?until=. ERROR_INVALID. */
+RESULT audit_search_times(const struct request *request, struct search *search, struct error *err);
+/** Adds an actor: a name, a pseudonym, anonymous or system. Errors as search_add_name(). */
+RESULT audit_search_actor(const struct request *request, const struct search_source *source, const char *value,
+                          struct search_condition *condition, struct error *err);
+/** Waits until the index knows the log as it was when the request came, and searches. Not before the permit's place was born. Errors as search_run(). */
+RESULT audit_search_page(const struct request *request, const struct search_source *source, struct search *search,
+                         struct audit_page **page_out, struct search_progress *progress_out, struct error *err);
+#define AUDIT_NEXT_SIZE 24 /* 2^64 in decimal */
+/** Where a search goes on if the first `shown` events of the page were shown; "" at the end. *progress is set to it. */
+void audit_search_next(const struct search *search, const struct audit_page *page, size_t shown, struct search_progress *progress,
+                       char next_out[AUDIT_NEXT_SIZE]);

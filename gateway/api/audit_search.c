@@ -148,8 +148,8 @@ static struct result check_purpose(const struct request *request, enum search_fi
                    search_field_name(field));
 }
 
-static struct result read_actor(const struct request *request, const struct search_source *source, const char *value,
-                                struct search_condition *condition, struct error *err)
+struct result audit_search_actor(const struct request *request, const struct search_source *source, const char *value,
+                                 struct search_condition *condition, struct error *err)
 {
     if (is_pseudonym(value)) return search_condition_add(condition, value, err);
     return search_add_name(request->permit, source, value, condition, err);
@@ -165,7 +165,8 @@ static struct result read_condition(const struct request *request, const struct 
     TRY(check_purpose(request, field, value, err));
     search->condition_count++;
     condition->field = field;
-    return field == SEARCH_ACTOR ? read_actor(request, source, value, condition, err) : read_values(value, condition, err);
+    return field == SEARCH_ACTOR ? audit_search_actor(request, source, value, condition, err)
+                                 : read_values(value, condition, err);
 }
 
 static struct result read_time(const struct request *request, const char *name, int64_t *time_ms, struct error *err)
@@ -174,6 +175,18 @@ static struct result read_time(const struct request *request, const char *name, 
 
     if (text == NULL || clock_parse(bytes_of_text(text), time_ms)) return SUCCESS;
     return failure(err, ERROR_INVALID, "%s is a time such as 2026-11-20T10:39:46Z (RFC 3339)", name);
+}
+
+struct result audit_search_times(const struct request *request, struct search *search, struct error *err)
+{
+    TRY(read_time(request, "since", &search->since_ms, err));
+    return read_time(request, "until", &search->until_ms, err);
+}
+
+void audit_search_init(struct search *search, size_t limit)
+{
+    *search =
+        (struct search){.ascending = true, .until = INT64_MAX, .until_ms = INT64_MAX, .budget_ms = BUDGET_MS, .limit = limit};
 }
 
 static struct result read_search(const struct request *request, const struct search_source *source, const char *after,
@@ -185,10 +198,7 @@ static struct result read_search(const struct request *request, const struct sea
     search->ascending = filter.ascending;
     search->from = filter.from;
     search->until = filter.until;
-    search->until_ms = INT64_MAX;
-    search->budget_ms = BUDGET_MS;
-    TRY(read_time(request, "since", &search->since_ms, err));
-    TRY(read_time(request, "until", &search->until_ms, err));
+    TRY(audit_search_times(request, search, err));
     if (filter.key != NULL) search_condition_of_key(filter.key, &search->conditions[search->condition_count++]);
     for (unsigned i = 0; i < SEARCH_FIELD_COUNT; i++) TRY(read_condition(request, source, (enum search_field)i, search, err));
     return SUCCESS;
@@ -214,8 +224,8 @@ static struct result await_index(const struct request *request, struct pg *pg, s
 }
 
 /* The events of the page are shown; or, if it has none, the place where the search goes on. "" at the end. */
-static void next_of(const struct search *search, const struct audit_page *page, size_t shown, struct search_progress *progress,
-                    char next_out[24])
+void audit_search_next(const struct search *search, const struct audit_page *page, size_t shown, struct search_progress *progress,
+                       char next_out[AUDIT_NEXT_SIZE])
 {
     const bool is_cut = shown < audit_page_count(page);
 
@@ -223,7 +233,7 @@ static void next_of(const struct search *search, const struct audit_page *page, 
     if (is_cut && shown == 0) progress->searched = audit_page_sequence(page, 0) + (search->ascending ? 0 : 1);
     if (is_cut && shown > 0) progress->searched = audit_page_sequence(page, shown - 1) + (search->ascending ? 1 : 0);
     if (is_cut || !progress->is_done)
-        (void)snprintf(next_out, 24, "%lld", (long long)progress->searched - (search->ascending ? 1 : 0));
+        (void)snprintf(next_out, AUDIT_NEXT_SIZE, "%lld", (long long)progress->searched - (search->ascending ? 1 : 0));
 }
 
 static struct result answer(struct request *request, const struct search *search, struct audit_page *page,
@@ -231,13 +241,24 @@ static struct result answer(struct request *request, const struct search *search
 {
     struct buffer OWNED_BUFFER text = BUFFER(EVENTS_BYTES_MAX);
     size_t shown = search->limit - 1;
-    char next[24]; /* 2^64 in decimal */
+    char next[AUDIT_NEXT_SIZE];
 
     TRY(audit_events_write(request, page, with_facts, &shown, &text, err));
-    next_of(search, page, shown, &progress, next);
+    audit_search_next(search, page, shown, &progress, next);
     TRY(buffer_format(&text, err, ",\"searched_to\":%llu,\"known_to\":%llu", (unsigned long long)progress.searched,
                       (unsigned long long)progress.known));
     return audit_events_answer(request, next[0] == '\0' ? NULL : next, &text, err);
+}
+
+struct result audit_search_page(const struct request *request, const struct search_source *source, struct search *search,
+                                struct audit_page **page_out, struct search_progress *progress_out, struct error *err)
+{
+    uint64_t born = 0;
+
+    TRY(namespace_born(request->permit, source->pg, &born, err));
+    if (search->from < born) search->from = born;
+    TRY(await_index(request, source->pg, err));
+    return search_run(request->permit, source, search, page_out, progress_out, err);
 }
 
 static struct result run(struct request *request, const struct search_source *source, struct search *search, bool with_facts,
@@ -246,15 +267,11 @@ static struct result run(struct request *request, const struct search_source *so
     OWNED(audit_page) *page = NULL;
     struct search_progress progress;
     struct api_page asked;
-    uint64_t born = 0;
 
     if (!api_page(request, &asked)) return SUCCESS;
+    audit_search_init(search, asked.limit + 1);
     TRY(read_search(request, source, asked.after, search, err));
-    TRY(namespace_born(request->permit, source->pg, &born, err));
-    if (search->from < born) search->from = born;
-    search->limit = asked.limit + 1;
-    TRY(await_index(request, source->pg, err));
-    TRY(search_run(request->permit, source, search, &page, &progress, err));
+    TRY(audit_search_page(request, source, search, &page, &progress, err));
     if (with_facts) TRY(audit_page_load_facts(page, source->pg, err));
     return answer(request, search, page, progress, with_facts, err);
 }

@@ -1,11 +1,13 @@
 /* /api/v1/bindings: docs/api.md. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "authz/binding.h"
 #include "authz/claims.h"
 #include "authz/issuer.h"
 #include "authz/robot.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/resolve.h"
@@ -220,6 +222,33 @@ static json_t *describe(const void *of)
     return NULL;
 }
 
+/* Whether a second officer is another person depends on the documents that separate subjects. NULL: none are needed. */
+static struct result separated(const struct request *request, enum role role, struct persons_separated **separated_out,
+                               struct error *err)
+{
+    *separated_out = NULL;
+    if (role != ROLE_SECURITY_OFFICER) return SUCCESS;
+    struct persons_separated *list = memory_zeroed(1, sizeof *list);
+    if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a role");
+    decider_separated(request->gateway->decider, &request->pairs[0].resource.organisation, list);
+    *separated_out = list;
+    return SUCCESS;
+}
+
+static struct result record_binding(struct request *request, struct binding_create *create, struct error *err)
+{
+    struct persons_separated *list = NULL;
+
+    principal_key(request->principal, create->binding.granted_by);
+    (void)snprintf(create->granter_issuer, sizeof create->granter_issuer, "%s", request->principal->issuer);
+    TRY(separated(request, create->binding.role, &list, err));
+    create->separate = list;
+    const struct result recorded = request_record(request, &create->change, err);
+    create->separate = NULL;
+    free(list);
+    return recorded;
+}
+
 static struct result handle_binding_create(struct request *request, struct pg *pg, struct error *err)
 {
     struct binding_create create;
@@ -229,9 +258,8 @@ static struct result handle_binding_create(struct request *request, struct pg *p
 
     TRY(read_wanted(request, &wanted, err));
     TRY(read_robot(request, lookup_of(pg), &wanted, &decided, err));
-    principal_key(request->principal, wanted.binding.granted_by);
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
-    TRY(request_record(request, &create.change, err));
+    TRY(record_binding(request, &create, err));
     TRY(binding_find(request->permit, pg, &create.binding.id, &row, err));
     OWNED_JSON value = describe(&row);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the binding was made");
@@ -268,7 +296,7 @@ static struct result handle_binding_revoke(struct request *request, struct pg *p
 
     (void)pg;
     TRY(api_id(request, "binding", &id, err));
-    binding_revoke_init(&revoke, &id);
+    binding_revoke_init(&revoke, &id, request->principal);
     return api_remove(request, &revoke.change, err);
 }
 

@@ -97,8 +97,7 @@ struct result target_detection_reject(struct request *request, struct lookup *lo
 struct result target_detection_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    (void)api_pair(request, ACTION_DETECTION_READ, RESOURCE_SYSTEM, "");
-    return SUCCESS;
+    return log_document_target_list(request, ACTION_DETECTION_READ);
 }
 
 struct result target_detection_show(struct request *request, struct lookup *lookup, struct error *err)
@@ -226,6 +225,9 @@ static struct result find_rule(struct request *request, struct pg *pg, struct de
         if (strcmp(all.each[i].name, request->reference) != 0) continue;
         if (detector == DETECTOR_COUNTRY || detector == DETECTOR_NETWORK)
             return failure(err, ERROR_INVALID, "a rule about places can't be tried: it would open the address of each event");
+        if (detector == DETECTOR_BYTES)
+            return failure(err, ERROR_INVALID,
+                           "a rule about bytes can't be tried: an auditor does not see the sizes of artifacts");
         *one_out = (struct detection_rules){.count = 1, .each = {all.each[i]}};
         return SUCCESS;
     }

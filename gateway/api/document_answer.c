@@ -107,11 +107,13 @@ static bool has_signed(const json_t *signers, const char *principal)
 static struct result add_signature(const struct document_drafts *drafts, struct draft_signatures *signatures,
                                    const char *principal, struct bytes envelope, struct error *err)
 {
-    const struct person person = decider_person_of_key(drafts->request->gateway->decider, principal);
+    const struct persons persons =
+        decider_persons_of_key(drafts->request->gateway->decider, principal, &drafts->request->pairs[0].resource.organisation);
     json_t *whole = NULL;
 
     if (principal[0] == '\0' || has_signed(signatures->signers, principal)) return SUCCESS;
-    json_t *signer = json_pack("{s:s, s:s*}", "principal", principal, "person", person_is_known(&person) ? person.key : NULL);
+    json_t *signer =
+        json_pack("{s:s, s:s*}", "principal", principal, "person", persons_are_one(&persons) ? persons.each[0].key : NULL);
     if (json_array_append_new(signatures->signers, signer) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
     TRY(json_read(envelope, envelope.length, &whole, err));
     if (json_array_append_new(signatures->envelopes, whole) == 0) return SUCCESS;

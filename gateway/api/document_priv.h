@@ -25,9 +25,9 @@ RESULT document_trust_now(const struct request *request, struct document_trust *
 /** The owner of an approver's key, which has the scope of the registry. *key_out stays as it is if the key is not known. */
 RESULT document_key_owner(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct signing_key *key_out,
                           struct error *err);
-/** The person that has enrolled an approver's key; nobody if the key is not known. */
-RESULT document_approver_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct person *person_out,
-                                struct error *err);
+/** Who is behind the principal that has enrolled an approver's key. */
+RESULT document_approver_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
+                                struct persons *persons_out, struct error *err);
 /** The key in `trust` that has signed this envelope: the root's, or that of an approver who counts. ERROR_DENIED: none has. */
 RESULT document_approver_key(const struct document_trust *trust, const struct document *envelope, const uint8_t **point_out,
                              struct error *err);
@@ -44,7 +44,7 @@ RESULT document_check_approver(const struct request *request, const struct docum
 struct document_signers {
     bool has_root;
     size_t count;
-    struct person persons[DOCUMENT_SIGNATURES_MAX];
+    struct persons persons[DOCUMENT_SIGNATURES_MAX];
 };
 /** Each envelope is signed by another person, and the last one by the caller. ERROR_DENIED, ERROR_CONFLICT. */
 RESULT document_check_signers(const struct request *request, const struct signed_body *body, const struct document_trust *trust,

@@ -34,11 +34,11 @@ struct result document_check_newer(struct request *request, struct pg *pg, const
 static struct result add_person(const struct request *request, const uint8_t *point, struct document_signers *signers,
                                 struct error *err)
 {
-    struct person *person = &signers->persons[signers->count];
+    struct persons *person = &signers->persons[signers->count];
 
     TRY(document_approver_person(request, point, person, err));
     for (size_t i = 0; i < signers->count; i++)
-        if (!person_is_another(&signers->persons[i], person))
+        if (!persons_are_others(&signers->persons[i], person))
             return failure(err, ERROR_CONFLICT, "one person has signed twice: another person signs, too");
     signers->count++;
     return SUCCESS;

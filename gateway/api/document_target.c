@@ -31,12 +31,12 @@ struct result document_target_named(struct request *request, enum action action)
 }
 
 struct result document_approver_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
-                                       struct person *person_out, struct error *err)
+                                       struct persons *persons_out, struct error *err)
 {
     struct signing_key key = {0};
 
     TRY(document_key_owner(request, point, &key, err));
-    *person_out = decider_person_of_key(request->gateway->decider, key.principal);
+    *persons_out = decider_persons_of_key(request->gateway->decider, key.principal, &request->pairs[0].resource.organisation);
     return SUCCESS;
 }
 
@@ -60,13 +60,14 @@ struct result document_approver_key(const struct document_trust *trust, const st
 struct result document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                                     const struct document_trust *trust, bool *is_sender_out, struct error *err)
 {
-    const struct person asking = decider_person(request->gateway->decider, request->principal);
-    struct person owner;
+    const struct persons asking =
+        decider_persons(request->gateway->decider, request->principal, &request->pairs[0].resource.organisation);
+    struct persons owner;
 
     *is_sender_out = memcmp(point, trust->root, sizeof trust->root) == 0;
     if (*is_sender_out) return SUCCESS;
     TRY(document_approver_person(request, point, &owner, err));
-    *is_sender_out = person_is_same(&owner, &asking);
+    *is_sender_out = persons_are_one(&owner) && persons_are_one(&asking) && persons_meet(&owner, &asking);
     return SUCCESS;
 }
 

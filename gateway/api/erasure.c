@@ -58,7 +58,7 @@ static struct result check_signers(const struct request *request, struct pg *pg,
 
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));
-    if (signers.has_root) signers.persons[signers.count++] = (struct person){0}; /* nobody knows who that is */
+    if (signers.has_root) signers.persons[signers.count++] = (struct persons){.has_unknown = true}; /* nobody knows who that is */
     for (size_t i = 0; i < signers.count; i++) TRY(erasure_check_person(request, pg, erasure, &signers.persons[i], err));
     return body->count > 1 ? document_check(body->document, &trust, err) : SUCCESS;
 }

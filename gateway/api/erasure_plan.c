@@ -23,7 +23,8 @@ PART(erasure_part, "something that the registry has about the person", HAS_TEXT(
      HAS_TEXT("why", OPTIONAL, FORM_FREE, 1, 0, "why it stays, and what it still tells"))
 SCHEMA(erasure_plan, "what the log has about a person, and what an erasure does with it",
        HAS_TEXT("pseudonym", REQUIRED, FORM_FREE, 64, 64, "of the person in the log: the name of the document of the erasure"),
-       HAS_COUNT("events", REQUIRED, "events of the person"), HAS_TIME("newest", REQUIRED, "when the newest event was"),
+       HAS_COUNT("events", REQUIRED, "events of the person"),
+       HAS_TIME("newest", REQUIRED, "when the newest event was; without events: when a role was last given or ended"),
        HAS_TIME("erasable_from", REQUIRED, "the end of the retention, if the person does nothing more"),
        HAS_LIST("refused", REQUIRED, 4, schema_erasure_refusal, "what forbids the erasure now; empty: nothing"),
        HAS_LIST("goes", REQUIRED, 8, schema_erasure_part, "what an erasure removes"),
@@ -111,7 +112,8 @@ static struct result check_time(struct erasure_case *erasure, struct error *err)
 
     if (clock_wall_ms() >= erasure->erasable_ms) return SUCCESS;
     clock_format(erasure->erasable_ms, text);
-    (void)snprintf(why, sizeof why, "the newest event is kept for erasure_retention: wait until %s", text);
+    (void)snprintf(why, sizeof why, "the newest %s is kept for erasure_retention: wait until %s",
+                   erasure->person.events > 0 ? "event" : "role", text);
     return refuse(erasure, "ERASURE-RETENTION", why, err);
 }
 
@@ -157,16 +159,16 @@ struct result erasure_case_check(const struct erasure_case *erasure, struct erro
 }
 
 struct result erasure_check_person(const struct request *request, struct pg *pg, const struct erasure_case *erasure,
-                                   const struct person *person, struct error *err)
+                                   const struct persons *person, struct error *err)
 {
     struct subject_owners owners;
 
-    if (!person_is_known(person))
+    if (!persons_are_known(person))
         return failure(err, ERROR_DENIED,
                        "ERASURE-PERSON: nobody knows which person holds this key, so it can't ask for an erasure");
     TRY(subject_owners_find(request->permit, erasure->action, pg, &erasure->person, &owners, err));
     for (size_t i = 0; i < owners.count; i++)
-        if (person_is_same(&owners.persons[i], person))
+        if (persons_meet(&(struct persons){1, false, false, {owners.persons[i]}}, person))
             return failure(err, ERROR_DENIED,
                            "ERASURE-SELF: nobody erases itself or its own robots from the log: two other approvers sign");
     return SUCCESS;

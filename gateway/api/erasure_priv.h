@@ -23,7 +23,7 @@ RESULT erasure_case_read(struct request *request, struct pg *pg, enum action act
 RESULT erasure_case_check(const struct erasure_case *erasure, struct error *err) __attribute__((nonnull));
 /** ERROR_DENIED: the person is the one to be erased, or is behind its robots. */
 RESULT erasure_check_person(const struct request *request, struct pg *pg, const struct erasure_case *erasure,
-                            const struct person *person, struct error *err) __attribute__((nonnull));
+                            const struct persons *person, struct error *err) __attribute__((nonnull));
 
 /** The names of the holds in force that stop the erasure of a pseudonym are added to the list of texts. The view must be up to date. */
 RESULT holds_of(const struct request *request, const char *pseudonym, json_t *names, struct error *err) __attribute__((nonnull));

@@ -71,8 +71,7 @@ struct result target_groups_reject(struct request *request, struct lookup *looku
 struct result target_groups_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    (void)api_pair(request, ACTION_GROUPS_READ, RESOURCE_SYSTEM, "");
-    return SUCCESS;
+    return log_document_target_list(request, ACTION_GROUPS_READ);
 }
 
 struct result target_groups_show(struct request *request, struct lookup *lookup, struct error *err)

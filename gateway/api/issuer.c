@@ -341,7 +341,7 @@ static struct result handle_issuer_remove(struct request *request, struct pg *pg
 
     (void)pg;
     TRY(api_id(request, "issuer", &id, err));
-    issuer_remove_init(&gone, &id);
+    issuer_remove_init(&gone, &id, request->principal);
     return api_remove(request, &gone.change, err);
 }
 

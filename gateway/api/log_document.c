@@ -55,13 +55,28 @@ struct result log_document_target_approve(struct request *request, const struct 
     return add_pair(request, documents, documents->approve, body->document, err);
 }
 
+/* All of these documents are of the registry, whose scope is "". */
+static bool is_elsewhere(const struct request *request)
+{
+    const char *scope = request_argument(request, "scope");
+
+    return scope != NULL && scope[0] != '\0';
+}
+
+struct result log_document_target_list(struct request *request, enum action action)
+{
+    (void)api_pair(request, action, RESOURCE_SYSTEM, "");
+    if (is_elsewhere(request)) response_unknown(request);
+    return SUCCESS;
+}
+
 struct result log_document_target_named(struct request *request, enum action action)
 {
-    const char *name = request->reference, *scope = request_argument(request, "scope");
+    const char *name = request->reference;
     const size_t length = strlen(name);
     struct resource *resource = api_pair(request, action, RESOURCE_SYSTEM, "");
 
-    if (length == 0 || length >= DOCUMENT_NAME_SIZE || (scope != NULL && scope[0] != '\0') ||
+    if (length == 0 || length >= DOCUMENT_NAME_SIZE || is_elsewhere(request) ||
         !text_consists_of(bytes_of_text(name), NAME_LETTERS))
         response_unknown(request);
     else (void)snprintf(resource->detail, sizeof resource->detail, "%s", name);

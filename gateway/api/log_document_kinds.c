@@ -1,7 +1,10 @@
-/* The kinds of documents of the registry: sinks of the log, detection rules, and roles of groups. */
+/* The kinds of documents of the registry: sinks of the log, detection rules, roles of groups, persons, and SCIM services. */
 #include <assert.h>
+#include <string.h>
 
 #include "authz/group_entry.h"
+#include "authz/persons_entry.h"
+#include "authz/scim_user.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "delivery/sink.h"
@@ -95,9 +98,73 @@ const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
                                          .gives_roles = true,
                                          .check = check_groups};
 
+/* ---- persons ---- */
+
+static struct result check_persons(const struct document *document, struct error *err)
+{
+    struct persons_rule rule;
+
+    return persons_rule_read(document, &rule, err);
+}
+
+/* Persons decide who may appoint whom, so decisions from before are made again. */
+const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
+                                          .draft = ACTION_PERSONS_DRAFT,
+                                          .approve = ACTION_PERSONS_APPROVE,
+                                          .revoke = ACTION_PERSONS_REVOKE,
+                                          .reject = ACTION_PERSONS_REJECT,
+                                          .read = ACTION_PERSONS_READ,
+                                          .list = "persons",
+                                          .what = "document of persons",
+                                          .most = PERSONS_ENTRIES_MAX,
+                                          .gives_roles = true,
+                                          .check = check_persons};
+
+/* ---- SCIM services ---- */
+
+/* Only for a document that the newest snapshot has, so the numbers are those of its issuer. */
+static struct result add_persons(struct request *request, struct pg *pg, json_t *value, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = authz_directory_take(request->gateway->directory);
+    const struct trust_rules *rules = snapshot == NULL ? NULL : authz_snapshot_rules(snapshot);
+    struct scim_counts counts;
+
+    for (size_t i = 0; i < scim_entries_count(rules); i++) {
+        const struct scim_entry *entry = scim_entries_at(rules, i);
+        if (strcmp(entry->name, json_text_of(value, "name")) != 0) continue;
+        TRY(scim_count(request->permit, pg, entry->service.issuer, entry->effective_ms, &counts, err));
+        json_t *state =
+            json_pack("{s:I, s:I, s:I, s:I}", "active", (json_int_t)counts.active, "inactive", (json_int_t)counts.inactive,
+                      "groups", (json_int_t)counts.groups, "deactivated", (json_int_t)counts.ended_lately);
+        if (json_object_set_new(value, "provisioned", state) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for a SCIM service");
+    }
+    return SUCCESS;
+}
+
+static struct result check_scim(const struct document *document, struct error *err)
+{
+    struct scim_service service;
+
+    return scim_service_read(document, &service, err);
+}
+
+const struct log_documents log_scim = {.kind = DOCUMENT_SCIM_SERVICE,
+                                       .draft = ACTION_SCIM_DRAFT,
+                                       .approve = ACTION_SCIM_APPROVE,
+                                       .revoke = ACTION_SCIM_REVOKE,
+                                       .reject = ACTION_SCIM_REJECT,
+                                       .read = ACTION_SCIM_READ,
+                                       .list = "scim",
+                                       .what = "document of a SCIM service",
+                                       .most = 1,
+                                       .gives_roles = true,
+                                       .check = check_scim,
+                                       .add = add_persons};
+
 /* ---- all ---- */
 
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups};
+static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups, &log_persons, &log_scim};
 
 const struct log_documents *log_documents_of(enum action action)
 {

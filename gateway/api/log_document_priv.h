@@ -1,5 +1,5 @@
 /*
- * gateway/api/log_document_priv.h -- what the routes of sinks have in common with those of other documents of the registry, about the log and about groups: drafts,
+ * gateway/api/log_document_priv.h -- what the routes of sinks have in common with those of other documents of the registry, about the log, groups and persons: drafts,
  * approvals, withdrawals and lists (docs/delivery.md).
  */
 #pragma once
@@ -18,7 +18,7 @@ struct log_documents {
     /** Adds to the description of a document in force what only this kind has; NULL: nothing. */
     RESULT (*add)(struct request *request, struct pg *pg, json_t *value, struct error *err);
 };
-extern const struct log_documents log_sinks, log_detections, log_groups;
+extern const struct log_documents log_sinks, log_detections, log_groups, log_persons, log_scim;
 
 /* Targets; handlers find the kind by the action of the first pair. */
 RESULT log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err);
@@ -26,6 +26,7 @@ RESULT log_document_target_approve(struct request *request, const struct log_doc
 RESULT log_document_target_revoke(struct request *request, const struct log_documents *documents, struct error *err);
 /** Of a route with the name of a document in the path. */
 RESULT log_document_target_named(struct request *request, enum action action);
+RESULT log_document_target_list(struct request *request, enum action action); /* 404 in any other scope than "" */
 
 /** The kind whose routes have this action. */
 const struct log_documents *log_documents_of(enum action action);

@@ -9,7 +9,7 @@
 
 SCHEMA(log_key, "the keys of the log",
        HAS_TEXT("keys", REQUIRED, FORM_FREE, 1, KEYD_LOG_KEYS_MAX,
-                "the first key, and each succession: sijil-verify takes it as --key"),
+                "the first key, and each handover: sijil-verify takes it as --key"),
        HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 255, "the newest key that signs"),
        HAS_TEXT("next", OPTIONAL, FORM_FREE, 1, 255, "the key that may follow; left out if sijil-keyd has none"),
        HAS_TIME("retires_at", OPTIONAL, "when the key before the newest one stops to sign; left out if there was none"))

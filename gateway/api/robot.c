@@ -100,6 +100,7 @@ static json_t *describe(const struct authz_robot *robot)
 static struct result create_robot(struct request *request, struct robot_create *create, struct error *err)
 {
     principal_key(request->principal, create->created_by);
+    (void)snprintf(create->maker_issuer, sizeof create->maker_issuer, "%s", request->principal->issuer);
     TRY(request_record(request, &create->change, err));
     OWNED_JSON value = describe(&create->robot);
     if (value == NULL || json_object_set_new(value, "secret", json_string((const char *)secret_bytes(create->secret).data)) != 0)
@@ -161,7 +162,7 @@ static struct result handle_robot_revoke(struct request *request, struct pg *pg,
 
     (void)pg;
     TRY(api_id(request, "robot", &id, err));
-    robot_revoke_init(&revoke, &id, &request->pairs[0].resource.organisation);
+    robot_revoke_init(&revoke, &id, &request->pairs[0].resource.organisation, request->principal);
     return api_remove(request, &revoke.change, err);
 }
 

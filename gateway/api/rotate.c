@@ -78,6 +78,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(read_wanted(request, &lifetime_s, &grace_s, err));
     TRY(robot_rotate_init(&rotate, &id, &request->pairs[0].resource.organisation, lifetime_s, grace_s, err));
     principal_key(request->principal, rotate.rotated_by);
+    (void)snprintf(rotate.rotator_issuer, sizeof rotate.rotator_issuer, "%s", request->principal->issuer);
     const struct result result = rotate_robot(request, &rotate, err);
     robot_rotate_done(&rotate);
     return result;

@@ -293,21 +293,23 @@ static struct result read_back(const struct pg_rows *rows, struct signed_run *wh
     return failure(err, ERROR_CORRUPT, "the run has no request");
 }
 
-/* Only person_of() says whether two principals are different persons. */
+/* Only persons_of() says whether two principals are different persons. */
 static struct result check_persons(const struct request *request, const struct run_chain *chain, struct error *err)
 {
     struct decider *decider = request->gateway->decider;
-    const struct person approver = decider_person(decider, request->principal);
-    const struct person requester = decider_person_of_key(decider, run_text(chain->request, "requester"));
+    const struct uuid *organisation = &request->pairs[0].resource.organisation;
+    const struct persons approver = decider_persons(decider, request->principal, organisation);
+    const struct persons requester = decider_persons_of_key(decider, run_text(chain->request, "requester"), organisation);
 
-    if (!person_is_known(&approver))
+    if (!persons_are_known(&approver))
         return failure(err, ERROR_DENIED,
                        "a person must approve a run, and nobody is behind this robot (docs/identity.md, \"Persons\")");
     if (!run_is_approved_by_another(chain->request, &requester, &approver))
         return failure(err, ERROR_DENIED, "another person than the requester must approve");
     for (size_t i = 0; i < chain->approval_count; i++) {
-        const struct person earlier = decider_person_of_key(decider, run_text(chain->approvals[i], "approver"));
-        if (person_is_same(&approver, &earlier)) return failure(err, ERROR_CONFLICT, "this person has approved the run already");
+        const struct persons earlier = decider_persons_of_key(decider, run_text(chain->approvals[i], "approver"), organisation);
+        if (!persons_are_others(&approver, &earlier))
+            return failure(err, ERROR_CONFLICT, "this person has approved the run already");
     }
     return SUCCESS;
 }

@@ -144,7 +144,7 @@ static struct result find_token(const struct request *request, struct bytes *tok
     struct error ignored = {0};
 
     if (!request->principal->is_limited || header == NULL || !authorization_split(header, &scheme, token_out, &ignored).ok ||
-        scheme != AUTHORIZATION_BEARER)
+        scheme == AUTHORIZATION_BASIC)
         return failure(err, ERROR_DENIED,
                        "a run is asked for by a token of the registry, and this is another credential: exchange it at /token "
                        "first (sijil login, sijil ci login), or sign the request with an enrolled key");

@@ -98,13 +98,13 @@ struct approvers {
     struct document_trust trust;
     bool has_root;
     size_t count; /* persons */
-    struct person persons[DOCUMENT_SIGNATURES_MAX];
+    struct persons persons[DOCUMENT_SIGNATURES_MAX];
 };
 
 static struct result add_person(const struct request *request, const uint8_t *point, struct approvers *approvers,
                                 struct error *err)
 {
-    struct person *person = &approvers->persons[approvers->count];
+    struct persons *person = &approvers->persons[approvers->count];
 
     if (memcmp(point, approvers->trust.root, ECDSA_PUBLIC_SIZE) == 0) {
         approvers->has_root = true;
@@ -112,7 +112,7 @@ static struct result add_person(const struct request *request, const uint8_t *po
     }
     TRY(document_approver_person(request, point, person, err));
     for (size_t i = 0; i < approvers->count; i++)
-        if (!person_is_another(&approvers->persons[i], person))
+        if (!persons_are_others(&approvers->persons[i], person))
             return failure(err, ERROR_CONFLICT, "one person has signed twice: another person signs, too");
     approvers->count++;
     return SUCCESS;
@@ -139,12 +139,13 @@ static struct result read_approvers(const struct request *request, const struct 
 
 static struct result check_runner(const struct request *request, const struct signed_body *body, struct error *err)
 {
-    const struct person asking = decider_person(request->gateway->decider, request->principal);
+    const struct persons asking =
+        decider_persons(request->gateway->decider, request->principal, &request->pairs[0].resource.organisation);
     OWNED(document) *own = NULL;
     struct runner_key key;
     bool is_signed = false;
 
-    if (!person_is_known(&asking))
+    if (!persons_are_known(&asking))
         return failure(err, ERROR_DENIED,
                        "persons approve a runner, and nobody is behind this robot (docs/identity.md, \"Persons\")");
     if (body->document->is_withdrawn)
@@ -175,7 +176,7 @@ struct approval {
     const struct document *document;
     const struct approvers *approvers;
     enum action action;
-    struct person inviter;
+    struct persons inviter;
     bool is_invited;
     struct document_change recording;
     struct document_draft_change signing;
@@ -200,7 +201,8 @@ static struct result note_inviter(void *context, const struct invitation_row *ro
     approval->is_invited = true;
     if (memcmp(signer, trust->root, sizeof signer) != 0)
         return document_approver_person(approval->request, signer, &approval->inviter, err);
-    approval->inviter = decider_person_of_key(approval->request->gateway->decider, row->invited_by);
+    approval->inviter = decider_persons_of_key(approval->request->gateway->decider, row->invited_by,
+                                               &approval->request->pairs[0].resource.organisation);
     return SUCCESS;
 }
 
@@ -208,11 +210,12 @@ static struct result note_inviter(void *context, const struct invitation_row *ro
 static struct result check_other_person(const struct approval *approval, struct error *err)
 {
     const struct request *request = approval->request;
-    const struct person asking = decider_person(request->gateway->decider, request->principal);
-    bool has_other = person_is_another(&approval->inviter, &asking);
+    const struct persons asking =
+        decider_persons(request->gateway->decider, request->principal, &request->pairs[0].resource.organisation);
+    bool has_other = persons_are_others(&approval->inviter, &asking);
 
     for (size_t i = 0; i < approval->approvers->count && !has_other; i++)
-        has_other = person_is_another(&approval->inviter, &approval->approvers->persons[i]);
+        has_other = persons_are_others(&approval->inviter, &approval->approvers->persons[i]);
     return has_other ? SUCCESS : failure(err, ERROR_DENIED, "another person than the one that invited the runner approves it");
 }
 

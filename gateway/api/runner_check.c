@@ -5,6 +5,7 @@
 #include "authz/lease_name.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
@@ -78,6 +79,17 @@ struct result runner_record_asking(struct request *request, struct error *err)
     return request->permit != NULL ? SUCCESS : request_record(request, NULL, err);
 }
 
+struct result runner_read_session(const char *text, const char *where, uint8_t session_out[RUN_SESSION_SIZE], struct error *err)
+{
+    uint8_t secret[RUN_SESSION_SIZE], hash[SHA256_SIZE];
+
+    if (text == NULL || !text_from_hex(bytes_of_text(text), secret, sizeof secret))
+        return failure(err, ERROR_INVALID, "%s: 32 hex digits are expected, the session that asks for work", where);
+    sha256_of((struct bytes){secret, sizeof secret}, hash);
+    memcpy(session_out, hash, RUN_SESSION_SIZE);
+    return SUCCESS;
+}
+
 struct result runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, bool has_waited,
                                    struct error *err)
 {
@@ -107,12 +119,9 @@ static enum run_reporter reporter_of(const struct request *request)
 
 struct result runner_check_reporter(const struct request *request, const struct run_held *held, struct error *err)
 {
-    const char *text = request_header(request, "Sijil-Runner-Session");
     uint8_t session[RUN_SESSION_SIZE];
 
-    if (text == NULL || !text_from_hex(bytes_of_text(text), session, sizeof session))
-        return failure(err, ERROR_INVALID,
-                       "the header Sijil-Runner-Session: 32 hex digits are expected, the session that asks for work");
+    TRY(runner_read_session(request_header(request, "Sijil-Runner-Session"), "the header Sijil-Runner-Session", session, err));
     return run_held_check(held, session, reporter_of(request), err);
 }
 

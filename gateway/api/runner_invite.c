@@ -79,12 +79,13 @@ static struct result check_times(const struct runner_invitation *invitation, int
 /* A robot that is nobody can't invite: approvals compare persons. */
 static struct result check_inviter(const struct request *request, const struct runner_invitation *invitation, struct error *err)
 {
-    const struct person asking = decider_person(request->gateway->decider, request->principal);
+    const struct persons asking =
+        decider_persons(request->gateway->decider, request->principal, &request->pairs[0].resource.organisation);
     uint8_t signer[ECDSA_PUBLIC_SIZE];
     struct document_trust trust;
     bool is_sender = false;
 
-    if (!person_is_known(&asking))
+    if (!persons_are_known(&asking))
         return failure(err, ERROR_DENIED,
                        "a person invites a runner, and nobody is behind this robot (docs/identity.md, \"Persons\")");
     TRY(document_trust_now(request, &trust, err));

@@ -116,8 +116,7 @@ static struct result begin(struct request *request, struct asking **asking_out, 
     asking->session.key = request->runner->name;
     asking->session.runner = request->runner->key.runner;
     (void)json_integer_of(body, "generation", &asking->session.generation);
-    if (!text_from_hex(bytes_of_text(json_text_of(body, "session")), asking->session.session, RUN_SESSION_SIZE))
-        return failure(err, ERROR_INVALID, "session: 32 hex digits are expected");
+    TRY(runner_read_session(json_text_of(body, "session"), "session", asking->session.session, err));
     fill_offer(request, body, &asking->offer);
     TRY(name_run(body, asking, err));
     request->handler_state = asking;
@@ -142,7 +141,8 @@ static struct result sign(struct request *request, struct pg *pg, const struct r
 {
     const struct run_bundle_source source = bundle_source(request, pg);
     const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE, .run = lease->claim.run, .last = RUN_ORDER},
-                                           .runner = lease->holder.key};
+                                           .runner = lease->holder.key,
+                                           .is_of_day = true};
     struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
     struct keyd_run wanted = {.lifetime_s = (uint32_t)(lease->claim.time_s + RUN_FETCH_S),
                               .key = bytes_of_text(lease->holder.key),
@@ -203,23 +203,7 @@ static struct result sign_or_take_back(struct request *request, struct pg *pg, c
     return SUCCESS;
 }
 
-/* The same lease again, if its answer was lost: only a session that has not begun with it gets it again. */
-static struct result give_again(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
-{
-    struct run_leased leased;
-    struct run_lease lease;
-    bool is_found = false;
-
-    TRY(run_leased_find(lookup_of(pg), &asking->offer, asking->session.session, &leased, &is_found, err));
-    if (!is_found) return SUCCESS;
-    prepare(asking, &leased.claim, &lease);
-    const struct action_pair pair = pair_of(request, &lease);
-    TRY(request_record_instead(request, &pair, 1, NULL, err));
-    if (!leased.is_signed) TRY(sign_or_take_back(request, pg, &lease, &leased.is_signed, err));
-    return leased.is_signed ? answer(request, pg, &lease, err) : SUCCESS;
-}
-
-/* ---- the search ---- */
+/* ---- whether it may be today ---- */
 
 /* The run ends. */
 static struct result forbid(struct request *request, const struct run_claim *claim, const char *reason, struct error *err)
@@ -232,6 +216,43 @@ static struct result forbid(struct request *request, const struct run_claim *cla
         return SUCCESS;
     return failure(err, why.kind, "%s", why.message);
 }
+
+/* What a run that has its order is told today, by what its requester may do and by the policies. */
+struct today {
+    enum runner_verdict verdict;
+    char reason[RUN_REASON_SIZE];
+};
+
+static struct result decide_today(struct request *request, struct pg *pg, const struct run_claim *claim, struct today *today_out,
+                                  struct error *err)
+{
+    OWNED_ORDERED ordered = {.order = NULL};
+
+    TRY(run_ordered_find(lookup_of(pg), &claim->run, &ordered, err));
+    const struct runner_again again = {ordered.order, ordered.request, &claim->where};
+    return runner_decide_again(request, &again, &today_out->verdict, today_out->reason, err);
+}
+
+/* The same lease again, if its answer was lost: only a session that has not begun with it gets it again. */
+static struct result give_again(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
+{
+    struct run_leased leased;
+    struct run_lease lease;
+    struct today today;
+    bool is_found = false;
+
+    TRY(run_leased_find(lookup_of(pg), &asking->offer, asking->session.session, &leased, &is_found, err));
+    if (!is_found) return SUCCESS;
+    TRY(decide_today(request, pg, &leased.claim, &today, err));
+    if (today.verdict != RUNNER_MAY) return forbid(request, &leased.claim, today.reason, err); /* as a heartbeat does */
+    prepare(asking, &leased.claim, &lease);
+    const struct action_pair pair = pair_of(request, &lease);
+    TRY(request_record_instead(request, &pair, 1, NULL, err));
+    if (!leased.is_signed) TRY(sign_or_take_back(request, pg, &lease, &leased.is_signed, err));
+    return leased.is_signed ? answer(request, pg, &lease, err) : SUCCESS;
+}
+
+/* ---- the search ---- */
 
 /* The policies have changed since the order. */
 static struct result forbid_here(struct request *request, struct pg *pg, const struct run_claim *claim, const char *reason,
@@ -265,16 +286,12 @@ static struct result lease(struct request *request, struct pg *pg, const struct 
 static struct result may_have(struct request *request, struct pg *pg, const struct run_claim *claim, bool *may_out,
                               struct error *err)
 {
-    OWNED_ORDERED ordered = {.order = NULL};
-    enum runner_verdict verdict = RUNNER_MAY_NOT;
-    char reason[RUN_REASON_SIZE];
+    struct today today;
 
     *may_out = false;
-    TRY(run_ordered_find(lookup_of(pg), &claim->run, &ordered, err));
-    const struct runner_again again = {ordered.order, ordered.request, &claim->where};
-    TRY(runner_decide_again(request, &again, &verdict, reason, err));
-    if (verdict == RUNNER_MAY_NOT) return forbid(request, claim, reason, err);
-    if (verdict == RUNNER_MAY_NOT_HERE) return forbid_here(request, pg, claim, reason, err);
+    TRY(decide_today(request, pg, claim, &today, err));
+    if (today.verdict == RUNNER_MAY_NOT) return forbid(request, claim, today.reason, err);
+    if (today.verdict == RUNNER_MAY_NOT_HERE) return forbid_here(request, pg, claim, today.reason, err);
     *may_out = true;
     return SUCCESS;
 }

@@ -138,8 +138,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     TRY(request_document(request, &body, err));
     (void)json_integer_of(body, "generation", &session.generation);
-    if (!text_from_hex(bytes_of_text(json_text_of(body, "session")), session.session, RUN_SESSION_SIZE))
-        return failure(err, ERROR_INVALID, "session: 32 hex digits are expected");
+    TRY(runner_read_session(json_text_of(body, "session"), "session", session.session, err));
     TRY(runner_check_session(request, pg, &session, false, err));
     return request->response != NULL ? SUCCESS : answer(request, pg, err);
 }

@@ -151,14 +151,17 @@ static struct result handle_heartbeat(struct request *request, struct pg *pg, st
     struct run_holder holder;
     struct run_held held;
     int64_t ends_ms = 0;
+    struct error why = {0};
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say(request, &held, err);
     TRY(run_lease_prove(request, pg, &holder, &order, &ends_ms, err));
     TRY(run_request_find(lookup_of(pg), &holder.run, &asked, err));
-    TRY(hear(request, pg, &holder, err));
     const struct runner_again again = {order, asked, &held.where};
-    TRY(decide_again(request, &again, &holder, &held, err));
+    const struct result decided = decide_again(request, &again, &holder, &held, &why);
+    if (decided.ok || why.kind != ERROR_CORRUPT)
+        TRY(hear(request, pg, &holder, err)); /* with false rows it ends with its deadline */
+    if (!decided.ok) return failure(err, why.kind, "%s", why.message);
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));
     return say(request, &held, err);
 }
@@ -196,7 +199,7 @@ static struct result check_refusal(struct request *request, struct pg *pg, const
                                    const struct run_envelope *refusal, struct refused *refused_out, struct error *err)
 {
     const struct run_papers_query query = {
-        .action = ACTION_RUN_REFUSE, .run = holder->run, .last = RUN_RESULT, .attempt = holder->attempt, .node = holder->node};
+        .action = ACTION_RUN_REFUSE, .run = holder->run, .last = RUN_LEASE, .attempt = holder->attempt, .node = holder->node};
     OWNED(run_papers) *papers = NULL;
 
     TRY(run_papers_read(request->permit, pg, &query, &papers, err));
@@ -204,7 +207,6 @@ static struct result check_refusal(struct request *request, struct pg *pg, const
     *refused_out = (struct refused){.is_again = run_papers_have(papers, refusal)};
     if (refused_out->is_again) return SUCCESS;
     if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed yet");
-    chain.result = chain.admission = NULL;
     chain.refusal = refusal;
     refused_out->is_last = holder->attempt >= run_integer(chain.order, "attempts");
     return run_chain_check(&chain, err);

@@ -105,6 +105,14 @@ static struct result check_known(const struct run_chain *below, struct error *er
                    why.message);
 }
 
+/* The digest of an envelope says nothing of its signature, so the certificate of the start may come signed anew. */
+static bool has_known_certificate(const struct taking *taking)
+{
+    const struct run_envelope *known = taking->papers->chain.certificate;
+
+    return known != NULL && strcmp(known->digest, taking->certificate->digest) == 0;
+}
+
 /* Against the envelopes before it. A result that is stored already does not count here. */
 static struct result check_chain(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
 {
@@ -121,6 +129,7 @@ static struct result check_chain(struct request *request, struct pg *pg, struct 
     chain.certificate = taking->certificate;
     chain.result = taking->result;
     TRY(run_chain_check(&chain, err));
+    if (has_known_certificate(taking)) taking->certified = bytes_of_text(taking->papers->each[RUN_CERTIFICATE].text);
     run_makes_of(chain.order, taking->result, &taking->makes);
     return SUCCESS;
 }
@@ -227,9 +236,7 @@ static struct result take_second(struct request *request, struct pg *pg, struct 
 /* A runner certifies one key for a lease. */
 static bool has_other_certificate(const struct taking *taking)
 {
-    const struct run_envelope *known = taking->papers->chain.certificate;
-
-    return known != NULL && strcmp(known->digest, taking->certificate->digest) != 0;
+    return taking->papers->chain.certificate != NULL && !has_known_certificate(taking);
 }
 
 static struct result take_late(struct request *request, struct pg *pg, struct taking *taking, struct error *err)

@@ -35,6 +35,11 @@ RESULT runner_decide_again(struct request *request, const struct runner_again *a
                            char reason_out[RUN_REASON_SIZE], struct error *err);
 
 /**
+ * The session that a runner names, as rows have it: the first bytes of its SHA-256. So whoever reads the database, and has the runner's key, has not its session.
+ * ERROR_INVALID: `text`, of `where`, is not 32 hex digits.
+ */
+RESULT runner_read_session(const char *text, const char *where, uint8_t session_out[RUN_SESSION_SIZE], struct error *err);
+/**
  * Checks that the runner's key has this session alone; records runner.ask for a new one. If the key is suspended, the answer is made: 409.
  * It is 204 for an old question: one that was overtaken, or one that has waited while its key began another session.
  */

@@ -13,7 +13,7 @@ PART(
     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"),
     HAS_WORD(
         "origin", REQUIRED, "binding rule group",
-        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token has it. Approvers have signed the last two"),
+        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token, or of SCIM, has it. Approvers have signed the last two"),
     HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 63, "of a group: the name of the roles of groups that grant it"),
     HAS_ID("binding", OPTIONAL, "of a binding"),
     HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79,
@@ -25,7 +25,9 @@ SCHEMA(credential, "the credential that asks",
        HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, the subject, or the rule's scope and id"),
        HAS_ID("id", OPTIONAL, "of a robot"), HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
        HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0,
-                "the person that it counts as, where two persons are needed; null: nobody"),
+                "the one person that it counts as, where two persons are needed; null: nobody, or several"),
+       HAS_TEXTS("persons", OPTIONAL, 1, PERSONS_MAX, NULL, "if several are behind it: all that are known"),
+       HAS_FLAG("unknown_person", OPTIONAL, "true: somebody whom nobody knows is behind it, so it is never the second of two"),
        HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
        HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
        HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
@@ -44,7 +46,8 @@ struct result target_credential_read(struct request *request, struct lookup *loo
 static json_t *describe_role(const struct held_role *held)
 {
     const bool is_of_rule = strcmp(held->granted_by, "rule") == 0;
-    const bool is_of_group = strncmp(held->granted_by, GROUP_GIVER, sizeof GROUP_GIVER - 1) == 0;
+    const char *document = group_giver(held->granted_by);
+    const bool is_of_group = document != NULL;
     const bool is_bound = !is_of_rule && !is_of_group;
     char id[UUID_TEXT_SIZE];
 
@@ -53,8 +56,7 @@ static json_t *describe_role(const struct held_role *held)
                      is_of_rule    ? "rule"
                      : is_of_group ? "group"
                                    : "binding",
-                     "document", is_of_group ? held->granted_by + sizeof GROUP_GIVER - 1 : NULL, "binding", is_bound ? id : NULL,
-                     "granted_by", is_bound ? held->granted_by : NULL);
+                     "document", document, "binding", is_bound ? id : NULL, "granted_by", is_bound ? held->granted_by : NULL);
 }
 
 static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)
@@ -67,6 +69,21 @@ static struct result add_roles(const struct held_roles *held, json_t *list, stru
     return SUCCESS;
 }
 
+/* As its home counts persons: of a subject the registry, of a robot its organisation. */
+static bool set_persons(const struct request *request, json_t *value)
+{
+    const struct persons persons =
+        decider_persons(request->gateway->decider, request->principal, &request->principal->organisation);
+    json_t *person = persons_are_one(&persons) ? json_string(persons.each[0].key) : json_null();
+    OWNED_JSON list = json_array();
+
+    if (list == NULL || json_object_set_new(value, "person", person) != 0) return false;
+    for (size_t i = 0; i < persons.count; i++)
+        if (json_array_append_new(list, json_string(persons.each[i].key)) != 0) return false;
+    if (persons.has_unknown && json_object_set_new(value, "unknown_person", json_true()) != 0) return false;
+    return persons_are_one(&persons) || persons.count == 0 || json_object_set(value, "persons", list) == 0;
+}
+
 static struct result describe(const struct request *request, json_t *roles, bool has_more, json_t **value_out, struct error *err)
 {
     const struct principal *principal = request->principal;
@@ -74,16 +91,14 @@ static struct result describe(const struct request *request, json_t *roles, bool
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&principal->id, id);
-    const struct person person = decider_person(request->gateway->decider, principal);
-    OWNED_JSON value =
-        json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b, s:s}", "kind",
-                  is_robot  ? "robot"
-                  : is_rule ? "rule"
-                            : "external",
-                  "name", principal->subject, "id", is_robot ? id : NULL, "issuer",
-                  is_robot || is_rule ? NULL : principal->issuer, "person", person.key[0] == '\0' ? NULL : person.key, "roles",
-                  roles, "has_more", has_more ? 1 : 0, "audience", request->gateway->origin);
-    if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:O, s:b, s:s}", "kind",
+                                 is_robot  ? "robot"
+                                 : is_rule ? "rule"
+                                           : "external",
+                                 "name", principal->subject, "id", is_robot ? id : NULL, "issuer",
+                                 is_robot || is_rule ? NULL : principal->issuer, "roles", roles, "has_more", has_more ? 1 : 0,
+                                 "audience", request->gateway->origin);
+    if (value == NULL || !set_persons(request, value) || !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
         (is_robot && principal->replaced_ms == -1 && json_object_set_new(value, "secret_replaced", json_true()) != 0))

@@ -220,7 +220,8 @@ static struct result record(struct request *request, struct pg *pg, struct docum
 /* The key must belong to the caller, and the caller must be a person. */
 static struct result check_holder(const struct request *request, const struct document *document, struct error *err)
 {
-    const struct person person = decider_person(request->gateway->decider, request->principal);
+    const struct persons person =
+        decider_persons(request->gateway->decider, request->principal, &request->pairs[0].resource.organisation);
     char asking[PRINCIPAL_KEY_SIZE];
     struct signing_key key;
 
@@ -228,7 +229,9 @@ static struct result check_holder(const struct request *request, const struct do
     principal_key(request->principal, asking);
     if (strcmp(key.principal, asking) != 0)
         return failure(err, ERROR_DENIED, "the document names another principal than %s", asking);
-    if (person_is_known(&person)) return SUCCESS;
+    if (persons_are_one(&person)) return SUCCESS;
+    if (persons_are_known(&person))
+        return failure(err, ERROR_DENIED, "a signing key is one person's, and several have seen the secret of this robot");
     return failure(err, ERROR_DENIED,
                    "a signing key is a person's, and nobody is behind this robot (docs/identity.md, \"Persons\")");
 }
@@ -267,16 +270,17 @@ struct result target_key_approve(struct request *request, struct lookup *lookup,
     return add_pair(request, ACTION_KEY_APPROVE, body->document, err);
 }
 
-/* Only person_of() decides whether two principals are different persons; an organisation's robot is no person. */
+/* Only persons_of() decides whether two principals are different persons. */
 static struct result check_persons(const struct request *request, const struct document *document, struct error *err)
 {
-    const struct person approver = decider_person(request->gateway->decider, request->principal);
+    const struct uuid *organisation = &request->pairs[0].resource.organisation;
+    const struct persons approver = decider_persons(request->gateway->decider, request->principal, organisation);
     struct signing_key key;
 
     TRY(signing_key_read(document, &key, err));
-    const struct person holder = decider_person_of_key(request->gateway->decider, key.principal);
-    if (person_is_another(&approver, &holder)) return SUCCESS;
-    if (!person_is_known(&approver))
+    const struct persons holder = decider_persons_of_key(request->gateway->decider, key.principal, organisation);
+    if (persons_are_others(&approver, &holder)) return SUCCESS;
+    if (!persons_are_known(&approver))
         return failure(err, ERROR_DENIED,
                        "another person must approve a key, and nobody is behind this robot (docs/identity.md, \"Persons\")");
     return failure(err, ERROR_DENIED, "another person than the key's holder must approve it");

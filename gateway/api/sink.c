@@ -96,8 +96,7 @@ struct result target_sink_reject(struct request *request, struct lookup *lookup,
 struct result target_sink_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    (void)api_pair(request, ACTION_SINK_READ, RESOURCE_SYSTEM, "");
-    return SUCCESS;
+    return log_document_target_list(request, ACTION_SINK_READ);
 }
 
 struct result target_sink_show(struct request *request, struct lookup *lookup, struct error *err)

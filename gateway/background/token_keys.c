@@ -1,6 +1,7 @@
 #include "gateway/background/token_keys.h"
 
 #include "authz/authenticate.h"
+#include "authz/dpop_nonces.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
@@ -18,9 +19,12 @@ struct token_keys_watch {
 static struct result ask(struct gateway *gateway, struct error *err)
 {
     struct keyd_token_keys keys;
+    struct keyd_nonces nonces;
 
     TRY(keyd_token_keys(gateway->keyd, &keys, err));
-    return authenticator_set_keys(gateway->authenticator, (const uint8_t(*)[65])keys.each, keys.count, err);
+    TRY(authenticator_set_keys(gateway->authenticator, (const uint8_t(*)[65])keys.each, keys.count, err));
+    TRY(keyd_nonces(gateway->keyd, &nonces, err));
+    return dpop_nonces_set(gateway->nonces, &nonces, err);
 }
 
 static void *watch_main(void *argument)
@@ -30,7 +34,8 @@ static void *watch_main(void *argument)
     while (thread_sleep(&watch->thread, ASK_EVERY_MS)) {
         struct error err = {0};
         const bool is_well = ask(watch->gateway, &err).ok;
-        if (!is_well && !watch->is_failed) log_error("the keys of tokens can't be asked for; those that are known stay", &err);
+        if (!is_well && !watch->is_failed)
+            log_error("the keys of tokens and nonces can't be asked for; those that are known stay", &err);
         watch->is_failed = !is_well;
     }
     return NULL;

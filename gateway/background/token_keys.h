@@ -1,5 +1,5 @@
 /*
- * gateway/background/token_keys.h -- a thread that asks sijil-keyd which keys sign tokens, now and next (docs/keys.md).
+ * gateway/background/token_keys.h -- a thread that asks sijil-keyd which keys sign tokens, now and next (docs/keys.md), and for the nonces of proofs.
  *
  * A key is published a month before it signs, so a gateway knows it in time even if sijil-keyd is away for days.
  */

@@ -42,6 +42,8 @@ struct http_callbacks {
                  bool is_told); /* makes the answer; `is_told`: the failure goes into the log too */
     /** "" if the decision still holds, else the rule that denies the request now. */
     void (*right)(const struct http_exchange *exchange, char rule_out[65]);
+    /** A number that is another one when rights have changed: then right() is asked at once. NULL: it never changes. */
+    uint64_t (*rights)(const struct http_exchange *exchange);
 
     /* On the event thread, at the end. */
     void (*headers)(const struct http_exchange *exchange, http_header_function *add,

@@ -7,12 +7,15 @@
 #include "base/thread.h"
 #include "gateway/http/exchange_priv.h"
 
+#define LOOK_MS 400 /* between two looks whether rights have changed: a body ends within a second of that */
+
 /* The list is in the order in which leases end. All leases last equally long, so new and renewed ones go to the end. */
 struct lease_renewer {
     struct server *server;
     struct lease_limits limits;
     struct thread thread; /* its mutex is held for at most one decision, never during I/O */
     int64_t wakes_ms;     /* when the thread wakes without a signal; INT64_MAX: never */
+    uint64_t rights;      /* callbacks->rights() at the last look */
     struct lease *first, *last;
 };
 
@@ -67,9 +70,23 @@ static bool end_one(struct lease_renewer *renewer, int64_t now_ms)
     return true;
 }
 
+/* When rights have changed, all leases end now. Bounded by LOOK_MS, so many changes in a second cost no more than two. */
+static void look(struct lease_renewer *renewer, int64_t now_ms)
+{
+    const struct http_exchange *exchange = renewer->first == NULL ? NULL : exchange_of(renewer->first);
+    const uint64_t rights = exchange == NULL || exchange->callbacks->rights == NULL ? 0 : exchange->callbacks->rights(exchange);
+
+    if (exchange == NULL || rights == renewer->rights) return;
+    renewer->rights = rights;
+    for (struct lease *lease = renewer->first; lease != NULL; lease = lease->next)
+        if (lease->ends_ms > now_ms) lease->ends_ms = now_ms;
+}
+
 static void wait_for_next(struct lease_renewer *renewer)
 {
-    const int64_t wakes_ms = renewer->first == NULL ? INT64_MAX : renewer->first->ends_ms;
+    const int64_t looks_ms = clock_monotonic_ms() + LOOK_MS;
+    const int64_t ends_ms = renewer->first == NULL ? INT64_MAX : renewer->first->ends_ms;
+    const int64_t wakes_ms = renewer->first != NULL && looks_ms < ends_ms ? looks_ms : ends_ms;
 
     renewer->wakes_ms = wakes_ms;
     thread_wait(&renewer->thread, wakes_ms);
@@ -84,6 +101,7 @@ static void *renewer_main(void *argument)
     while (!renewer->thread.is_stopping) {
         if (!end_one(renewer, clock_monotonic_ms())) {
             wait_for_next(renewer);
+            look(renewer, clock_monotonic_ms());
             continue;
         }
         (void)pthread_mutex_unlock(&renewer->thread.mutex);

@@ -1,8 +1,8 @@
 /*
  * gateway/http/lease.h -- how long a body may move before the right to it is decided again.
  *
- * A body can take hours, and rights can change in that time. So a decision holds for a number of bytes or a time, whichever ends first.
- * Then callbacks->right() decides again from memory. A body without a right is cut off, also while no byte moves, and one event records
+ * A body can take hours, and rights can change in that time. So a decision holds for a number of bytes or a time, whichever ends first, and at most
+ * until rights have changed. Then callbacks->right() decides again from memory. A body without a right is cut off, also while no byte moves, and one event records
  * how many bytes had moved.
  *
  * The rule: between lease_begin() and lease_end() no thread changes the facts that the right is decided on.

@@ -21,7 +21,7 @@ static unsigned char client_purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
 
 struct credentials {
     gnutls_certificate_credentials_t certificate;
-    bool asks_client, has_authorities;
+    bool asks_client, has_authorities, takes_any;
     uint64_t generation;
     _Atomic int uses;
 };
@@ -85,7 +85,8 @@ static struct result fill(struct credentials *credentials, const struct tls_file
         return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
     int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
     if (code < 0) return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key, gnutls_strerror(code));
-    credentials->asks_client = has_runners(files);
+    credentials->takes_any = files->takes_any;
+    credentials->asks_client = has_runners(files) || files->takes_any;
     if (files->client_ca[0] == '\0') return SUCCESS;
     code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca, GNUTLS_X509_FMT_PEM);
     if (code <= 0) return failure(err, ERROR_INVALID, "%s holds no authority", files->client_ca);
@@ -253,6 +254,8 @@ void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connec
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, connection->credentials->certificate);
     gnutls_certificate_server_set_request(session,
                                           connection->credentials->asks_client ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
+    if (connection->credentials->takes_any) /* a client that reads their names would send no other certificate */
+        gnutls_certificate_send_x509_rdn_sequence(session, 1);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
     connection_enter(connection, CONNECTION_HANDSHAKE);
     transport_enter(&connection->transport, session, connection->fd, blocks);
@@ -330,10 +333,11 @@ static bool is_runner(const struct tls *tls, struct connection *connection, cons
 }
 
 /* Without authorities of clients, a certificate that is not a runner's counts as no certificate: clients were asked for a certificate only because
- * of runners. */
+ * of runners. Any certificate names a key, which the handshake has proven: it makes no principal, so nothing else has to be true of it. */
 static bool take_certificate(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
 {
     if (is_runner(tls, connection, &chain[0])) return set_confirmation(connection, &chain[0]);
+    if (connection->credentials->takes_any) return set_confirmation(connection, &chain[0]);
     if (!connection->credentials->has_authorities) return true;
     return is_trusted(tls, chain, count) && set_confirmation(connection, &chain[0]);
 }

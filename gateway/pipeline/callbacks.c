@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/dpop_nonces.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -13,6 +14,7 @@
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/signed_body.h"
+#include "policy/decider.h"
 
 _Static_assert(offsetof(struct exchange, http) == 0, "gateway/http gives its own part back");
 
@@ -103,6 +105,11 @@ static void right(const struct http_exchange *http, char rule_out[65])
     exchange_right((const struct exchange *)(const void *)http, rule_out);
 }
 
+static uint64_t rights(const struct http_exchange *http)
+{
+    return decider_epoch(((const struct exchange *)(const void *)http)->request.gateway->decider);
+}
+
 /* ---- Its answer ---- */
 
 static const struct response *answer(const struct http_exchange *http)
@@ -122,13 +129,15 @@ static void headers(const struct http_exchange *http, http_header_function *add,
 {
     const struct exchange *exchange = (const struct exchange *)(const void *)http;
     const struct gateway *gateway = exchange->request.gateway;
-    char audit[sizeof gateway->log_name + 24];
+    char audit[sizeof gateway->log_name + 24], nonce[DPOP_NONCE_SIZE];
 
     add(context, "X-Request-Id", exchange->request.id);
     if (exchange->recorded == RECORDED_EVENT) {
         (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->log_name, (unsigned long long)exchange->sequence);
         add(context, "Sijil-Audit", audit);
     }
+    if (request_speaks_dpop(&exchange->request) && dpop_nonces_newest(gateway->nonces, clock_wall_ms(), nonce))
+        add(context, "DPoP-Nonce", nonce); /* RFC 9449, 8.2: with each answer, so that a client is never late */
     if (exchange->request.speaks_oci) add(context, "Docker-Distribution-Api-Version", "registry/2.0");
 }
 
@@ -253,6 +262,7 @@ const struct http_callbacks pipeline_callbacks = {
     .refuse_body = refuse_body,
     .fail = fail,
     .right = right,
+    .rights = rights,
     .headers = headers,
     .sending = sending,
     .leave = leave,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "authz/challenge.h"
-#include "gateway/http/hosts.h"
+#include "authz/step_up.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/token_endpoint.h"
 #include "policy/evaluate.h"
@@ -11,9 +11,7 @@
 /* RFC 6750 section 3. Built from the route and the Host header only, so that it is the same whether or not the resource exists. */
 static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
 {
-    const struct settings *settings = request->gateway->settings;
-    const struct hosts hosts = {settings->public_url, settings->allowed_hosts};
-    const char *host = request_header(request, "Host"); /* http_check() requires it */
+    const char *wanted = request->gateway->settings->step_up_acr;
     char url[HOSTS_URL_SIZE];
     struct authentication found = {0};
     struct token_scope scope;
@@ -23,9 +21,13 @@ static struct result challenge_text(const struct request *request, struct buffer
     if (request->authentication != NULL) found = *request->authentication;
     if (found.error == OAUTH_NONE && found.principal.kind != PRINCIPAL_NONE) found.error = OAUTH_INSUFFICIENT_SCOPE;
     token_scope_of_pairs(request->pairs, request->pair_count, &scope);
-    hosts_url(&hosts, host == NULL ? "" : host, url);
-    const struct challenge challenge = {
-        .url = url, .service = authenticator_service(request->gateway->authenticator), .scope = &scope, .authentication = &found};
+    request_own_url(request, url);
+    const struct challenge challenge = {.url = url,
+                                        .service = authenticator_service(request->gateway->authenticator),
+                                        .scope = &scope,
+                                        .authentication = &found,
+                                        .acr_values = strcmp(wanted, STEP_UP_ANY) == 0 ? NULL : wanted,
+                                        .is_dpop = request_speaks_dpop(request)};
     return challenge_write(&challenge, text, err);
 }
 

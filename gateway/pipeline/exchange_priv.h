@@ -7,6 +7,7 @@
 
 #include "audit/sequencer.h"
 #include "gateway/http/exchange.h"
+#include "gateway/http/hosts.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
@@ -104,6 +105,18 @@ void exchange_say_later(struct exchange *exchange, unsigned status, const char *
 void exchange_fail(struct exchange *exchange, const struct error *err);
 /** Gives the exchange back to the event thread with its answer. If `failed` is not NULL, it becomes the answer. */
 void exchange_answer(struct exchange *exchange, const struct error *failed);
+
+/* gateway/pipeline/credential.c */
+/** Checks credential and proof, and sets exchange->found and exchange->principal. A bad credential is not a failure. */
+RESULT exchange_authenticate(struct exchange *exchange, struct pg *pg, struct error *err);
+/** A proof that came with a good credential counts once: otherwise the request has no credential any more. Blocks. ERROR_UNAVAILABLE. */
+RESULT exchange_spend_proof(struct exchange *exchange, struct pg *pg, struct error *err);
+/** The pairs are known: a person whose login is not good enough for one of them has no credential any more. */
+void exchange_demand_login(struct exchange *exchange);
+/** The registry's URL as the client uses it. */
+void request_own_url(const struct request *request, char url_out[HOSTS_URL_SIZE]);
+/** Whether the client came with a proof, or with a token that is bound to a key. */
+bool request_speaks_dpop(const struct request *request);
 
 /* gateway/pipeline/request.c */
 /** Takes over method, headers, address and certificate of the client. */

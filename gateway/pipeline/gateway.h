@@ -18,6 +18,7 @@ struct event_quota;
 struct authenticator;
 struct authz_directory;
 struct decider;
+struct dpop_nonces;
 struct document_view;
 struct introspect;
 struct introspection;
@@ -57,6 +58,7 @@ struct gateway {
     struct document_view *documents;   /* signed documents that are in force: documents/view.h */
     struct authz_directory *directory; /* robots and issuers of the newest snapshot */
     struct authenticator *authenticator;
+    struct dpop_nonces *nonces;  /* that proofs of keys must repeat */
     struct registry *registry;   /* regions, uploads, keys: registry/registry.h */
     struct work_pool *readers;   /* run decisions and handlers; each worker has its own struct pg */
     struct work_pool *receivers; /* write bodies that come in; these too have a struct pg each */

@@ -10,10 +10,10 @@
 
 static bool makes_rights(enum action action)
 {
-    static const enum action making[] = {ACTION_ROBOT_CREATE,        ACTION_BINDING_CREATE,    ACTION_PROJECT_CREATE,
-                                         ACTION_ORGANISATION_CREATE, ACTION_PROJECT_LABEL,     ACTION_REPOSITORY_LABEL,
-                                         ACTION_ISSUER_TRUST,        ACTION_POLICY_LOAD,       ACTION_ORGANISATION_DELETE,
-                                         ACTION_PROJECT_DELETE,      ACTION_REPOSITORY_DELETE, ACTION_ROBOT_ROTATE};
+    static const enum action making[] = {
+        ACTION_ROBOT_CREATE,      ACTION_BINDING_CREATE, ACTION_PROJECT_CREATE, ACTION_ORGANISATION_CREATE, ACTION_PROJECT_LABEL,
+        ACTION_REPOSITORY_LABEL,  ACTION_ISSUER_TRUST,   ACTION_POLICY_LOAD,    ACTION_ORGANISATION_DELETE, ACTION_PROJECT_DELETE,
+        ACTION_REPOSITORY_DELETE, ACTION_ROBOT_ROTATE,   ACTION_SCIM_CREATE,    ACTION_SCIM_CHANGE,         ACTION_SCIM_GROUP};
 
     for (size_t i = 0; i < sizeof making / sizeof making[0]; i++)
         if (making[i] == action) return true;

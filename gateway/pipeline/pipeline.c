@@ -1,8 +1,6 @@
 /*
  * The steps of every request, as a table:
- *
  *   route -> authenticate -> decide -> record -> handler -> answer
- *
  * Decisions from memory run on the event thread; steps that may block run on reader workers. If a step has to wait (for a body, for the
  * sequencer), its thread serves other requests, and the next step runs after the wait.
  */
@@ -16,13 +14,10 @@
 #include "base/log.h"
 #include "gateway/http/path.h"
 #include "gateway/http/query.h"
-#include "gateway/pipeline/enrolment_gate.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/parameters.h"
 #include "gateway/pipeline/resolve.h"
 #include "gateway/pipeline/run_gate.h"
-#include "gateway/pipeline/runner_gate.h"
-#include "gateway/pipeline/token_endpoint.h"
 
 enum step_result {
     STEP_NEXT,   /* the next step */
@@ -49,6 +44,7 @@ static enum step_result unrouted(struct exchange *exchange, const struct route_m
 static bool split_path(struct request *request, struct bytes path, struct path *split_out, struct error *err)
 {
     request->speaks_oci = path.length > 4 && memcmp(path.data, "/v2/", 4) == 0;
+    request->speaks_scim = path.length > 9 && memcmp(path.data, "/scim/v2/", 9) == 0;
     if (path_split(path, request->arena, split_out, err).ok) {
         request->speaks_oci = strcmp(split_out->segments[0], "v2") == 0;
         return true;
@@ -109,56 +105,14 @@ static enum step_result step_form(struct exchange *exchange, struct pg *pg)
     return STEP_WAIT;
 }
 
-/* Steps that may block continue on a worker, where blocking is allowed. */
+/* Steps that may block continue on a worker, where blocking is allowed. So does a request with a proof, which is spent in the database. */
 static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
 
     (void)pg;
-    return request->is_on_worker || request->route->handler->decides_on_event_thread ? STEP_NEXT : STEP_WORKER;
-}
-
-static enum credential_endpoint endpoint_of(enum credential_kind kind)
-{
-    if (kind == CREDENTIAL_MINT) return CREDENTIAL_AT_TOKEN;
-    return kind == CREDENTIAL_SESSION ? CREDENTIAL_AT_SESSION : CREDENTIAL_AT_ROUTE;
-}
-
-static struct credential credential_of(const struct request *request)
-{
-    const char *thumbprint = request->client_confirmation;
-
-    return (struct credential){
-        .endpoint = endpoint_of(request->route->credential),
-        .takes_secrets = request->speaks_oci,
-        .authorization = request_header(request, "Authorization"),
-        .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
-        .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,
-        .now_ms = clock_wall_ms(),
-    };
-}
-
-static struct result check_credential(struct exchange *exchange, struct pg *pg, struct error *err)
-{
-    struct request *request = &exchange->request;
-    struct authentication *found = exchange->found != NULL ? exchange->found : arena_take(request->arena, sizeof *found);
-    struct credential credential = credential_of(request);
-
-    exchange->found = found;
-    if (credential.endpoint == CREDENTIAL_AT_TOKEN && exchange->rule == NULL)
-        exchange->rule = arena_take(request->arena, sizeof *exchange->rule);
-    request->rule = credential.rule = exchange->rule;
-    if (found == NULL || (credential.endpoint == CREDENTIAL_AT_TOKEN && credential.rule == NULL))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
-    if (request->route->credential == CREDENTIAL_RUNNER) TRY(runner_authenticate(request, pg, &credential, found, err));
-    else if (request->route->credential == CREDENTIAL_CODE) TRY(enrolment_authenticate(request, pg, &credential, found, err));
-    else if (request->route->credential == CREDENTIAL_KEY) TRY(enrolment_key_authenticate(request, pg, &credential, found, err));
-    else if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
-    else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
-    TRY(run_gate(request, pg, found, err));
-    request->authentication = found;
-    if (found->error == OAUTH_NONE && !run_gate_waits(found, pg)) exchange->principal = found->principal;
-    return SUCCESS;
+    const bool is_decided_here = request->route->handler->decides_on_event_thread && request_header(request, "DPoP") == NULL;
+    return request->is_on_worker || is_decided_here ? STEP_NEXT : STEP_WORKER;
 }
 
 static enum step_result too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
@@ -174,14 +128,14 @@ static enum step_result step_authenticate(struct exchange *exchange, struct pg *
     struct error err = {0};
 
     if (request->route->credential == CREDENTIAL_NONE) return STEP_NEXT;
-    if (!check_credential(exchange, pg, &err).ok) return answer_failure(exchange, &err);
+    if (!exchange_authenticate(exchange, pg, &err).ok) return answer_failure(exchange, &err);
     const struct authentication *found = request->authentication;
     if (run_gate_waits(found, pg) || (found->is_waiting && pg == NULL)) return STEP_WORKER;
     if (found->is_waiting)
         return pause_again(exchange, ISSUER_WAIT_MS, pipeline_continue, &err).ok ? STEP_WAIT : answer_failure(exchange, &err);
     if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
-    if (budget_enter(exchange, &metric, &err).ok) return STEP_NEXT;
-    return too_many(exchange, err.message, 1, metric);
+    if (!budget_enter(exchange, &metric, &err).ok) return too_many(exchange, err.message, 1, metric);
+    return exchange_spend_proof(exchange, pg, &err).ok ? STEP_NEXT : answer_failure(exchange, &err);
 }
 
 /* The body of a request without a valid credential is drained, not stored. */
@@ -214,6 +168,7 @@ static enum step_result step_target(struct exchange *exchange, struct pg *pg)
     if (!request->route->target(request, lookup_of(pg), &err).ok) return answer_failure(exchange, &err);
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
+    exchange_demand_login(exchange);
     return STEP_NEXT;
 }
 

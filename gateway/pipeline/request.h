@@ -18,6 +18,7 @@
 #include "registry/recorder.h"
 
 struct gateway;            /* the shared parts: gateway/pipeline/gateway.h */
+struct dpop_proof;         /* authz/dpop.h */
 struct route;              /* a row of gateway/routes.def: gateway/pipeline/route.h */
 struct authentication;     /* authz/authenticate.h */
 struct trust_use;          /* authz/trust_login.h */
@@ -41,7 +42,8 @@ struct request {
     const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER or PRINCIPAL_RUN; else NULL */
     const struct run_grant *run;                    /* of a principal of the kind PRINCIPAL_RUN; else NULL */
     bool is_repeated; /* a code of an enrolment was used already, for this very document (gateway/pipeline/enrolment_gate.h) */
-    const struct trust_use *rule; /* at /token: the trust rule that has matched, with the key "" if none has; elsewhere NULL */
+    const struct dpop_proof *proof; /* of the client's key (RFC 9449), which the credential fits; NULL without one */
+    const struct trust_use *rule;   /* at /token: the trust rule that has matched, with the key "" if none has; elsewhere NULL */
     const struct authentication *authentication; /* the result of the credential; NULL for probes */
 
     /* The parts of the path that the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */
@@ -69,6 +71,7 @@ struct request {
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
     bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
+    bool speaks_scim;                     /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
     struct response *response;            /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */
     struct response *response_space;      /* memory for the answer; this and `source` belong to the server */
     const struct response_source *source; /* of an answer that was made; closed with the request */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "scim/attribute.h"
 
 #define WARNING_SIZE      600  /* a sentence with names of 255 letters */
 #define WARNINGS_SIZE_MAX 4096 /* of all warnings in an answer, by the specification */
@@ -236,9 +237,27 @@ void response_not_allowed(struct request *request, unsigned methods)
     response_header(request, "Allow", "%s", allow);
 }
 
+/* RFC 7644, 3.12. The status is a text there. */
+static void scim_problem(struct request *request, unsigned status, const char *message)
+{
+    const char *detail = message;
+    const char *type = scim_error_type(message, &detail);
+    char number[16];
+
+    (void)snprintf(number, sizeof number, "%u", status);
+    OWNED_JSON body =
+        json_pack("{s:[s], s:s, s:s*, s:s}", "schemas", SCIM_ERROR_URN, "status", number, "scimType", type, "detail", detail);
+    json_body(request, status, "application/scim+json", body);
+}
+
 void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail, const json_t *extra)
 {
     char instance[64];
+
+    if (request->speaks_scim) {
+        scim_problem(request, status, detail);
+        return;
+    }
 
     (void)snprintf(instance, sizeof instance, "urn:uuid:%s", request->id);
     const char *type = extra == NULL ? NULL : json_text_of(extra, "type");

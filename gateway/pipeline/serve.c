@@ -15,8 +15,10 @@ static struct http_limits limits_of(const struct settings *settings)
 static struct tls_files tls_of(const struct gateway *gateway)
 {
     const struct settings *settings = gateway->settings;
-    struct tls_files files = {
-        .certificate = settings->tls_certificate, .key = settings->tls_key, .client_ca = settings->tls_client_ca};
+    struct tls_files files = {.certificate = settings->tls_certificate,
+                              .key = settings->tls_key,
+                              .client_ca = settings->tls_client_ca,
+                              .takes_any = settings->tls_client_any};
 
     memcpy(files.runner_authority, gateway->runner_authority, sizeof files.runner_authority);
     return files;

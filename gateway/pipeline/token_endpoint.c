@@ -251,8 +251,9 @@ const struct schema schema_token_form = {.name = "token_form",
                                          .members = members_of_token_form};
 
 SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
-       HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "goes into Authorization: Bearer"),
-       HAS_TEXT("token", REQUIRED, FORM_FREE, 1, 0, "the same"), HAS_TEXT("token_type", OPTIONAL, FORM_FREE, 1, 0, "Bearer"),
+       HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "goes into Authorization: Bearer, or DPoP"),
+       HAS_TEXT("token", REQUIRED, FORM_FREE, 1, 0, "the same"),
+       HAS_TEXT("token_type", OPTIONAL, FORM_FREE, 1, 0, "Bearer, or DPoP for one that is bound to the key of a proof"),
        HAS_NUMBER("expires_in", REQUIRED, 1, 86400, "seconds that it lives"), HAS_TIME("issued_at", REQUIRED, "when it was made"),
        HAS_TEXT("issued_token_type", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: that it is an access token"),
        HAS_TEXT("scope", OPTIONAL, FORM_FREE, 0, 0, "what it is for"))
@@ -260,7 +261,8 @@ SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
 /* Roles by groups that the token names anew come with the event. */
 static bool has_role(const struct request *request)
 {
-    return request->rule->groups.grants > 0 || decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
+    return request->rule->groups.grants > 0 || request->rule->groups.external_id[0] != '\0' ||
+           decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
 }
 
 struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
@@ -326,6 +328,7 @@ static struct result mint(struct request *request, const struct token_grant *tok
                                        .organisation = organisation_of(request, token_grant),
                                        .thumbprint =
                                            request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
+                                       .key = request->proof == NULL ? NULL : request->proof->key,
                                        .lifetime_s = request->rule->ttl_max_s,
                                        .is_exchange = token_grant->is_exchange,
                                        .request = request->id,
@@ -340,7 +343,8 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
     struct error wrong = {0};
 
-    if (request->rule->groups.is_new) TRY(decider_await_newer(request->gateway->decider, permit_epoch(request->permit), err));
+    if (group_use_changes(&request->rule->groups))
+        TRY(decider_await_newer(request->gateway->decider, permit_epoch(request->permit), err));
     for (size_t i = 0; i < token_grant->scope.count; i++)
         TRY(narrow(request, pg, token_grant, &token_grant->scope.access[i], err));
     token_scope_compact(&token_grant->scope);
@@ -366,7 +370,7 @@ static struct change *search_rule(struct request *request)
 {
     struct token_grant *token_grant = request->handler_state;
 
-    if (request->rule->groups.is_new) {
+    if (group_use_changes(&request->rule->groups)) {
         group_mint_init(&token_grant->groups, &request->rule->groups, request->pairs[0].resource.detail);
         return &token_grant->groups.change;
     }

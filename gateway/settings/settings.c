@@ -234,6 +234,10 @@ static void check_issuers(const struct settings *settings, struct problems *prob
     struct networks networks;
     struct error why = {0};
 
+    if (!text_consists_of(bytes_of_text(settings->step_up_acr),
+                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/ ")) /* it goes into a header */
+        problems_say(problems, ERROR_INVALID,
+                     "step_up_acr = %.60s: values of letters, digits and -._~:/ with spaces between them", settings->step_up_acr);
     check_file("introspection_file", settings->introspection_file, problems);
     check_file("issuer_ca_file", settings->issuer_ca_file, problems);
     if (!networks_parse("issuer_networks", settings->issuer_networks, &networks, &why).ok) problems_add(problems, &why);

@@ -61,8 +61,8 @@ static const struct pg_statement upload_is_counted_sql = {
     "upload_is_counted",
     "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2", "uuid int8", "bool"};
 static const struct pg_statement upload_claim_sql = {
-    "upload_claim",
-    "UPDATE upload SET writer_epoch = writer_epoch + 1, " GOES_ON " WHERE upload_id = $1 AND expires_at > now()"
+    "upload_claim", /* the clock: the session may have ended while this waited for the row, after its own now() */
+    "UPDATE upload SET writer_epoch = writer_epoch + 1, " GOES_ON " WHERE upload_id = $1 AND expires_at > clock_timestamp()"
     " RETURNING " CHECKPOINT_COLUMNS,
     "uuid", CHECKPOINT_TYPES};
 static const struct pg_statement upload_save_sql = {

@@ -310,7 +310,7 @@ static bool give_up(struct leased *leased, const struct error *why)
                    worker_cancelled != 0 ? "the runner stops, and the run had not begun" : why->message);
     if (worker_cancelled != 0)
         calls_give_up_when(leased->worker->calls, NULL); /* a last word, so that others get the run at once */
-    leased_refuse(leased->worker, leased->verdict->bundle->chain.lease, &refusal);
+    (void)leased_refuse(leased->worker, leased->verdict->bundle->chain.lease, &refusal);
     return true;
 }
 

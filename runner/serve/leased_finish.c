@@ -31,7 +31,7 @@ bool leased_send(struct worker *worker, const struct taken_lease *lease, struct 
     return true;
 }
 
-void leased_refuse(struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal)
+bool leased_refuse(struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal)
 {
     char envelope[CHANNEL_ENVELOPE_SIZE];
     const struct leased_run run = {
@@ -42,13 +42,14 @@ void leased_refuse(struct worker *worker, const struct run_envelope *lease, cons
     log_line(LOG_WARNING, "order refused", "run", run.run, "check", refusal->check, "reason", refusal->reason, NULL);
     if (!channel_refuse(worker->channel, lease, refusal, envelope, &err).ok) {
         log_error("a refusal can't be signed", &err);
-        return;
+        return false;
     }
     for (unsigned attempt = 0; !calls_refuse(worker->calls, &run, envelope, &err).ok; attempt++)
         if (!worker_tries_again(&err, attempt, until_ms)) {
             log_error("a refusal was not taken", &err);
-            return;
+            return false;
         }
+    return true;
 }
 
 /* ---- the result ---- */

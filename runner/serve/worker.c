@@ -19,10 +19,11 @@
 #define WAIT_S        30 /* the longest that the registry holds a question */
 #define WAIT_BUSY_S   5  /* other runs may end meanwhile, and then more is free */
 #define PAUSE_MOST_MS 60000
-#define REFUSED_MS    200  /* the pause after a refusal, because the registry may give the same run again */
-#define ACTIVE_MS     2000 /* until the registry knows that a run has started */
-#define ADDRESSES_MAX 4    /* of the registry, besides those of the machine */
-#define UNNAMED_MS    2000 /* the pause after an answer that is no lease of this runner */
+#define REFUSED_MS    200   /* the pause after a refusal, because the registry may give the same run again */
+#define UNTAKEN_MS    10000 /* after one that the registry does not take: it gives the same lease until the attempt is lost */
+#define ACTIVE_MS     2000  /* until the registry knows that a run has started */
+#define ADDRESSES_MAX 4     /* of the registry, besides those of the machine */
+#define UNNAMED_MS    2000  /* the pause after an answer that is no lease of this runner */
 #define WAIT_JOB_S    2
 #define JOB_MS        10000 /* a job whose run is not there by then is over: another runner had it, or it has ended */
 
@@ -285,6 +286,14 @@ static bool is_given_up(struct worker *worker, const struct taken_lease *lease, 
     return true;
 }
 
+static void refuse(struct worker *worker, const struct verdict *verdict)
+{
+    const bool is_taken = leased_refuse(worker, verdict->lease, &verdict->refusal);
+
+    if (is_for_job(worker)) worker_cancelled = 1; /* its attempt has ended */
+    (void)worker_pause(is_taken ? REFUSED_MS : UNTAKEN_MS);
+}
+
 static void decide(struct worker *worker, const struct channel_answer *offer, struct bytes bundle)
 {
     struct verdict verdict;
@@ -303,11 +312,7 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
             break;
         }
         __attribute__((fallthrough));
-    case VERDICT_REFUSE:
-        leased_refuse(worker, verdict.lease, &verdict.refusal);
-        if (is_for_job(worker)) worker_cancelled = 1; /* its attempt has ended */
-        (void)worker_pause(REFUSED_MS);
-        break;
+    case VERDICT_REFUSE: refuse(worker, &verdict); break;
     case VERDICT_UNNAMED:
         log_line(LOG_ERROR, "the registry gave an answer that is no lease for this runner", "check", verdict.refusal.check,
                  "reason", verdict.refusal.reason, NULL);

@@ -16,7 +16,8 @@ class People:
         self.world = world
         robot = world.admin.api("POST", "/robots", {"organisation": "main", "name": "holder"})
         world.admin.api("POST", "/bindings", {"robot": robot["id"], "role": "publisher", "scope": "main"})
-        world.machine.sql(f"UPDATE robot SET person = CASE WHEN robot_id = '{robot['id']}' THEN '{HOLDER}' ELSE 'administrator' END"
+        world.machine.sql(f"UPDATE robot SET person = CASE WHEN robot_id = '{robot['id']}' THEN '{HOLDER}' ELSE 'administrator' END,"
+                          f" behind = CASE WHEN robot_id = '{robot['id']}' THEN '{{{HOLDER}}}' ELSE '{{administrator}}' END::text[]"
                           f" WHERE robot_id = '{robot['id']}' OR created_by = 'system'")
         world.machine.sql("SELECT raise_authorization_epoch()")
         self.holder = Patient(world.machine, (robot["name"], robot["secret"]))

@@ -31,6 +31,18 @@ void http_give_up_when(struct http *http, const atomic_bool *gives_up)
     (void)gives_up;
 }
 
+void http_use_key(struct http *http, const struct ecdsa_key *key)
+{
+    (void)http;
+    (void)key;
+}
+
+void http_share_key(struct http *http, const struct http *from)
+{
+    (void)http;
+    (void)from;
+}
+
 const char *http_host(const struct http *http)
 {
     (void)http;

@@ -288,6 +288,12 @@ struct result decider_await_newer(struct decider *decider, uint64_t epoch, struc
     return SUCCESS;
 }
 
+uint64_t decider_epoch(const struct decider *decider)
+{
+    (void)decider;
+    return 1;
+}
+
 bool decider_is_ready(const struct decider *decider, struct error *err)
 {
     (void)decider;
@@ -329,20 +335,29 @@ void name_ranges_free(struct name_ranges *ranges)
     (void)ranges;
 }
 
-struct person decider_person(struct decider *decider, const struct principal *principal)
+struct persons decider_persons(struct decider *decider, const struct principal *principal, const struct uuid *organisation)
 {
-    struct person person = {.key = ""};
+    struct persons persons = {.count = 1};
 
     (void)decider;
-    principal_key(principal, person.key);
-    return person;
+    (void)organisation;
+    principal_key(principal, persons.each[0].key);
+    return persons;
 }
 
-struct person decider_person_of_key(struct decider *decider, const char *principal)
+struct persons decider_persons_of_key(struct decider *decider, const char *principal, const struct uuid *organisation)
 {
     (void)decider;
     (void)principal;
-    return (struct person){.key = ""};
+    (void)organisation;
+    return (struct persons){.has_unknown = true};
+}
+
+void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out)
+{
+    (void)decider;
+    (void)organisation;
+    separated_out->count = 0;
 }
 
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)

@@ -228,6 +228,12 @@ check("without a certificate it is nobody", told(alone, None) == NOBODY)
 for name in ("impostor", "insider", "alice", "server-of-runners"):
     check(f"without an authority of clients, {name}'s certificate is as none", told(alone, name) == NOBODY, told(alone, name))
 alone.stop()
+anybody = Server(runner_authority=os.path.join(work, "runners.key"), tls_client_any="yes")
+check("a runner is known where any certificate counts", told(anybody, "runner") == {"runner": RUNNER, "bound": True}, told(anybody, "runner"))
+for name in ("impostor", "insider", "alice", "server-of-runners"):
+    check(f"where any certificate counts, {name} is bound to its own, and no runner", told(anybody, name) == {"runner": "", "bound": True}, told(anybody, name))
+check("and without one nobody", told(anybody, None) == NOBODY)
+anybody.stop()
 trust("clients")
 both = Server(tls_client_ca=ca, runner_authority=os.path.join(work, "runners.key"))
 check("a runner is known beside an authority of clients", told(both, "runner") == {"runner": RUNNER, "bound": True}, told(both, "runner"))

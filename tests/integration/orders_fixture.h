@@ -20,10 +20,11 @@
 #include "training/format/compose.h"
 #include "training/run.h"
 
-#define TRAINER   "00000000-0000-0000-0000-0000000000c1" /* a robot of a person */
-#define PERSON    "ext:00000000000000000000000000000000000000000000000000000000000000b2"
+#define TRAINER   "00000000-0000-0000-0000-0000000000c1"                                 /* a robot of a person */
+#define PERSON    "ext:abdf91bd10792a0c6deb57203b4a036a2d7957175a635d2181ebd0f8ed422296" /* tom at ISSUER */
 #define REQUESTER "robot:" TRAINER
-#define APPROVER  "ext:00000000000000000000000000000000000000000000000000000000000000a1" /* a person */
+#define APPROVER  "ext:776c3e6a20a1746a58548b7b1b4a70a39c09a72d519c3874b533a6383d859cbd" /* eve at ISSUER */
+#define ISSUER    "https://id.example"
 #define RUNNER    "7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"
 #define HOUR_MS   INT64_C(3600000)
 enum { HOLDER_REQUESTER, HOLDER_APPROVER, HOLDER_RUNNER };
@@ -90,12 +91,16 @@ static int set_up(void **state)
     (void)state;
     place_open_ruled(&place);
     database_execute(place.log.database,
-                     "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) SELECT '" TRAINER
+                     "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person, behind) SELECT '" TRAINER
                      "', 'robot$trainer',"
-                     " decode(repeat('01', 32), 'hex'), '" PERSON "', expires_at, '" PERSON "' FROM robot LIMIT 1;"
+                     " decode(repeat('01', 32), 'hex'), '" PERSON "', expires_at, '" PERSON "', ARRAY['" PERSON " " ISSUER
+                     "'] FROM robot LIMIT 1;"
                      "INSERT INTO binding (binding_id, robot_id, role, organisation_id, project_id, granted_by) VALUES"
                      " ('00000000-0000-0000-0000-00000000000e', '" TRAINER "', 'trainer',"
                      " '00000000-0000-0000-0000-00000000000a', '00000000-0000-0000-0000-00000000000b', 'system');"
+                     "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by) VALUES"
+                     " ('00000000-0000-0000-0000-00000000000f', '" ISSUER
+                     "', 'eve', 'auditor', '00000000-0000-0000-0000-00000000000a', 'system');"
                      "SELECT raise_authorization_epoch()");
     start_well(&place);
     project.organisation.bytes[15] = 0x0a;

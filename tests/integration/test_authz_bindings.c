@@ -38,7 +38,7 @@ static void bindings_are_given_and_taken(void **state)
     assert_true(uuid_equal(&row.binding.project, &project.project));
     struct resource scope = {.kind = row.binding.scope, .organisation = row.binding.organisation, .project = row.binding.project};
     uuid_format(&row.binding.id, scope.detail);
-    binding_revoke_init(&revoke, &id);
+    binding_revoke_init(&revoke, &id, &(struct principal){.kind = PRINCIPAL_SYSTEM});
     assert_true(run(fixture->pg, &revoke.change, ACTION_BINDING_REVOKE, &scope, &err));
     assert_false(run(fixture->pg, &revoke.change, ACTION_BINDING_REVOKE, &scope, &err));
     assert_int_equal(err.kind, ERROR_NOT_FOUND);

@@ -1,6 +1,7 @@
 /* The person behind a robot and behind the granter of a role, in the rows: through a chain of makers, and after revocations. */
 #include "tests/integration/authz_fixture.h"
 
+#include "base/clock.h"
 #include "storage/migrations_priv.h"
 
 static const struct principal alice = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "alice"},
@@ -8,14 +9,14 @@ static const struct principal alice = {.kind = PRINCIPAL_EXTERNAL, .issuer = "ht
 
 static struct person as_person(const struct principal *principal)
 {
-    struct person person = {.key = ""};
+    char key[PRINCIPAL_KEY_SIZE];
 
-    if (principal->kind == PRINCIPAL_EXTERNAL) principal_key(principal, person.key);
-    return person;
+    principal_key(principal, key);
+    return person_new(key, principal->issuer);
 }
 
 /* A robot of the registry, made by `maker` (NULL: by "system"); its principal. */
-static struct principal made_by(struct pg *pg, const char *name, const struct principal *maker, struct person *person_out)
+static struct principal made_by(struct pg *pg, const char *name, const struct principal *maker, struct persons *persons_out)
 {
     const struct resource where = resource_of(RESOURCE_SYSTEM, "");
     struct robot_create create;
@@ -24,20 +25,27 @@ static struct principal made_by(struct pg *pg, const char *name, const struct pr
     assert_true(robot_create_init(&create, name, NULL, 3600, &err).ok);
     (void)snprintf(create.created_by, sizeof create.created_by, "system");
     if (maker != NULL) principal_key(maker, create.created_by);
+    if (maker != NULL) (void)snprintf(create.maker_issuer, sizeof create.maker_issuer, "%s", maker->issuer);
     if (!run(pg, &create.change, ACTION_ROBOT_CREATE, &where, &err)) fail_msg("%s", err.message);
-    if (person_out != NULL) *person_out = create.robot.person;
+    if (persons_out != NULL) *persons_out = create.robot.persons;
     robot_create_done(&create);
     return (struct principal){.kind = PRINCIPAL_ROBOT, .id = create.robot.id};
 }
 
-static void revoke(struct pg *pg, const struct principal *robot)
+static bool revoke_as(struct pg *pg, const struct principal *robot, const struct principal *by, struct error *err)
 {
     const struct resource where = resource_of(RESOURCE_SYSTEM, "");
     struct robot_revoke change;
+
+    robot_revoke_init(&change, &robot->id, NULL, by);
+    return run(pg, &change.change, ACTION_ROBOT_REVOKE, &where, err);
+}
+
+static void revoke(struct pg *pg, const struct principal *robot)
+{
     struct error err = {0};
 
-    robot_revoke_init(&change, &robot->id, NULL);
-    if (!run(pg, &change.change, ACTION_ROBOT_REVOKE, &where, &err)) fail_msg("%s", err.message);
+    if (!revoke_as(pg, robot, &bob, &err)) fail_msg("%s", err.message);
 }
 
 static void rotate(struct pg *pg, const struct principal *robot, const struct principal *by, int64_t grace_s)
@@ -49,9 +57,12 @@ static void rotate(struct pg *pg, const struct principal *robot, const struct pr
     uuid_format(&robot->id, where.detail);
     assert_true(robot_rotate_init(&change, &robot->id, &(struct uuid){{0}}, 3600, grace_s, &err).ok);
     principal_key(by, change.rotated_by);
+    (void)snprintf(change.rotator_issuer, sizeof change.rotator_issuer, "%s", by->issuer);
     if (!run(pg, &change.change, ACTION_ROBOT_ROTATE, &where, &err)) fail_msg("%s", err.message);
     robot_rotate_done(&change);
 }
+
+static const struct persons_separated *separate; /* what documents say; NULL: nothing */
 
 /* Gives the role on the registry, as `granter`. */
 static bool give(struct pg *pg, enum role role, const struct principal *to, const struct principal *granter,
@@ -65,28 +76,40 @@ static bool give(struct pg *pg, enum role role, const struct principal *to, cons
     principal_key(granter, wanted.granted_by);
     authz_grant_detail(role, &wanted, where.detail);
     binding_create_init(create, &wanted, 0);
+    (void)snprintf(create->granter_issuer, sizeof create->granter_issuer, "%s", granter->issuer);
+    create->separate = separate;
     return run(pg, &create->change, ACTION_BINDING_CREATE, &where, err);
+}
+
+/* The persons that are known, by the beginnings of their keys, and whether somebody unknown is among them. */
+static struct persons behind(struct pg *pg, const struct principal *principal)
+{
+    OWNED(authz_snapshot) *snapshot = load(pg);
+    const struct persons_scope scope = {snapshot, &(struct uuid){{0}}, clock_wall_ms()};
+
+    return persons_of(&scope, principal);
 }
 
 static void assert_person(struct pg *pg, const struct principal *principal, const char *wanted)
 {
-    OWNED(authz_snapshot) *snapshot = load(pg);
-    const struct person person = person_of(snapshot, principal);
+    const struct persons persons = behind(pg, principal);
 
-    assert_string_equal(person.key, wanted);
+    assert_int_equal(persons_are_one(&persons), wanted[0] != '\0');
+    if (wanted[0] != '\0') assert_string_equal(persons.each[0].key, wanted);
+    else assert_true(persons.has_unknown);
 }
 
 static void a_robot_of_a_robot_is_the_person_at_the_root(void **state)
 {
     struct fixture *fixture = *state;
     const struct person root = as_person(&alice);
-    struct person person;
+    struct persons persons = {0};
 
-    const struct principal first = made_by(fixture->pg, "robot$first", &alice, &person);
-    assert_string_equal(person.key, root.key);
+    const struct principal first = made_by(fixture->pg, "robot$first", &alice, &persons);
+    assert_string_equal(persons.each[0].key, root.key);
     const struct principal second = made_by(fixture->pg, "robot$second", &first, NULL);
-    const struct principal third = made_by(fixture->pg, "robot$third", &second, &person);
-    assert_string_equal(person.key, root.key);
+    const struct principal third = made_by(fixture->pg, "robot$third", &second, &persons);
+    assert_string_equal(persons.each[0].key, root.key);
     revoke(fixture->pg, &second);
     revoke(fixture->pg, &first);
     assert_person(fixture->pg, &third, root.key);
@@ -94,8 +117,8 @@ static void a_robot_of_a_robot_is_the_person_at_the_root(void **state)
     const struct principal fourth = made_by(fixture->pg, "robot$fourth", &third, NULL);
     assert_person(fixture->pg, &fourth, root.key);
     /* Its maker is revoked while it asks, so that only the row tells. */
-    const struct principal late = made_by(fixture->pg, "robot$late", &second, &person);
-    assert_string_equal(person.key, root.key);
+    const struct principal late = made_by(fixture->pg, "robot$late", &second, &persons);
+    assert_string_equal(persons.each[0].key, root.key);
     assert_person(fixture->pg, &late, root.key);
 }
 
@@ -141,28 +164,71 @@ static void an_administrator_is_a_person_or_nobody(void **state)
     }
 }
 
-/* Anybody with its secret can act as a robot: once another person has seen a secret, the robot counts as nobody. */
-static void a_secret_that_two_have_seen_is_nobodys(void **state)
+/* Anybody with its secret can act as a robot, so its acts count as those of everybody who made it or has seen a secret. */
+static void a_robot_is_everybody_who_has_seen_its_secret(void **state)
 {
     struct fixture *fixture = *state;
-    const struct person root = as_person(&alice);
+    const struct person root = as_person(&alice), second = as_person(&bob);
     const struct principal robot = made_by(fixture->pg, "robot$one", &alice, NULL),
                            other = made_by(fixture->pg, "robot$two", &alice, NULL);
     const struct principal its = made_by(fixture->pg, "robot$three", &robot, NULL);
+    const struct persons of_alice = {1, false, false, {root}}, of_bob = {1, false, false, {second}};
 
     rotate(fixture->pg, &robot, &alice, 0);
     assert_person(fixture->pg, &robot, root.key);
     rotate(fixture->pg, &robot, &other, 60);
     assert_person(fixture->pg, &robot, root.key);
     rotate(fixture->pg, &robot, &bob, 60);
-    assert_person(fixture->pg, &robot, "");
     rotate(fixture->pg, &robot, &alice, 0);
-    assert_person(fixture->pg, &robot, "");
+    const struct persons both = behind(fixture->pg, &robot);
+    assert_true(both.count == 2 && persons_are_known(&both) && !persons_are_one(&both));
+    assert_true(persons_meet(&both, &of_alice) && persons_meet(&both, &of_bob));
+    assert_false(persons_are_others(&both, &of_alice) || persons_are_others(&of_bob, &both));
     assert_person(fixture->pg, &its, root.key);
     const struct principal later = made_by(fixture->pg, "robot$four", &robot, NULL);
-    assert_person(fixture->pg, &later, "");
-    rotate(fixture->pg, &later, &bob, 0);
-    assert_person(fixture->pg, &later, "");
+    const struct persons inherited = behind(fixture->pg, &later);
+    assert_true(inherited.count == 2 && persons_are_known(&inherited));
+    const struct principal founded = made_by(fixture->pg, "robot$founded", NULL, NULL);
+    rotate(fixture->pg, &later, &founded, 0);
+    const struct persons more = behind(fixture->pg, &later);
+    assert_true(more.count == 2 && more.has_unknown);
+}
+
+/* The row grows with each person, up to a bound; then somebody unknown is behind the robot. */
+static void a_robot_that_many_have_seen_is_not_complete(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct principal robot = made_by(fixture->pg, "robot$one", &alice, NULL);
+    struct persons persons = {0};
+
+    for (unsigned i = 0; i < 40; i++) {
+        struct principal each = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i"};
+        (void)snprintf(each.subject, sizeof each.subject, "person %u", i);
+        rotate(fixture->pg, &robot, &each, 0);
+        persons = behind(fixture->pg, &robot);
+        assert_int_equal(persons_are_known(&persons), i + 2 <= PERSONS_MAX);
+    }
+    assert_int_equal(persons.count, PERSONS_MAX);
+    const struct principal its = made_by(fixture->pg, "robot$two", &robot, &persons);
+    assert_true(persons.has_unknown && its.kind == PRINCIPAL_ROBOT);
+}
+
+/* One person may have an account at two issuers, so only a document makes two officers of them. */
+static void subjects_of_two_issuers_are_one_officer(void **state)
+{
+    static const struct principal alex = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://j", .subject = "alex"};
+    struct fixture *fixture = *state;
+    static struct persons_separated alone = {.count = 1};
+    struct binding_create create;
+    struct error err = {0};
+
+    assert_true(give(fixture->pg, ROLE_SECURITY_OFFICER, &alice, &bob, &create, &err));
+    assert_false(give(fixture->pg, ROLE_SECURITY_OFFICER, &alex, &bob, &create, &err));
+    assert_int_equal(err.kind, ERROR_DENIED);
+    principal_key(&alex, alone.keys[0]);
+    separate = &alone;
+    assert_true(give(fixture->pg, ROLE_SECURITY_OFFICER, &alex, &bob, &create, &err));
+    separate = NULL;
 }
 
 /* Robots that one person made appointed both officers, each as "another", also once their maker was gone. */
@@ -211,6 +277,41 @@ static void a_subject_and_its_robot_are_not_two_officers(void **state)
     assert_true(give(fixture->pg, ROLE_SECURITY_OFFICER, &alice, &bob, &create, &err));
 }
 
+static bool end_role(struct pg *pg, const struct binding_create *given, const struct principal *by, struct error *err)
+{
+    struct resource where = resource_of(RESOURCE_SYSTEM, "");
+    struct binding_revoke change;
+
+    uuid_format(&given->binding.id, where.detail);
+    binding_revoke_init(&change, &given->binding.id, by);
+    return run(pg, &change.change, ACTION_BINDING_REVOKE, &where, err);
+}
+
+/* Else an administrator ends the officers of others, and appoints the first one again, alone. */
+static void the_last_officer_is_ended_by_who_appointed_it(void **state)
+{
+    static const struct principal carol = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "carol"};
+    struct fixture *fixture = *state;
+    struct pg *pg = fixture->pg;
+    const struct principal robot = made_by(pg, "robot$one", &carol, NULL), of_bob = made_by(pg, "robot$bobs", &bob, NULL);
+    struct binding_create first, second;
+    struct error err = {0};
+
+    database_execute(fixture->database, "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+                                        " VALUES (gen_random_uuid(), 'https://i', 'us', '{ES256}', 60, '{}')");
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &robot, &bob, &first, &err));
+    assert_false(end_role(pg, &first, &alice, &err) || revoke_as(pg, &robot, &alice, &err));
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_non_null(strstr(err.message, "last security officer"));
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &bob, &alice, &second, &err)); /* now there are two */
+    assert_true(end_role(pg, &first, &alice, &err));
+    assert_false(end_role(pg, &second, &of_bob, &err)); /* which alice has appointed */
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &robot, &bob, &first, &err));
+    assert_true(end_role(pg, &second, &of_bob, &err));
+    assert_true(end_role(pg, &first, &of_bob, &err)); /* a robot of the person who appointed it */
+}
+
 static void nobody_gives_himself_a_role_by_a_robot(void **state)
 {
     struct fixture *fixture = *state;
@@ -244,11 +345,14 @@ static void what_is_there_already_gets_its_persons(void **state)
                 give(fixture->pg, ROLE_AUDITOR, &its, &founded, &create, &err));
     revoke(fixture->pg, &first);
     rotate(fixture->pg, &replaced, &alice, 0);
-    while (strstr(migration->name, "_persons") == NULL) migration++;
     database_execute(
         fixture->database,
-        "DROP FUNCTION keep_person CASCADE; ALTER TABLE robot DROP COLUMN person; ALTER TABLE binding DROP COLUMN giver");
-    database_execute(fixture->database, migration->sql);
+        "DROP FUNCTION keep_person CASCADE; DROP FUNCTION keep_persons_behind CASCADE; ALTER TABLE robot DROP COLUMN person,"
+        " DROP COLUMN behind; ALTER TABLE binding DROP COLUMN giver, DROP COLUMN giver_issuer");
+    for (; migration->name != NULL; migration++)
+        if (strcmp(migration->name + strlen("0000"), "_persons") == 0 ||
+            strcmp(migration->name + strlen("0000"), "_persons_behind_robots") == 0)
+            database_execute(fixture->database, migration->sql);
     assert_person(fixture->pg, &second, root.key);
     assert_person(fixture->pg, &founded, "");
     assert_person(fixture->pg, &its, "");
@@ -265,9 +369,12 @@ int main(void)
         TEST(a_robot_of_a_robot_is_the_person_at_the_root),
         TEST(what_no_person_made_is_nobody),
         TEST(an_administrator_is_a_person_or_nobody),
-        TEST(a_secret_that_two_have_seen_is_nobodys),
+        TEST(a_robot_is_everybody_who_has_seen_its_secret),
+        TEST(a_robot_that_many_have_seen_is_not_complete),
+        TEST(subjects_of_two_issuers_are_one_officer),
         TEST(robots_of_one_person_do_not_appoint_both_officers),
         TEST(a_subject_and_its_robot_are_not_two_officers),
+        TEST(the_last_officer_is_ended_by_who_appointed_it),
         TEST(nobody_gives_himself_a_role_by_a_robot),
         TEST(what_is_there_already_gets_its_persons),
     };

@@ -74,7 +74,7 @@ static const char one_way_arrange[] =
     "INSERT INTO organisation (organisation_id, name, label) VALUES ('" ACME "', 'acme', '{\"class\":\"confidential\"}');"
     "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, revoked_at)"
     " VALUES ('" ROBOT
-    "', 'robot$a', sha256('x'), 'system', now() + interval '1 day', now()); UPDATE robot SET person = 'administrator';"
+    "', 'robot$a', sha256('x'), 'system', now() + interval '1 day', now()); UPDATE robot SET person = 'administrator', behind = '{administrator}';"
     "INSERT INTO binding (binding_id, issuer, subject, role, granted_by, revoked_at)"
     " VALUES ('" GRANT "', 'https://i', 's', 'consumer', 'system', now());"
     "INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version, sequence) VALUES"
@@ -96,6 +96,14 @@ static const struct one_way_row {
     {"UPDATE robot SET person = 'ext:' || repeat('a', 64)", "refused"},
     {"UPDATE robot SET person = NULL", "done"},
     {"UPDATE robot SET person = 'administrator'", "refused"},
+    {"UPDATE robot SET asked_since = now()", "done"},
+    {"UPDATE robot SET asked_since = NULL", "refused"},
+    {"UPDATE robot SET asked_since = now() - interval '1 day'", "refused"},
+    {"UPDATE robot SET asked_since = now() + interval '1 s'", "done"},
+    {"UPDATE robot SET behind = '{unknown}'", "refused"},
+    {"UPDATE robot SET behind = behind[2:]", "refused"},
+    {"UPDATE robot SET behind = behind || '{unknown}'", "done"},
+    {"UPDATE binding SET giver_issuer = 'https://i'", "refused"},
     {"UPDATE organisation SET label = '{}'", "refused"},
     {"UPDATE organisation SET label = '{\"class\":\"open\"}'", "refused"},
     {"UPDATE organisation SET label = '{\"class\":\"top\"}'", "refused"},

@@ -66,14 +66,14 @@ static void a_robot_lives_and_ends(void **state)
 
     /* Another organisation's administrator has not got it. */
     struct resource beta = resource_of(RESOURCE_ORGANISATION, "beta");
-    robot_revoke_init(&revoke, &create.robot.id, &beta.organisation);
+    robot_revoke_init(&revoke, &create.robot.id, &beta.organisation, &(struct principal){.kind = PRINCIPAL_SYSTEM});
     assert_false(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 
     uuid_format(&create.robot.id, id);
     assert_resolves(fixture->pg, id, &create, &acme);
     assert_resolves(fixture->pg, "robot$acme+ci", &create, &acme);
-    robot_revoke_init(&revoke, &create.robot.id, &acme.organisation);
+    robot_revoke_init(&revoke, &create.robot.id, &acme.organisation, &(struct principal){.kind = PRINCIPAL_SYSTEM});
     assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
     assert_false(robot_resolve(lookup_of(fixture->pg), id, &found, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
@@ -185,7 +185,7 @@ static void a_change_in_one_organisation_makes_its_part_anew(void **state)
     assert_int_equal(authz_snapshot_authorize(after, &robot, ACTION_PROJECT_READ, &acme, clock_wall_ms()).verdict,
                      AUTHZ_INVISIBLE);
 
-    robot_revoke_init(&revoke, &robots[1].robot.id, &beta_id);
+    robot_revoke_init(&revoke, &robots[1].robot.id, &beta_id, &(struct principal){.kind = PRINCIPAL_SYSTEM});
     assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
     OWNED(authz_snapshot) *last = NULL;
     assert_true(
@@ -347,7 +347,7 @@ static void issuers_are_put_and_removed(void **state)
     OWNED(authz_snapshot) *later = load(fixture->pg);
     assert_int_equal(authz_snapshot_bad_issuers(later), 1);
     assert_non_null(authz_snapshot_issuer(later, "https://i"));
-    issuer_remove_init(&gone, &id);
+    issuer_remove_init(&gone, &id, &(struct principal){.kind = PRINCIPAL_SYSTEM});
     assert_true(gone.change.raises_epoch);
     assert_true(run(fixture->pg, &gone.change, ACTION_ISSUER_REMOVE, &all, &err));
     assert_false(run(fixture->pg, &gone.change, ACTION_ISSUER_REMOVE, &all, &err));

@@ -37,7 +37,7 @@ static void the_first_set_is_installed_and_pinned(void **state)
 static struct rights_answer held(const struct place *place, const char *principal, const struct held_right *rights, size_t count)
 {
     const struct uuid acme = {{[15] = 0x0a}};
-    const struct rights_query query = {principal, &acme, rights, count, clock_wall_ms()};
+    const struct rights_query query = {principal, &acme, rights, count, 0, clock_wall_ms()};
     struct rights_answer answer;
     struct error err = {0};
 

@@ -73,8 +73,8 @@ static void a_database_that_stays_away_is_asked_for_again(void **state)
     }
 }
 
-static const struct pg_table *const loader_tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table,
-                                                       &audit_tree_table, NULL};
+static const struct pg_table *const loader_tables[] = {
+    &decider_table, &policy_set_table, &authz_snapshot_table, &persons_places_table, &audit_tree_table, &scim_load_table, NULL};
 
 static struct result load_once(struct policy_set_source *source, struct error *err)
 {

@@ -35,6 +35,26 @@ static void one_that_goes_on_does_not_expire(void **state)
     }
 }
 
+/* A claim may wait for the row while a run ends. The clock of its transaction stands before that end. */
+static void one_that_ended_during_a_claim_stays_ended(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "ended");
+    const struct upload_begin begun = fixture_begin(&where);
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+
+    (void)state;
+    upload_table_clear(fixture.registry->uploads); /* else the begin is the claim */
+    MUST(pg_begin(fixture.stack->pg, &err));
+    execute(
+        "UPDATE upload SET expires_at = now() FROM repository r WHERE r.repository_id = upload.repository_id AND r.name = 'ended'");
+    MUST_FAIL(ERROR_NOT_FOUND, upload_claim(upload, fixture.stack->pg, &err));
+    pg_rollback(fixture.stack->pg);
+    assert_string_equal(ask("SELECT expires_at <= now() FROM upload JOIN repository USING (repository_id) WHERE name = 'ended'"),
+                        "t");
+    execute("DELETE FROM upload; DELETE FROM abandoned_object");
+}
+
 /* At the slowest allowed rate 64 MiB take 18 hours. */
 static void a_slow_one_is_saved_by_the_clock(void **state)
 {
@@ -337,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_goes_on_does_not_expire),
+        cmocka_unit_test(one_that_ended_during_a_claim_stays_ended),
         cmocka_unit_test(a_slow_one_is_saved_by_the_clock),
         cmocka_unit_test(one_that_is_written_again_is_not_idle),
         cmocka_unit_test(too_many_sessions_are_refused),

@@ -90,7 +90,8 @@ static struct run_lease lease(void)
 static void sign_lease(const struct run_lease *leased, struct buffer *envelope)
 {
     const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE, .run = leased->claim.run, .last = RUN_ORDER},
-                                           .runner = leased->holder.key};
+                                           .runner = leased->holder.key,
+                                           .is_of_day = true};
     struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX);
     OWNED(permit) *permit = permit_to(ACTION_RUN_LEASE);
     struct keyd_run wanted = {.lifetime_s = 600, .key = bytes_of_text(leased->holder.key), .attempt = 1};
@@ -154,8 +155,9 @@ static void an_approval_of_the_requester_itself_ends_it(void **state)
     (void)state;
     database_execute(
         place.log.database,
-        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) SELECT gen_random_uuid(), 'robot$second',"
-        " decode(repeat('02', 32), 'hex'), '" PERSON "', expires_at, '" PERSON "' FROM robot LIMIT 1");
+        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person, behind) SELECT gen_random_uuid(), 'robot$second',"
+        " decode(repeat('02', 32), 'hex'), '" PERSON "', expires_at, '" PERSON "', ARRAY['" PERSON " " ISSUER
+        "'] FROM robot LIMIT 1");
     approve_as(&id, database_ask(place.log.database, "SELECT 'robot:' || robot_id FROM robot WHERE name = 'robot$second'"));
     refresh(&place);
     order_well();

@@ -268,6 +268,41 @@ static void a_scheduler_sees_what_waits_and_what_is_held(void **state)
     assert_int_equal(see("default", "local/auh", NULL).count, 0); /* the order allows no third attempt */
 }
 
+/* ---- the role of the gateways, in a thief's hands ---- */
+
+#define OF_RUNNER " WHERE key = repeat('s', 43)"
+
+static const char *const written_rows[] = {
+    "UPDATE run_session SET generation = 4" OF_RUNNER,
+    "UPDATE run_session SET session = substring(sha256('copy') FOR 16)" OF_RUNNER,
+    "UPDATE run_session SET suspended_at = now(), suspended = 'invented'" OF_RUNNER,
+    "INSERT INTO run_session (key, runner, session, generation, suspended_at, suspended)"
+    " SELECT repeat('t', 43), runner, session, 1, now(), 'invented' FROM run_session" OF_RUNNER,
+    "INSERT INTO run_envelope (run_id, kind, principal, digest, envelope)"
+    " SELECT run_id, 'request', 'nobody', sha256('other'), '{}' FROM run LIMIT 1",
+};
+
+static void rows_need_more_than_the_role_of_gateways(void **state)
+{
+    char sql[1024];
+
+    (void)state;
+    (void)make_run("local/dxb");
+    execute(
+        "INSERT INTO run_session (key, runner, session, generation) VALUES (repeat('s', 43), gen_random_uuid(), substring(sha256('') FOR 16), 5)");
+    for (size_t i = 0; i < sizeof written_rows / sizeof written_rows[0]; i++) {
+        (void)snprintf(
+            sql, sizeof sql,
+            "DO $do$ BEGIN SET LOCAL ROLE sijil_app; %s; SET CONSTRAINTS ALL IMMEDIATE; RAISE 'row %zu was written' USING ERRCODE = 'XX000';"
+            " EXCEPTION WHEN raise_exception THEN NULL; END $do$",
+            written_rows[i], i);
+        execute(sql);
+    }
+    execute(
+        "DO $do$ BEGIN SET LOCAL ROLE sijil_app; UPDATE run_session SET generation = 6, session = substring(sha256('new') FOR 16)" OF_RUNNER
+        "; END $do$");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_start_is_for_the_newest_attempt_alone),
         cmocka_unit_test(a_region_where_it_is_forbidden_gets_it_no_more),
         cmocka_unit_test(a_scheduler_sees_what_waits_and_what_is_held),
+        cmocka_unit_test(rows_need_more_than_the_role_of_gateways),
     };
 
     return cmocka_run_group_tests_name("sessions of runners", tests, set_up, tear_down);

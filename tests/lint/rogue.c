@@ -87,7 +87,7 @@ struct result rogue_of_lists(struct request *request, struct pg *pg, struct look
     struct job *jobs = NULL;
     size_t count = 0;
 
-    robot_revoke_init(&revoke, &nobody, &nobody);
+    robot_revoke_init(&revoke, &nobody, &nobody, &(struct principal){.kind = PRINCIPAL_SYSTEM});
 #if defined(CASE_PERMITTED)
     const struct permit *permit = request->permit;
     TRY(issuer_list(permit, pg, "", 1, &issuers, err));

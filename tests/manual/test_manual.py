@@ -98,6 +98,8 @@ def commands_agree():
     zsh = read("zsh", "_sijil")
     for name in names:
         options = options_of(help_of("sijil", *name.split()))
+        letters = re.findall(r"^ +-(\w),? ", help_of("sijil", *name.split()), re.M)
+        assert letters and len(letters) == len(set(letters)), (name, letters)
         title = next(title for title in under if re.match(rf"sijil {name}( \[| [^a-z]|$)", title))
         assert options_of(under[title], 14) | shared == options, (name, "page", options_of(under[title], 14), options)
         case = re.search(rf"^'{name} '\*\)(.*?);;$", zsh, flags=re.M | re.S).group(1)

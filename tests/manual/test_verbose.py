@@ -94,7 +94,7 @@ def push_shows_each_request(folder, port, certificate, shown_upload):
                           done.stderr, flags=re.M)
     assert len(asked) == len(answered) == len(Registry.seen), (asked, answered, Registry.seen)
     assert [method for method, _ in asked] == [method for method, _, _ in Registry.seen]
-    assert asked[0] == ("GET", "/token?..."), asked
+    assert asked[0] == ("GET", "/.well-known/oauth-authorization-server") and asked[1] == ("GET", "/token?..."), asked
     patch = next(i for i, (method, _) in enumerate(asked) if method == "PATCH")
     assert asked[patch][1] == shown_upload and answered[patch][:2] == ("202", "1000"), (asked[patch], answered[patch])
     # The secrets were there to be shown: otherwise this test could not fail.
@@ -120,7 +120,7 @@ def main():
             free.bind(("127.0.0.1", 0))
             closed = free.getsockname()[1]
         done = sijil(folder, certificate, "tags", "-v", f"127.0.0.1:{closed}/acme/models/m")
-        assert done.returncode == 5 and re.search(r"> GET /token\?\.\.\.\n< no answer in \d+ ms", done.stderr), done
+        assert done.returncode == 5 and re.search(r"> GET /.well-known/oauth-authorization-server\n< no answer in \d+ ms", done.stderr), done
         done = sijil(folder, certificate, "push", "file.bin", f"127.0.0.1:{closed}/acme/models/m:v1")
         assert "> " not in done.stderr, done.stderr
     print("ok")

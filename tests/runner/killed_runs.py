@@ -122,9 +122,13 @@ def a_worker_killed_before_its_first_word_returns_its_lease(world):
     assert world.registry.opened(ended.refusal)["check"] == "nonce" and ended.results == 1
     world.stop()
     world.start()  # another process was not interrupted: such a registry is wrong
+    run.refusal, run.refusals, run.refusal_status = None, 0, 400
     world.peer.give(lease)
     world.peer.wait(lambda: run.refusal, "nothing is said of the lease")
     assert world.registry.opened(run.refusal)["check"] == "nonce" and not run.has_started
+    world.peer.give(lease)  # it does not take the refusal either, which filled its log with leases and refusals
+    time.sleep(2)
+    assert run.refusals == 1, f"{run.refusals} refusals in two seconds"
     world.stop()
 
 

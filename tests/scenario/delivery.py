@@ -434,6 +434,7 @@ def a_sink_needs_rights_and_signatures():
     listed = auditor().api("GET", "/audit/sinks")
     assert [sink["name"] for sink in listed["sinks"] if sink["state"] == "in force"] == [n for n in ("siem", "tail") if n in versions], listed
     assert is_refused("GET")
+    auditor().api("GET", "/audit/sinks?scope=acme", expect=(404,))
 
 
 def metrics_say_how_far_sinks_are():
@@ -507,6 +508,23 @@ def a_mass_pull_makes_an_alarm_and_a_busy_job_none():
     auditor().api("GET", "/audit/alarm-rules/magic/trial", expect=(404,))
 
 
+def a_pull_of_many_bytes_makes_an_alarm():
+    """Two blobs of 700 kB against a bound of one MiB: the first one alone, read often, makes no alarm."""
+    rule("mass-pull-bytes", detector="mass-pull-bytes", threshold=1, window=600)
+    publisher = server.client(robots["publisher"]).repository("main/models/digits")
+    blobs = [publisher.push_blob(os.urandom(700_000)) for _ in range(2)]
+    wait_until(lambda: any(one["name"] == "mass-pull-bytes" and one["threshold"] == 1 and "event" in one
+                           for one in auditor().api("GET", "/audit/alarm-rules")["rules"]), 30, "the rule is not in force")
+    time.sleep(3)
+    for who, wanted in (("job", [blobs[0]] * 5), ("thief", blobs)):
+        repository = server.client(robots[who]).repository("main/models/digits")
+        for blob in wanted:
+            assert repository.call("GET", f"blobs/{blob}", scope="repository:main/models/digits:pull").status == 200
+    wait_until(lambda: alarms("mass-pull-bytes"), 30, "no alarm tells of the bytes")
+    assert [actor for _, actor, _ in alarms("mass-pull-bytes")] == [alarms("mass-pull")[0][1]], alarms("mass-pull-bytes")
+    auditor().api("GET", "/audit/alarm-rules/mass-pull-bytes/trial", expect=(400,))
+
+
 def a_client_in_a_new_country_makes_an_alarm():
     load_set(networks=[{"cidr": "127.0.0.0/24", "facts": {"geo": "AE/DU", "assurance": 2}}, {"cidr": "127.0.1.0/24", "facts": {"geo": "FR", "assurance": 2}}])
     client = server.client(robots["traveller"])
@@ -536,7 +554,7 @@ def a_sink_that_stopped_made_an_alarm():
 def no_alarm_comes_twice_after_kills():
     wait_until(lambda: auditor().api("GET", "/audit/alarm-rules"), 30, "the server does not answer")
     time.sleep(5)
-    found = [(rule, actor, numbers) for rule in ("denial-burst", "mass-pull", "new-country", "sink-stopped") for _, actor, numbers in alarms(rule)]
+    found = [(rule, actor, numbers) for rule in ("denial-burst", "mass-pull", "mass-pull-bytes", "new-country", "sink-stopped") for _, actor, numbers in alarms(rule)]
     assert len(found) == len(set(found)), found
     assert len(alarms("mass-pull")) == 1 and len(alarms("new-country")) == 1, found
 
@@ -567,7 +585,7 @@ def main():
             a_webhook_gets_signed_cloud_events, a_renewed_key_signs_beside_the_one_before, a_webhook_that_fails_misses_no_number,
             a_webhook_with_a_wrong_certificate_gets_nothing, rsyslog_gets_all_over_mutual_tls, rsyslog_that_dies_misses_no_number,
             what_was_not_taken_is_decided_again, a_sink_needs_rights_and_signatures, metrics_say_how_far_sinks_are, a_burst_of_denials_makes_one_alarm,
-            a_mass_pull_makes_an_alarm_and_a_busy_job_none, a_client_in_a_new_country_makes_an_alarm, a_sink_that_stopped_made_an_alarm,
+            a_mass_pull_makes_an_alarm_and_a_busy_job_none, a_pull_of_many_bytes_makes_an_alarm, a_client_in_a_new_country_makes_an_alarm, a_sink_that_stopped_made_an_alarm,
             a_gateway_that_is_killed_misses_no_number, no_alarm_comes_twice_after_kills, server=server)
     finally:
         for process in processes:

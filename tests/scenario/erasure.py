@@ -340,6 +340,23 @@ def an_exposure_lists_what_was_done_and_by_what_was_made():
     assert "seq,time,what" in sijil("auditor", *words, "--csv") and "WHAT" in sijil("auditor", *words)
     sijil("auditor", "audit", "exposure", at, chief[0], code=2)  # without a purpose
     token = next(event["who"]["token"] for event in events(actor=made["name"]) if event["entry"]["act"] == "manifest.read")
+    client = Client(server, state["auditor"])
+    asked = {"credential": chief[0], "purpose": "incident 9", "limit": 1}
+    first = client.api("GET", "/audit/exposure?" + urllib.parse.urlencode(asked))
+    assert len(first["events"]) == 1 and first["next"] and {row["seq"] for row in first["events"]} < {row["seq"] for row in rows}, first
+    paged, page = list(first["events"]), first
+    while "next" in page:
+        page = client.api("GET", "/audit/exposure?" + urllib.parse.urlencode({**asked, "after": page["next"]}))
+        paged += page["events"]
+    assert [row["seq"] for row in paged] == [event["seq"] for event in events(actor=chief[0])]
+    assert {(row["action"], row["next"]["kind"], row["next"]["name"]) for row in paged if "next" in row} == \
+        {("robot.create", "credential", made["name"]), ("robot.rotate", "credential", made["name"])}, paged
+    recorded = [event for event in events(action="audit.read", purpose="a check") if event["who"].get("purpose") == "incident 9"]
+    assert any(event["who"].get("search") == "credential=" + chief[0] for event in recorded), recorded[-1]
+    for wrong in ({"credential": chief[0]}, {"purpose": "x"}, {"credential": "a", "run": "b", "purpose": "x"},
+                  {"run": "b", "purpose": "x"}):
+        assert client.call("GET", "/api/v1/audit/exposure?" + urllib.parse.urlencode(wrong), scope="registry:admin:*").status == 400, wrong
+    assert client.call("GET", "/api/v1/audit/exposure?credential=3f1c0000-0000-4000-8000-000000000000&purpose=x", scope="registry:admin:*").status == 404
     rows = json_lines("auditor", "audit", "exposure", at, token, "--purpose", "incident 9")
     assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
 
@@ -457,6 +474,52 @@ def a_person_with_a_role_again_keeps_nobody_waiting():
     await_done(stays_as)
 
 
+def a_person_that_never_acted_is_erased_too():
+    """A role names it, and no event does. A namesake at another issuer makes it two."""
+    grant = {"issuer": server.people.url, "subject": "erin", "role": "consumer", "scope": "main/models"}
+    role = admin().api("POST", "/bindings", grant)
+    other = admin().api("POST", "/bindings", {**grant, "issuer": "https://other.example"})
+    assert "2 issuers have a subject of this name" in sijil("ann", "admin", "erase", at, "erin", code=1)
+    plan = sijil("ann", "admin", "erase", at, "erin", "--issuer", server.people.url, "--json")
+    assert plan["events"] == 0 and {row["rule"] for row in plan["refused"]} == {"ERASURE-ROLE"}, plan
+    for binding in (role, other):
+        admin().api("DELETE", f"/bindings/{binding['id']}")
+    pseudonym = sijil("ben", "admin", "erase", at, "erin", "--issuer", server.people.url, "--json")["pseudonym"]
+    assert pseudonym == plan["pseudonym"]
+    named = f"WHERE pseudonym = '{pseudonym}'"
+    row = server.sql(f"SELECT subject::text || ' ' || binding_id::text FROM audit_named {named}")
+    for change in (f"binding_id = '{other['id']}'", "subject = decode(repeat('ab', 32), 'hex')"):  # the database names somebody else
+        server.sql(f"UPDATE audit_named SET {change} {named}")
+        answer = Client(server, people["ben"]["login"]).call("POST", "/api/v1/erasures/plan", json.dumps({"subject": pseudonym}),
+                                                             {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status == 500, (change, answer.status, answer.body)
+        server.sql(f"UPDATE audit_named SET binding_id = '{row.split()[1]}', subject = '{row.split()[0]}' {named}")
+    for by in ("ann", "ben"):
+        sign(by, "erin", "--issuer", server.people.url)
+    await_done(pseudonym)
+    assert server.sql(f"SELECT subject FROM binding WHERE binding_id = '{role['id']}'") == "erased:" + pseudonym
+    assert server.sql("SELECT count(*) FROM audit_named") == "0"
+    assert server.sql(f"SELECT subject FROM binding WHERE binding_id = '{other['id']}'") == "erin"  # the namesake is somebody else
+    assert "the person was erased" in sijil("ann", "admin", "erase", at, pseudonym, code=1)
+    assert "no role names it" in sijil("ann", "admin", "erase", at, "erin", "--issuer", server.people.url, code=3)
+    os.remove(os.path.join(folder.name, "certificate.json"))  # of another person
+    said = check_certificate(certificate(pseudonym))
+    assert "Stage 1 of 2" in said and pseudonym in said, said
+
+
+def a_person_that_acts_after_its_plan_keeps_the_pseudonym():
+    people["finn"] = {"login": make_person(server, "finn", "consumer", "main/models")}
+    planned = plan_of("finn")
+    assert planned["events"] == 0, planned
+    act("finn", 3)
+    assert {event["entry"]["actor"] for event in events(actor="finn")} == {planned["pseudonym"]}
+    end_roles("finn")
+    for by in ("ann", "ben"):
+        sign(by, "finn")
+    await_done(planned["pseudonym"])
+    assert events(actor="finn") == [] and server.sql("SELECT count(*) FROM audit_named") == "0"
+
+
 def a_person_that_comes_back_is_another_one():
     os.remove(os.path.join(server.people.folder, "people", "alice"))  # the issuer gives her a new password
     admin().api("POST", "/bindings", {"issuer": server.people.url, "subject": "alice", "role": "consumer", "scope": "main/models"})
@@ -487,5 +550,5 @@ prepare()
 run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
-    a_person_with_a_role_again_keeps_nobody_waiting,
+    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_that_acts_after_its_plan_keeps_the_pseudonym,
     a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)

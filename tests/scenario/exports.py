@@ -230,6 +230,35 @@ def names_are_opened_for_a_purpose():
     assert event["who"]["purpose"] == "case 4711 ocsf" and "opened" in event["entry"]["res"] and "4711" not in json.dumps(event["entry"]), event
 
 
+# Of OCSF 1.3.0: what each class demands, and what else it defines of all that we write. script/interop ocsf compares with the schema itself.
+BASE = {"activity_id", "category_uid", "class_uid", "metadata", "severity_id", "time", "type_uid"}
+MORE = {"raw_data", "status", "status_code", "status_detail", "status_id", "unmapped"}
+CLASSES = {6003: ({"actor", "api", "src_endpoint"}, {"http_request", "resources"}), 3002: ({"user", "service"}, {"actor", "http_request", "src_endpoint"}),
+           6002: ({"app"}, set()), 2004: ({"finding_info"}, {"resources"}), 0: (set(), set())}
+
+
+def lines_are_events_of_their_ocsf_class():
+    """An alarm is an event of the class 2004: here one is made by the rule for bursts of denials."""
+    auditor = Client(server, state["logins"]["auditor"])
+    for _ in range(25):
+        probe("main/data/none")
+    sijil_test.wait_until(lambda: auditor.api("GET", "/audit/events?action=alarm.raise")["events"], 60, "the denials make no alarm")
+    seen = set()
+    for key, more in (("act:system", {}), ("org:main", {"open": True, "purpose": "a check"}), ("out:denied", {}), (tokens_of(auditor), {"open": True, "purpose": "a check"})):
+        made = ask("auditor", key, **more)
+        for line in whole("auditor", made["number"], "ocsf").splitlines():
+            event = json.loads(line)
+            demanded, others = CLASSES[event["class_uid"]]
+            assert BASE | demanded <= set(event) <= BASE | MORE | demanded | others, (event["class_uid"], sorted(event))
+            assert event["metadata"]["version"] == "1.3.0" and event["type_uid"] == 100 * event["class_uid"] + event["activity_id"], event
+            seen.add(event["class_uid"])
+    assert seen == set(CLASSES), seen
+
+
+def tokens_of(auditor):
+    return "act:" + auditor.api("GET", "/audit/events?action=token.mint&outcome=allowed")["events"][0]["entry"]["actor"]
+
+
 def filters_that_no_key_stands_for_are_told_so():
     client = Client(server, state["logins"]["auditor"])
     pseudonym = "ab" * 32
@@ -320,5 +349,5 @@ def a_damaged_entry_makes_no_export():
 
 prepare()
 sijil_test.run(many_events_are_recorded, random_exports_equal_a_scan, an_auditor_of_a_part_exports_its_part, the_beginning_of_an_organisation_is_an_edge,
-               names_are_opened_for_a_purpose, filters_that_no_key_stands_for_are_told_so, the_command_line_exports_and_goes_on,
+               names_are_opened_for_a_purpose, lines_are_events_of_their_ocsf_class, filters_that_no_key_stands_for_are_told_so, the_command_line_exports_and_goes_on,
                a_damaged_entry_makes_no_export, server=server)

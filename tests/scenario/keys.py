@@ -100,20 +100,21 @@ def nobody_approves_his_own():
     assert answer.status == 201 and state_of(key) == "in force", answer.body
 
 
-def a_robot_with_nobody_behind_it_is_refused():
-    """Two persons have seen its secret, so it counts as no person (docs/identity.md)."""
+def a_robot_of_two_persons_is_none_of_them_alone():
+    """Two persons have seen its secret, so what it does counts as done by both (docs/identity.md)."""
     robot = make_robot(server, "shared", "org-admin", "main")
     made = next(one for one in server.client(server.admin).api("GET", "/robots?organisation=main")["robots"] if one["name"] == robot[0])
     bob = make_person(server, "bob", "org-admin", "main")
     secret = server.client(bob).api("POST", f"/robots/{made['id']}/secret", {})["secret"]
     login = (robot[0], secret)
-    assert server.client(login).api("GET", "/self")["person"] is None
+    seen = server.client(login).api("GET", "/self")
+    assert seen["person"] is None and sorted(seen["persons"]) == sorted(["administrator", principal_of(bob)]), seen
     own = Key(principal_of(login), scope="main")
-    refused(draft(login, own)[0], 403, "nobody is behind this robot")
+    refused(draft(login, own)[0], 403, "several have seen the secret")
     key = Key(principal_of(bob), scope="main")
     answer, document, envelope = draft(bob, key)
     assert answer.status == 201, answer.body
-    refused(approve(login, key, document, envelope), 403, "nobody is behind this robot")
+    refused(approve(login, key, document, envelope), 403, "another person than the key's holder")
     publisher = make_robot(server, "pusher", "publisher", "main")  # it may enrol its own key, but approve none
     refused(approve(publisher, key, document, envelope), 403, "SYS-NO-BINDING")
     assert approve(server.admin, key, document, envelope).status == 201
@@ -547,7 +548,7 @@ def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
 
 
 if __name__ == "__main__":
-    run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
+    run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_of_two_persons_is_none_of_them_alone,
         signatures_that_do_not_count_are_refused, a_document_is_shown_as_it_was_signed, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
         a_withdrawn_key_does_not_come_back, what_keyd_refuses_after_the_record_is_told, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
         a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, an_approver_learns_whose_key_it_is,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A new key of the log on a whole server: made by sijil-keyd, ordered by the root of approvers, signed by both keys in the overlap; all verifiers
-follow from the old key, and refuse a key that no succession leads to. sijil-keyd and the gateway are killed at each step."""
+follow from the old key, and refuse a key that no handover leads to. sijil-keyd and the gateway are killed at each step."""
 import base64
 import json
 import os
@@ -247,7 +247,7 @@ def after_the_overlap_the_new_key_signs_alone():
 
 
 def the_old_key_alone_is_refused_behind_the_change():
-    """Somebody stole the old key, and signs with it. Who knows the succession is not deceived."""
+    """Somebody stole the old key, and signs with it. Who knows the handover is not deceived."""
     lines = read("after/checkpoint").split("\n")
     stolen = "\n".join(lines[:3]) + "\n\n" + [line for line in state["doubly"].split("\n") if line.startswith("\u2014")][0] + "\n"
     write("stolen", stolen)
@@ -256,10 +256,10 @@ def the_old_key_alone_is_refused_behind_the_change():
     assert "The same" in text, text
 
 
-def a_key_without_a_succession_is_refused():
+def a_key_without_a_handover_is_refused():
     other = Log(state["old"].split("+")[0])
     write("other.keys", other.vkey + "\n")
-    assert "no succession leads there" in sijil("audit", "key", at(), "--follow", path("other.keys"), expect=4)
+    assert "no handover leads there" in sijil("audit", "key", at(), "--follow", path("other.keys"), expect=4)
     assert read("other.keys") == other.vkey + "\n"
     followed = read("log.keys")
     forged = followed.replace(state["new"], other.vkey)
@@ -353,5 +353,5 @@ def order_of(old, new):
 
 
 run(before, a_key_is_made_and_changes_nothing, only_the_root_orders_it, both_keys_sign_in_the_overlap, an_old_key_leads_to_the_new_one,
-    after_the_overlap_the_new_key_signs_alone, the_old_key_alone_is_refused_behind_the_change, a_key_without_a_succession_is_refused, a_dump_is_sound, the_history_is_listed,
+    after_the_overlap_the_new_key_signs_alone, the_old_key_alone_is_refused_behind_the_change, a_key_without_a_handover_is_refused, a_dump_is_sound, the_history_is_listed,
     an_auditor_vouches_for_an_export, a_witness_needs_to_be_told, a_second_change_waits_for_a_third_key, server=server)

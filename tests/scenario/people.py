@@ -153,6 +153,17 @@ def a_person_logs_in_with_a_browser():
     assert sijil("ben", "whoami", at, "--json")["name"] == claims(stored("ben")[at]["password"])["sub"]
 
 
+def a_fresh_login_asks_the_issuer_to_ask():
+    """RFC 9470. A code that is typed elsewhere is refused for it."""
+    login = Login("cat", issuer.url, issuer.certificate, "--fresh", "--acr-values", "phr mfa")
+    asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(login.message()["page"]).query))
+    login.process.kill()
+    login.process.wait()
+    assert asked["max_age"] == "0" and "login" in asked["prompt"].split() and asked["acr_values"] == "phr mfa", asked
+    refused = Login("cat", issuer.url, issuer.certificate, "--fresh", "--device")
+    assert refused.process.wait(30) == 2
+
+
 def a_token_is_renewed_once():
     """Of many programs at once one renews; glewlwyd ends the whole login if a refresh token comes twice."""
     before = stored("ann")[at]
@@ -495,7 +506,7 @@ def the_browser_must_come_back_from_the_issuer():
 
 start_liar()
 try:
-    run(a_person_logs_in_by_a_code, a_person_logs_in_with_a_browser, a_token_is_renewed_once, a_refused_token_is_renewed, logout_waits_for_a_renewal,
+    run(a_person_logs_in_by_a_code, a_person_logs_in_with_a_browser, a_fresh_login_asks_the_issuer_to_ask, a_token_is_renewed_once, a_refused_token_is_renewed, logout_waits_for_a_renewal,
         what_the_environment_names_is_not_renewed, logout_ends_the_login_at_the_issuer, a_login_that_the_issuer_ended_says_so,
         a_registry_that_does_not_know_the_issuer_keeps_nothing, groups_get_roles,
         other_programs_use_the_login, an_older_token_brings_no_group_back, roles_end_with_the_document, lies_are_refused, a_person_is_told_what_to_do, a_device_waits_as_it_is_told,

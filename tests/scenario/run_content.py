@@ -225,7 +225,7 @@ def a_row_of_an_attempt_is_no_lease():
     lease, thief, place = shared(), state["leaving"], state["code"]
     assert thief.ask().status == 204
     sql("INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, lease)"
-        f" SELECT run_id, 99, 0, '{thief.id}', '{thief.key.name}', '\\x{thief.session}', now() + interval '9 days', now() + interval '9 days', lease"
+        f" SELECT run_id, 99, 0, '{thief.id}', '{thief.key.name}', substring(sha256('\\x{thief.session}') FOR 16), now() + interval '9 days', now() + interval '9 days', lease"
         f" FROM run_attempt WHERE run_id = '{lease.run}' AND attempt = 1")
     try:
         for signed in ("lease", "NULL"):

@@ -216,6 +216,19 @@ def a_refused_lease_ends_the_search():
     done(asked)
 
 
+def a_kept_certificate_that_is_none_keeps_no_refusal_away():
+    """As if somebody had written into the database before the start: nobody takes the row for the runner's mistake, and the run ends with a reason."""
+    asked, bundle = leased()
+    runner = state["runner"]
+    sql(f"UPDATE run_attempt SET certificate = 'none' WHERE run_id = '{asked['run']}'")
+    assert runner.start(asked["run"]).status == 409
+    log = "sha256:" + "c" * 64
+    answer = runner.finish(bundle, runner.result(bundle, {"log": log}, status="failed", exit_status=1, reason="x"), {"log": "{}"})
+    assert answer.status == 500, (answer.status, answer.body)
+    assert runner.refuse(bundle, runner.refusal(bundle)).status == 204
+    assert state["alice"].run(asked)["state"] == "refused"
+
+
 # ---- what must stop ----
 
 def a_run_that_the_policies_of_today_forbid_stops():
@@ -257,6 +270,32 @@ def a_requester_that_loses_its_rights_trains_no_more():
             shown = state["alice"].run(asked)
             assert shown["state"] == "failed" and says in shown["reason"], shown
             assert [one for one in state["world"].events("run.end") if asked["run"] in json.dumps(one)], "no event says that it ended"
+
+
+def a_lost_answer_is_decided_again():
+    """The session would get the same lease again; meanwhile its requester has lost its role."""
+    thief = Person(state["world"], "thief-of-answers")
+    asked = thief.request()
+    thief.wait(asked, "ordered")
+    bundle = state["runner"].lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"] and state["runner"].lease(0) == bundle
+    thief.lose_role()
+    sijil_test.wait_until(lambda: state["runner"].ask().status == 204, 30, "the lease is still handed out")
+    shown = state["alice"].run(asked)
+    assert shown["state"] == "failed" and "the requester has lost all roles" in shown["reason"], shown
+
+
+def a_lost_answer_is_decided_again():
+    """The session would get the same lease again; meanwhile its requester has lost its role."""
+    thief = Person(state["world"], "thief-of-answers")
+    asked = thief.request()
+    thief.wait(asked, "ordered")
+    bundle = state["runner"].lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"] and state["runner"].lease(0)["lease"] == bundle["lease"]
+    thief.lose_role()
+    sijil_test.wait_until(lambda: state["runner"].ask().status == 204, 30, "the lease is still handed out")
+    shown = state["alice"].run(asked)
+    assert shown["state"] == "failed" and "the requester has lost all roles" in shown["reason"], shown
 
 
 def duties_that_came_after_the_order_count():
@@ -306,6 +345,32 @@ def a_heartbeat_believes_no_order_of_a_row():
     sql(f"UPDATE run_envelope SET envelope = $row${own}$row$ WHERE {row}")
     sijil_test.wait_until(lambda: state["runner"].beat(asked["run"]).json["stop"], 30, "the run does not stop")
     assert "stricter label" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+
+
+def a_run_that_can_not_be_decided_does_not_go_on():
+    """As if somebody had written into the database, as its owner: another request beside the run's own, and then another one in its place. The first one is
+    nobody's request; with the second one no heartbeat moves the deadline."""
+    leaver, runner = Person(state["world"], "leaver"), state["runner"]
+    asked, other = leaver.request(), state["bob"].request(spec=spec(pool="nobody"))
+    leaver.wait(asked, "ordered")
+    assert opened(runner.lease()["lease"])[0]["run"] == asked["run"] and runner.start(asked["run"]).status == 204
+    row = f"kind = 'request' AND run_id = '{asked['run']}'"
+    second = ("INSERT INTO run_envelope (run_id, kind, principal, digest, envelope) SELECT '%s', kind, 'nobody', decode(repeat('00', 32), 'hex'), envelope"
+              f" FROM run_envelope WHERE kind = 'request' AND run_id = '{other['run']}'")
+    sql(f"ALTER TABLE run_envelope DISABLE TRIGGER run_has_one_request; {second % asked['run']}; ALTER TABLE run_envelope ENABLE TRIGGER run_has_one_request")
+    assert runner.beat(asked["run"]).json["stop"] is False
+    own = sql(f"SELECT envelope FROM run_envelope WHERE {row} AND principal <> 'nobody'")
+    sql(f"UPDATE run_envelope SET envelope = (SELECT envelope FROM run_envelope WHERE kind = 'request' AND run_id = '{other['run']}')"
+        f" WHERE {row} AND principal <> 'nobody'")
+    deadline = f"SELECT deadline FROM run_attempt WHERE run_id = '{asked['run']}'"
+    before = sql(deadline)
+    answer = runner.beat(asked["run"])
+    assert answer.status == 500 and sql(deadline) == before, (answer.status, answer.body, before, sql(deadline))
+    sql(f"UPDATE run_envelope SET envelope = $row${own}$row$ WHERE {row} AND principal <> 'nobody'")
+    leaver.lose_role()
+    sijil_test.wait_until(lambda: runner.beat(asked["run"]).json["stop"], 30, "the run does not stop")
+    assert "lost all roles" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+    state["bob"].call("DELETE", "/" + other["run"])
 
 
 # ---- who gets what ----
@@ -440,6 +505,19 @@ def a_copy_of_a_runner_is_noticed():
     asks = len(state["world"].events("runner.ask"))
     assert state["runner"].ask().status == 204
     assert len(state["world"].events("runner.ask")) == asks, "each question has an event"
+
+
+def a_session_is_in_no_row():
+    """With the key of a runner and a copy of the database: what its rows have of the session reports nothing."""
+    asked, bundle = leased()
+    runner = state["runner"]
+    assert runner.token(bundle).status == 200
+    thief = copy.copy(runner)
+    for table in ("run_session", "run_attempt"):
+        thief.session = sql(f"SELECT encode(session, 'hex') FROM {table} WHERE key = '{runner.key.name}' LIMIT 1")
+        assert len(thief.session) == 32 and thief.token(bundle).status == 409 and thief.beat(asked["run"]).status == 409
+    assert runner.token(bundle).status == 200
+    done(asked)
 
 
 def an_old_question_suspends_nothing():
@@ -582,10 +660,10 @@ if __name__ == "__main__":
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
         a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting, a_refused_lease_ends_the_search,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
-        a_requester_that_loses_its_rights_trains_no_more, duties_that_came_after_the_order_count,
+        a_requester_that_loses_its_rights_trains_no_more, a_lost_answer_is_decided_again, duties_that_came_after_the_order_count,
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
-        an_attempt_has_one_lease_whatever_the_database_says,
+        a_run_that_can_not_be_decided_does_not_go_on, a_kept_certificate_that_is_none_keeps_no_refusal_away, an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         people_learn_why_a_run_waits, a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
-        a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits, an_approval_that_is_only_a_row_does_not_count,
+        a_copy_of_a_runner_is_noticed, a_session_is_in_no_row, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits, an_approval_that_is_only_a_row_does_not_count,
         a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)

@@ -7,6 +7,7 @@ import os
 import random
 import secrets
 import signal
+import struct
 import subprocess
 import threading
 import time
@@ -16,7 +17,7 @@ import sijil_test
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
 from run_sender import LOG, METRICS, Sender, contents, digests, manifest, produced, result
-from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec, stated, utc
+from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, canonical, opened, prefixed, spec, stated, utc
 from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
@@ -321,8 +322,27 @@ def a_result_counts_under_the_certified_key_alone():
         assert answer.status == 403 and says in answer.body.decode(), (says, answer.body)
     assert runner.call(f"runs/{asked['run']}/start", {"attempt": 1, "node": 0}).status == 400
     assert runner.ask().status == 204, "nothing of that suspends the key"
-    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+    runner.upload(bundle, made)
+    anew = runner.make_certificate(bundle, key)  # the digest of an envelope says nothing of its signature
+    assert anew != certificate and opened(anew)[1] == opened(certificate)[1]
+    answer = runner.call(f"runs/{asked['run']}/result", {"attempt": 1, "node": 0, "certificate": anew, "result": result(runner, bundle, made), "manifests": made})
+    assert answer.status == 200, answer.body
     ended(asked, "succeeded")
+
+
+def the_same_certificate_may_be_signed_anew():
+    """The digest of an envelope does not depend on the signature's bytes. That of the start stays."""
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    key, first = runner.certified[bundle["lease"]]
+    anew = runner.make_certificate(bundle, key)
+    assert anew != first and opened(anew)[1] == opened(first)[1]
+    runner.certified[bundle["lease"]] = key, anew
+    answer = runner.finish(bundle, result(runner, bundle, made), made)
+    assert answer.status == 200, answer.body
+    ended(asked, "succeeded")
+    value = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    assert value["certificate"] == first and verify(value).returncode == 0
 
 
 def a_second_key_of_one_lease_suspends():
@@ -688,12 +708,48 @@ def a_bundle_has_the_set_of_its_admission():
     assert admission["policy"]["uri"] == f"urn:sijil:policy-set:{order['policy']['epoch'] + 1}", admission
     assert len(value["policy_sets"]) == 2, len(value["policy_sets"])
     held = "  - nor did the policy set of the admission ask for more"
-    lacks = "  - that the policies asked for no more at the admission"
+    lacks = "  - that the policies allowed the run at the admission"
     for sets, says, says_not in ((value["policy_sets"], held, lacks), (value["policy_sets"][:1], lacks, held)):
         verified = verify({**value, "policy_sets": sets})
         assert verified.returncode == 0 and says in verified.stdout and says_not not in verified.stdout, (verified.stdout, verified.stderr)
     verified = verify({**value, "policy_sets": value["policy_sets"][1:], "decisions": []})
     assert verified.returncode == 1 and "not the one that the order names" in verified.stderr, (verified.stdout, verified.stderr)
+
+
+def keyd_signs_nothing_that_the_policies_in_force_forbid():
+    """A compromised gateway has the socket of sijil-keyd, and an order, a lease and a result from before the set that forbids them."""
+    asked, bundle = leased()
+    made, key = produced(), state["runner"].key.name.encode()
+    keep_away(asked)
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    whole = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    ordered = {name: whole[name] for name in ("schema", "request", "approvals", "event", "order", "documents")}
+    done = {**ordered, **{name: whole[name] for name in ("lease", "certificate", "result")}}
+
+    def newest():
+        with open(server.path("set.dsse"), encoding="utf-8") as file:
+            return [file.read()]
+
+    def wish(sets):
+        """What it says to the same lease, to the next one, and to an admission."""
+        for attempt in (1, 2):
+            yield state["world"].ask_keyd(20, prefixed(canonical({**ordered, "policy_sets": sets})) + struct.pack(">I", 600) + key + bytes([attempt, 0]))
+        yield state["world"].ask_keyd(21, prefixed(canonical({**done, "policy_sets": sets})) + bytes(40))
+    load(at_most="sensitive", policies=[health(server.epoch + 10, [one for one in TRAINING if one != "train"])], operations=[one for one in TRAINING if one != "train"])
+    sijil_test.wait_until(lambda: "rule SYS-" in next(wish(newest()))[1], 30, "the set is not in force")
+    for sets, says in ((newest(), "the policy set in force: "), (whole["policy_sets"], "does not have the policy set in force"), ([], "does not have the policy set in force"),
+                       ([bundle["order"]], "a policy set expected")):
+        for signed, why in wish(sets):
+            assert not signed and says in why, (says, signed, why)
+    usual()
+    sijil_test.wait_until(lambda: next(wish(newest()))[0], 30, "the set is not in force")
+    answers = list(wish(newest()))
+    assert all(signed for signed, _ in answers), answers
+    assert opened(answers[2][1])[0]["predicate"]["policy"]["uri"] == f"urn:sijil:policy-set:{server.epoch}"
+    let_go(asked)
+    check_admitted_once(asked, made)
+    value = state["alice"].call("GET", f"/{asked['run']}/bundle").json
+    assert value["admission"] and verify(value).returncode == 0
 
 
 def a_result_of_a_withdrawn_runner_does_not_count():
@@ -826,6 +882,31 @@ def kill_gateways():
     sql("UPDATE run SET claimed_until = 'epoch' WHERE state = 'finishing'")  # the claim of a killed gateway runs out
 
 
+def lock_table(table, mode):
+    """Another session holds this lock until its input ends."""
+    lock = subprocess.Popen(["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template"], stdin=subprocess.PIPE, text=True)
+    lock.stdin.write(f"BEGIN; LOCK TABLE {table} IN {mode} MODE;\n")
+    lock.stdin.flush()
+    name = mode.title().replace(" ", "") + "Lock"
+    sijil_test.wait_until(lambda: sql(f"SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND granted AND mode = '{name}'") == "1", 20,
+                          "the table is not locked")
+    return lock
+
+
+def kill_gateways_at(lock, table):
+    """Both, when one waits for the lock; then nobody holds it. What the database has got already, with the COMMIT, is not done, either."""
+    waiting = f"FROM pg_locks WHERE relation = '{table}'::regclass AND NOT granted"
+    sijil_test.wait_until(lambda: sql(f"SELECT count(*) {waiting}") != "0", 60, "no gateway has come as far as the transaction")
+    for gateway in range(2):
+        server.kill(gateway)
+    sql(f"SELECT pg_terminate_backend(pid) {waiting}")
+    lock.stdin.write("ROLLBACK;\n")
+    lock.stdin.close()
+    lock.wait(30)
+    for gateway in range(2):
+        server.wait_settled(gateway)
+
+
 def check_admitted_once(asked, made):
     """Whoever was killed when: the blobs are shown with the admission."""
     shown = ended(asked, "succeeded")
@@ -861,21 +942,9 @@ def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_the
     made = produced()
     asked, bundle = leased()
     text = result(state["runner"], bundle, made)
-    lock = subprocess.Popen(["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template"], stdin=subprocess.PIPE, text=True)
-    lock.stdin.write("BEGIN; LOCK TABLE run_lineage IN ACCESS EXCLUSIVE MODE;\n")
-    lock.stdin.flush()
-    sijil_test.wait_until(lambda: sql("SELECT count(*) FROM pg_locks WHERE relation = 'run_lineage'::regclass AND granted AND mode LIKE 'AccessEx%'") == "1",
-                          20, "the table is not locked")
+    lock = lock_table("run_lineage", "ACCESS EXCLUSIVE")
     assert state["runner"].finish(bundle, text, made).status == 200
-    sijil_test.wait_until(lambda: sql("SELECT count(*) FROM pg_locks WHERE relation = 'run_lineage'::regclass AND NOT granted") != "0", 60,
-                          "no gateway has come as far as the transaction")
-    for gateway in range(2):
-        server.kill(gateway)
-    lock.stdin.write("ROLLBACK;\n")
-    lock.stdin.close()
-    lock.wait(30)
-    for gateway in range(2):
-        server.wait_settled(gateway)
+    kill_gateways_at(lock, "run_lineage")
     epoch = sql(f"SELECT epoch FROM run_admission WHERE run_id = '{asked['run']}'")
     keep_away(asked)
     restart_gateways()
@@ -884,6 +953,63 @@ def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_the
     check_admitted_once(asked, made)
     admission = opened(next(one["envelope"] for one in state["alice"].run(asked)["envelopes"] if one["kind"] == "admission"))[0]
     assert admission["predicate"]["policy"]["uri"] == "urn:sijil:policy-set:" + epoch, admission["predicate"]["policy"]
+
+
+def open_sessions():
+    """Those of pushers in other cases, too."""
+    return int(sql("SELECT count(*) FROM upload WHERE expires_at > now()"))
+
+
+def gateways_that_are_killed_while_they_store_leave_no_session():
+    """An upload of the admission has begun, and its commit can't get on."""
+    made, before = produced(), open_sessions()
+    asked, bundle = leased()
+    text = result(state["runner"], bundle, made)
+    keep_away(asked)
+    assert state["runner"].finish(bundle, text, made).status == 200
+    lock = lock_table("blob", "SHARE")
+    let_go(asked)
+    kill_gateways_at(lock, "blob")
+    keep_away(asked)
+    assert open_sessions() == before + 1, "no upload was begun"
+    restart_gateways()
+    let_go(asked)
+    check_admitted_once(asked, made)
+    assert open_sessions() == before, "an upload session outlives its run"
+
+
+def an_admission_that_can_not_store_drops_its_session():
+    """Its disk is full, or the like: each try is an upload of its own."""
+    made, before = produced(), open_sessions()
+    asked, bundle = leased()
+    text = result(state["runner"], bundle, made)
+    keep_away(asked)
+    assert state["runner"].finish(bundle, text, made).status == 200
+    failed = "SELECT count(*) FROM audit_entry WHERE action = 'upload.begin' AND convert_from(leaf, 'UTF8') LIKE '%\"out\":\"failed\"%'"
+    failures = int(sql(failed))
+    sql("ALTER TABLE blob ADD CONSTRAINT full_disk CHECK (false) NOT VALID")
+    try:
+        let_go(asked)
+        sijil_test.wait_until(lambda: int(sql(failed)) > failures, 30, "nobody has tried to store it")
+        sijil_test.wait_until(lambda: open_sessions() == before, 15, "a try that failed leaves its session")
+        assert state["alice"].run(asked)["state"] == "finishing"
+    finally:
+        sql("ALTER TABLE blob DROP CONSTRAINT full_disk")
+    admit_soon(asked)
+    check_admitted_once(asked, made)
+
+
+def a_session_that_is_recorded_after_the_end_of_its_run_ends_at_once():
+    (asked, _), before = leased(), open_sessions()
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    session = ("INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version, wrapped_key, commitment, bound_to,"
+               " secret_hash, writer_epoch, organisation_id, issuer, subject) SELECT gen_random_uuid(), repository_id, r.project_id, b.region_id,"
+               " gen_random_uuid(), 'sha256', b.key_version, b.wrapped_key, b.commitment, sha256(''), sha256(''), 1, p.organisation_id, '', 'run:%s'"
+               " FROM repository r JOIN project p USING (project_id) JOIN blob b USING (project_id) LIMIT 1 RETURNING expires_at > now()")
+    assert sql(session % asked["run"]) == "f"
+    other, _ = leased()
+    assert sql(session % other["run"]) == "t", "the run goes on"
+    assert state["alice"].call("DELETE", "/" + other["run"]).status == 204 and open_sessions() == before
 
 
 def a_schema_that_does_not_fit_quarantines_nothing():
@@ -992,15 +1118,16 @@ if __name__ == "__main__":
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
         the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, a_result_counts_under_the_certified_key_alone,
-        a_second_key_of_one_lease_suspends, a_certificate_in_a_row_stays, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
+        the_same_certificate_may_be_signed_anew, a_second_key_of_one_lease_suspends, a_certificate_in_a_row_stays, what_was_never_started_has_not_succeeded, rows_of_others_are_no_outputs,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
         a_label_that_its_repository_lacks_quarantines, an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
-        who_has_lost_the_right_to_train_gets_nothing_admitted, a_bundle_has_the_set_of_its_admission,
+        who_has_lost_the_right_to_train_gets_nothing_admitted, a_bundle_has_the_set_of_its_admission, keyd_signs_nothing_that_the_policies_in_force_forbid,
         a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, a_repository_shows_from_its_first_upload_and_is_empty, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
         nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
-        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, a_schema_that_does_not_fit_quarantines_nothing, two_gateways_admit_each_run_once,
+        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, gateways_that_are_killed_while_they_store_leave_no_session,
+        an_admission_that_can_not_store_drops_its_session, a_session_that_is_recorded_after_the_end_of_its_run_ends_at_once, a_schema_that_does_not_fit_quarantines_nothing, two_gateways_admit_each_run_once,
         sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing,
         a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one, server=server)

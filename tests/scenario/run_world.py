@@ -7,7 +7,9 @@ import http.client
 import json
 import os
 import secrets
+import socket
 import ssl
+import struct
 import subprocess
 import tempfile
 import time
@@ -358,6 +360,11 @@ class Runner:
                          {"attempt": lease["attempt"], "node": lease["node"], "certificate": self.certify(bundle)[1], "result": text, "manifests": manifests}, port)
 
 
+def prefixed(value):
+    """A text or bytes in a message to sijil-keyd."""
+    return struct.pack(">I", len(value)) + value
+
+
 class World:
     """A server with people and runners. `conninfo` and `keyd`: for the tool that enrols runners."""
 
@@ -368,6 +375,15 @@ class World:
 
     def enrolment_words(self):
         return [self.conninfo, self.keyd]
+
+    def ask_keyd(self, kind, fields):
+        """A compromised gateway's message to sijil-keyd: whether it was answered, and the text of the answer."""
+        with socket.socket(socket.AF_UNIX) as keyd:
+            keyd.connect(self.keyd)
+            keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 6, kind, 1) + fields)
+            length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
+            answer = keyd.recv(length, socket.MSG_WAITALL)
+        return answer[1] == kind, (answer[14:] if answer[1] == kind else answer[10:]).decode("utf-8", "replace")
 
     def events(self, action):
         """All of the log, the newest first."""

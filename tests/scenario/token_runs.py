@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import re
-import socket
 import struct
 import subprocess
 import time
@@ -13,7 +12,7 @@ import uuid
 
 from real_runner import RealRunner
 from run_fleet import RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, canonical, opened, seal, spec
+from run_world import FOLDER, KEY_TYPE, PROJECT, Key, Person, Runner, World, canonical, opened, prefixed, prefixed, seal, spec, url64
 from sijil_test import Issuer, make_robot, program, run, sha256, wait_until
 
 GITHUB = "https://token.actions.githubusercontent.com"
@@ -38,17 +37,29 @@ def push(name, files):
     return {"repository": where, "digest": sha256(text)}
 
 
-def rule(name="gh-train", withdrawn=None, grants=(("trainer", PROJECT), ("consumer", PROJECT))):
-    """A version of a rule, or its withdrawal, signed by the root; in force at once. The document's digest."""
+def rule_document(name, withdrawn=None, grants=(("trainer", PROJECT), ("consumer", PROJECT))):
+    """The next version of a rule, or its withdrawal."""
     version = state["versions"][name] = state["versions"].get(name, 0) + 1
     now = time.time()
     body = {"issuer": GITHUB, "audience": audience, "system": "github", "match": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}},
             "grant": [{"role": role, "on": on} for role, on in grants], "priority": 100 + len(state["versions"]), "max_ttl": 300, "single_use": False}
-    document = {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": PROJECT, "name": name, "version": version, "effective_from": stamp(now - 1),
-                "expires": stamp(now + 86400), "body": {} if withdrawn else body, **({"withdrawn": withdrawn} if withdrawn else {})}
-    envelope = seal(RULE_TYPE, document, state["world"].root)
+    return {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": PROJECT, "name": name, "version": version, "effective_from": stamp(now - 1),
+            "expires": stamp(now + 86400), "body": {} if withdrawn else body, **({"withdrawn": withdrawn} if withdrawn else {})}
+
+
+def rule(name="gh-train", withdrawn=None, **more):
+    """A version of a rule, or its withdrawal, signed by the root; in force at once."""
+    envelope = seal(RULE_TYPE, rule_document(name, withdrawn, **more), state["world"].root)
     path = f"/trust-rules/{name}/withdrawal" if withdrawn else "/trust-rules"
     server.client(state["world"].officer).api("POST", path, envelope)
+
+
+def persons(name, issuer):
+    """From which issuer persons come, signed by the root."""
+    now = time.time()
+    document = {"schema": "sijil.document/v1", "kind": "persons", "scope": "", "name": name, "version": 1, "effective_from": stamp(now - 1),
+                "expires": stamp(now + 86400), "body": {"issuer": issuer}}
+    server.client(state["alice"].login).api("POST", "/persons", seal("application/vnd.sijil.persons.v1+json", document, state["world"].root))
 
 
 def stamp(seconds):
@@ -208,6 +219,34 @@ def a_token_is_no_row_and_no_line_of_a_log():
 
 # ---- refusals ----
 
+def approver(who):
+    """An approver's key of a person, by the root's signature."""
+    person, key, now = state[who], Key(), time.time()
+    for each in (who, "alice"):
+        server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": each, "role": "registry-admin", "scope": ""})
+    document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": "", "name": key.name, "version": 1, "effective_from": stamp(now - 1),
+                "expires": stamp(now + 86400), "body": {"principal": person.principal, "public_key": url64(key.point), "purpose": "approve"}}
+    drafted = seal(KEY_TYPE, document, key)
+    server.client(person.login).api("POST", "/keys/signing", drafted)
+    server.client(state["alice"].login).api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, state["world"].root)]})
+    return key
+
+
+def who_has_signed_the_rule_approves_none_of_its_runs():
+    """A job's act counts as done by everybody who has signed its rule, and by somebody unknown."""
+    document, key = rule_document("gh-bobs"), approver("bob")
+    drafted = seal(RULE_TYPE, document, key)
+    server.client(state["bob"].login).api("POST", "/trust-rules", drafted)
+    server.client(state["world"].officer).api("POST", "/trust-rules/gh-bobs/approval", {"envelopes": [drafted, seal(RULE_TYPE, document, state["world"].root)]})
+    asked = ask(exchanged()).json
+    assert request_of(asked)["claims"]["subject"] == f"{PROJECT}:gh-bobs" and asked["approvals_wanted"] == 2, asked
+    own = state["bob"].call("POST", f"/{asked['id']}/approvals", state["bob"].approval(request_of(asked))[0])
+    refused(own, 403, "another person")
+    approve(asked, "alice", "carol")
+    wait(asked["id"], "ordered")
+    rule("gh-bobs", withdrawn="a test")
+
+
 def what_does_not_count_is_named():
     token = exchanged()
     refused(ask(state["issuer"].token(**CLAIMS)), 401, "only /token takes it")  # GitHub's own: a rule matches, so it is accepted at /token only
@@ -303,6 +342,22 @@ def a_rule_that_ends_after_the_order_stops_the_run():
     assert "the trust rule that asked was withdrawn" in shown(asked["id"])["reason"], shown(asked["id"])
 
 
+def a_newer_version_of_the_rule_counts_for_what_it_asked_before():
+    """sijil-keyd signs the lease: the gateway shows it the newest version. A version without the grant ends the run."""
+    rule("gh-newer")
+    asked = ask(exchanged(), spec={**wanted(), "pool": "newer"}).json
+    approve(asked, "bob", "carol")
+    wait(asked["id"], "ordered")
+    rule("gh-newer")
+    runner = Runner(state["world"], pool="newer")
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["id"] and runner.start(asked["id"]).status == 204 and not runner.beat(asked["id"]).json["stop"]
+    rule("gh-newer", grants=(("consumer", PROJECT),))
+    wait_until(lambda: runner.beat(asked["id"]).json["stop"], 30, "the run does not stop")
+    assert "the requester has lost the right to train" in shown(asked["id"])["reason"], shown(asked["id"])
+    rule("gh-newer", withdrawn="a test")
+
+
 def a_job_with_a_binding_needs_one_approval_more():
     """Of an issuer that has trust rules: its subject may be a job, which somebody has started."""
     subject = "repo:acme/direct:ref:refs/heads/main"
@@ -312,6 +367,9 @@ def a_job_with_a_binding_needs_one_approval_more():
     answer = ask(token)
     assert answer.status == 201 and answer.json["approvals_wanted"] == 2, answer.body
     assert request_of(answer.json)["requester"].startswith("ext:")
+    own = state["bob"].call("POST", f"/{answer.json['id']}/approvals", state["bob"].approval(request_of(answer.json))[0])
+    refused(own, 403, "another person")  # bob may be the subject of the other issuer, as long as nobody has signed where persons come from
+    persons("main", server.people.url)
     approve(answer.json, "bob")
     time.sleep(1)
     assert shown(answer.json["id"])["state"] == "awaiting approval"
@@ -363,6 +421,40 @@ def a_robot_asks_and_two_persons_approve():
     assert claims["issuer"] == "sijil:registry" and answer.json["requester"] == "robot:" + claims["subject"], claims
     approve(answer.json, "bob", "carol")
     wait(answer.json["id"], "ordered")
+
+
+def a_stolen_secret_that_is_replaced_ends_what_it_asked_for():
+    """A run that goes on, one that is ordered, and one that still waits for an approval. A rotation with a grace period says that nothing was stolen."""
+    admin = server.client(server.admin)
+    made = admin.api("POST", "/robots", {"organisation": "main", "name": "stolen"})
+    for role in ("trainer", "consumer"):
+        admin.api("POST", "/bindings", {"robot": made["id"], "role": role, "scope": PROJECT})
+
+    def asked(secret, *people):
+        answer = ask(server.client((made["name"], secret)).token("registry:admin:*"), spec={**wanted(), "pool": "stolen"})
+        assert answer.status == 201, answer.body
+        approve(answer.json, *people)
+        if len(people) == 2:
+            wait(answer.json["id"], "ordered")
+        return answer.json
+
+    runner = Runner(state["world"], pool="stolen")
+    running = asked(made["secret"], "bob", "carol")
+    assert opened(runner.lease()["lease"])[0]["run"] == running["id"] and runner.start(running["id"]).status == 204
+    ordered, wished = asked(made["secret"], "bob", "carol"), asked(made["secret"], "bob")
+    second = admin.api("POST", f"/robots/{made['id']}/secret", {"grace_seconds": 1})["secret"]
+    wait_until(lambda: server.sql(f"SELECT previous_until < now() FROM robot WHERE robot_id = '{made['id']}'") == "t", 30, "the old secret does not end")
+    assert not runner.beat(running["id"]).json["stop"] and shown(ordered["id"])["state"] == "ordered"
+    third = admin.api("POST", f"/robots/{made['id']}/secret", {})["secret"]
+    wait_until(lambda: runner.beat(running["id"]).json["stop"], 30, "the run does not stop")
+    assert runner.ask().status == 204, "what was ordered is still offered"
+    admin.api("POST", f"/robots/{made['id']}/secret", {"grace_seconds": 600})  # takes nothing of it back
+    approve(wished, "carol")
+    for run_id in (running["id"], ordered["id"], wished["id"]):
+        assert "asked for with a secret of the robot that was replaced since" in wait(run_id, "failed")["reason"], shown(run_id)
+    assert second != third
+    wait(asked(third, "bob", "carol")["id"], "ordered")
+    assert runner.lease()["lease"]
 
 
 def the_command_line_asks_by_a_token_or_with_a_key():
@@ -424,21 +516,11 @@ def a_person_that_asks_by_a_token_is_named_nowhere():
 
 # ---- a compromised gateway ----
 
-def text(value):
-    return struct.pack(">I", len(value)) + value
-
-
 def ask_keyd(token, issuer=b"sijil:rule", run_id=None, project=PROJECT, **more):
     """The answer of sijil-keyd to a message of type 23, without a gateway: an envelope, or why not."""
     described = canonical({**wanted(), **more})
-    fields = text(token.encode()) + text(audience.encode()) + text(state["service"]) + text(issuer) + uuid.UUID(run_id or str(uuid.uuid4())).bytes
-    fields += text(project.encode()) + text(described) + b"\0" + struct.pack(">I", 3600)
-    with socket.socket(socket.AF_UNIX) as keyd:
-        keyd.connect(server.path("socket"))
-        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 6, 23, 1) + fields)
-        length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
-        answer = keyd.recv(length, socket.MSG_WAITALL)
-    return (answer[1] == 23, answer[10:].decode("utf-8", "replace"))
+    fields = prefixed(token.encode()) + prefixed(audience.encode()) + prefixed(state["service"]) + prefixed(issuer) + uuid.UUID(run_id or str(uuid.uuid4())).bytes
+    return state["world"].ask_keyd(23, fields + prefixed(project.encode()) + prefixed(described) + b"\0" + struct.pack(">I", 3600))
 
 
 def a_compromised_gateway_names_no_other_subject():
@@ -447,7 +529,7 @@ def a_compromised_gateway_names_no_other_subject():
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     state["service"] = claims["aud"].encode()
     signed, envelope = ask_keyd(token)
-    assert signed and opened(envelope[4:])[0]["claims"]["subject"] == f"{PROJECT}:gh-train", envelope
+    assert signed and opened(envelope)[0]["claims"]["subject"] == f"{PROJECT}:gh-train", envelope
     for answer, says in ((ask_keyd(token, issuer=GITHUB.encode()), "not one of a subject of the issuer"), (ask_keyd(token, issuer=b""), "not one of a subject of the issuer"),
                          (ask_keyd(token, project="main/other"), "is not in the project"), (ask_keyd(token + "A"), "not one that this sijil-keyd has signed"),
                          (ask_keyd(state["issuer"].token(**CLAIMS)), "not one that this sijil-keyd has signed")):
@@ -459,8 +541,8 @@ def a_compromised_gateway_names_no_other_subject():
 
 if __name__ == "__main__":
     run(prepare, a_ci_job_trains_by_its_rule, a_bundle_without_the_rule_or_an_approval_is_refused, a_token_is_no_row_and_no_line_of_a_log,
-        what_does_not_count_is_named, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
+        what_does_not_count_is_named, who_has_signed_the_rule_approves_none_of_its_runs, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
         a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back,
-        a_rule_that_ends_after_the_order_stops_the_run, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
-        a_robot_asks_and_two_persons_approve, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
+        a_rule_that_ends_after_the_order_stops_the_run, a_newer_version_of_the_rule_counts_for_what_it_asked_before, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
+        a_robot_asks_and_two_persons_approve, a_stolen_secret_that_is_replaced_ends_what_it_asked_for, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)

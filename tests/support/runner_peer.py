@@ -25,6 +25,7 @@ class Run:
     def __init__(self):
         self.log, self.heartbeats, self.tokens = b"", [], 0
         self.has_started, self.refusal, self.result, self.results = False, None, None, 0
+        self.refusals, self.refusal_status = 0, 204
         self.certificates = {}  # by attempt
         self.stop = ""  # why the run must stop
         self.checkpoints = []  # their manifests
@@ -231,7 +232,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take_refusal(self, run, body):
         run.refusal = body["refusal"]
-        self.answer(204)
+        run.refusals += 1
+        self.answer(run.refusal_status)
 
     def take_result(self, run, body):
         assert run.result is None or run.result == body, "another result"

@@ -62,7 +62,7 @@ static inline struct keyd_reply reply_to(const struct keyd_request *request)
     else if (request->type == KEYD_UNWRAP) reply.as.data_key = (struct bytes){key, sizeof key};
     else if (request->type == KEYD_SUBJECT_KEY_NEW || request->type == KEYD_SUBJECT_KEY_OPEN)
         reply.as.subject_key.key = (struct bytes){key, sizeof key};
-    else if (request->type == KEYD_TOKEN) reply.as.token.text = bytes_of_text("a.b.c");
+    else if (request->type == KEYD_TOKEN || request->type == KEYD_BOUND_TOKEN) reply.as.token.text = bytes_of_text("a.b.c");
     else if (request->type == KEYD_CHECKPOINT) reply.as.note = bytes_of_text("note");
     return reply;
 }

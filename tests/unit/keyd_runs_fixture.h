@@ -14,6 +14,16 @@
 static const uint8_t journal_key[JOURNAL_KEY_SIZE] = {7};
 enum { NOW_S = 1795428060 }; /* 2026-11-23T10:01:00Z, a minute after the event */
 
+/* What the policies of the day say in place of policy/run_day.h, and what was asked last. */
+static struct {
+    enum error_kind says;
+    unsigned asked;
+    uint8_t digest[32];
+    bool has_root, has_lease, has_admission;
+    int64_t now_ms;
+    char region[64];
+} policies;
+
 static size_t bundle_number; /* of the vectors: 0, unless a test sets it before begin_without() */
 
 struct world {
@@ -25,8 +35,21 @@ struct world {
     struct key_register *keys;
     struct run_signer signer;
     struct keyd_run wanted;
+    uint64_t withdrawals;
     char *text;
 };
+
+static inline struct result decide_day(const struct run_bundle *bundle, const struct run_day *day, struct error *err)
+{
+    policies.asked++;
+    memcpy(policies.digest, day->digest, sizeof policies.digest);
+    policies.now_ms = day->now_ms;
+    policies.has_root = day->root[0] == 4; /* an uncompressed point */
+    policies.has_lease = bundle->chain.lease != NULL;
+    policies.has_admission = bundle->chain.admission != NULL;
+    (void)snprintf(policies.region, sizeof policies.region, "%s", bundle->has_runner ? bundle->runner.region : "");
+    return policies.says == ERROR_NONE ? SUCCESS : failure(err, policies.says, "the policies of the day say no");
+}
 
 static inline void open_runs(struct world *world)
 {
@@ -112,7 +135,7 @@ static inline void withdraw_key_of(struct world *world, const char *who)
     struct error err = {0};
 
     make_withdrawal(document);
-    note(world, document, 100);
+    note(world, document, 100 + world->withdrawals++);
     assert_false(key_register_check(world->keys, document->name, &err).ok);
 }
 
@@ -121,6 +144,7 @@ static inline void begin_without(struct world *world, const char *unpinned)
     struct error err = {0};
 
     *world = (struct world){.vectors = made_vectors()};
+    memset(&policies, 0, sizeof policies);
     folder_make(&world->folder);
     assert_true(run_ledger_create(world->folder.fd, journal_key, 0, &err).ok);
     assert_true(ledger_create(world->folder.fd, journal_key, &err).ok);
@@ -134,6 +158,7 @@ static inline void begin_without(struct world *world, const char *unpinned)
                                         .log_key = bytes_of_text(made_vkey(world->vectors, bundle_number)),
                                         .policy = {.epoch = 7},
                                         .keys = world->keys,
+                                        .check_day = decide_day,
                                         .now_ms = (int64_t)NOW_S * 1000};
     note_all(world, unpinned);
     open_runs(world);

@@ -81,7 +81,7 @@ static inline struct authz_binding binding_of(const struct given *row, size_t nu
     else (void)snprintf(binding.issuer, sizeof binding.issuer, "https://i");
     if (row->robot == 0) (void)snprintf(binding.subject, sizeof binding.subject, "ci");
     (void)snprintf(binding.pattern, sizeof binding.pattern, "%s", row->pattern);
-    if (row->granter != 0) binding.granting_person = (struct person){{'e', 'x', 't', ':', row->granter}};
+    if (row->granter != 0) binding.granting_person = person_new((char[]){'e', 'x', 't', ':', row->granter, '\0'}, "https://i");
     if (row->granter != 0) (void)key_of(row->granter, binding.granted_by);
     else (void)snprintf(binding.granted_by, sizeof binding.granted_by, "system");
     return binding;
@@ -99,10 +99,11 @@ static inline struct authz_snapshot *build(struct error *err)
     struct authz_snapshot *made = NULL;
 
     for (size_t i = 0; i < COUNT(rows); i++) {
-        rows[i] = (struct authz_robot){.id = id_of(robots[i]),
-                                       .person = {{'e', 'x', 't', ':', robots[i]}},
-                                       .enabled = robots[i] != 'd',
-                                       .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
+        rows[i] = (struct authz_robot){
+            .id = id_of(robots[i]),
+            .persons = {1, false, false, {person_new((char[]){'e', 'x', 't', ':', robots[i], '\0'}, "https://i")}},
+            .enabled = robots[i] != 'd',
+            .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
         (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$acme+%c", robots[i]);
         sha256_of(bytes_of_text(rows[i].name), rows[i].secret_hash);
     }

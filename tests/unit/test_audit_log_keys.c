@@ -1,4 +1,4 @@
-/* The keys of one log: a verifier that trusts one of them follows signed successions in both directions, and nothing else. */
+/* The keys of one log: a verifier that trusts one of them follows signed handovers in both directions, and nothing else. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -34,14 +34,13 @@ static void sign(struct buffer *note, struct bytes text, const size_t *signers, 
 }
 
 /* From key `old` to key `new`, signed by the two of `by`. */
-static void add_succession(struct buffer *text, size_t old, size_t new, uint64_t size, const size_t by[2])
+static void add_handover(struct buffer *text, size_t old, size_t new, uint64_t size, const size_t by[2])
 {
     struct buffer OWNED_BUFFER signed_text = BUFFER(4096);
-    struct log_succession succession = {
-        .origin = ORIGIN, .size = size, .root = root_at(size), .old = keys[old], .new = keys[new]};
+    struct log_handover handover = {.origin = ORIGIN, .size = size, .root = root_at(size), .old = keys[old], .new = keys[new]};
     struct error err = {0};
 
-    must(log_succession_write(&succession, &signed_text, &err), &err);
+    must(log_handover_write(&handover, &signed_text, &err), &err);
     sign(text, buffer_bytes(&signed_text), by, 2);
 }
 
@@ -79,8 +78,8 @@ static bool counts(const struct log_keys *known, uint64_t size, size_t signer)
 
 static void make_three(struct buffer *text)
 {
-    add_succession(text, 0, 1, 10, (size_t[2]){0, 1});
-    add_succession(text, 1, 2, 20, (size_t[2]){1, 2});
+    add_handover(text, 0, 1, 10, (size_t[2]){0, 1});
+    add_handover(text, 1, 2, 20, (size_t[2]){1, 2});
 }
 
 /* Whichever of the keys is trusted, each counts for its own part of the log. */
@@ -182,7 +181,7 @@ static const struct bad_row {
     {"from the empty log", {0, 1}, {0, 1}, 0, {1, 2}, {1, 2}, 10},
 };
 
-static void what_is_no_succession_is_refused(void **state)
+static void what_is_no_handover_is_refused(void **state)
 {
     const struct bad_row *row = *state;
     struct buffer OWNED_BUFFER text = BUFFER(LOG_KEYS_TEXT_MAX);
@@ -190,8 +189,8 @@ static void what_is_no_succession_is_refused(void **state)
     struct error err = {0};
 
     add_key(&text, 0);
-    add_succession(&text, row->first[0], row->first[1], row->first_size, row->first_by);
-    add_succession(&text, row->second[0], row->second[1], row->second_size, row->second_by);
+    add_handover(&text, row->first[0], row->first[1], row->first_size, row->first_by);
+    add_handover(&text, row->second[0], row->second[1], row->second_size, row->second_by);
     assert_false(log_keys_read(buffer_bytes(&text), &known, &err).ok);
     assert_int_equal(err.kind, ERROR_DENIED);
 }
@@ -225,7 +224,7 @@ static void a_log_has_a_limit_of_keys(void **state)
 
     (void)state;
     add_key(&text, 3);
-    for (uint64_t i = 0; i < LOG_KEYS_MAX; i++) add_succession(&text, 0, 1, 10 + i, (size_t[2]){0, 1});
+    for (uint64_t i = 0; i < LOG_KEYS_MAX; i++) add_handover(&text, 0, 1, 10 + i, (size_t[2]){0, 1});
     assert_false(log_keys_read(buffer_bytes(&text), &known, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
@@ -313,7 +312,7 @@ int main(void)
     void *state = NULL;
 
     if (make_keys(&state) != 0) return 1;
-    int failed = RUN_TABLE(bad_rows, what_is_no_succession_is_refused) + RUN_TABLE(order_rows, orders_have_one_form);
+    int failed = RUN_TABLE(bad_rows, what_is_no_handover_is_refused) + RUN_TABLE(order_rows, orders_have_one_form);
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     (void)free_keys(&state);
     return failed;

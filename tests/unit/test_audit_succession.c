@@ -164,11 +164,10 @@ static void add_vkey(struct buffer *text, size_t index)
 static void add_key_change(struct buffer *text)
 {
     struct buffer OWNED_BUFFER signed_text = BUFFER(4096);
-    struct log_succession change = {
-        .origin = ORIGIN, .size = 5, .root = merkle_empty_root(), .old = log_key[0], .new = log_key[1]};
+    struct log_handover change = {.origin = ORIGIN, .size = 5, .root = merkle_empty_root(), .old = log_key[0], .new = log_key[1]};
     struct error err = {0};
 
-    must(log_succession_write(&change, &signed_text, &err), &err);
+    must(log_handover_write(&change, &signed_text, &err), &err);
     add_signed(text, buffer_bytes(&signed_text), 0, 1);
 }
 

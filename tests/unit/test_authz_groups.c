@@ -161,7 +161,7 @@ static void bindings_are_bounded(void **state)
     struct document *documents[3];
     struct group_place places[3 * GROUP_ROLES_GRANTS_MAX] = {0};
     struct authz_binding bindings[GROUP_GRANTS_MAX];
-    struct group_member ann = {ISSUER, "ann", NOW_MS, 0}, other = {"https://j", "ann", NOW_MS, 0};
+    struct group_member ann = {ISSUER, "ann", false, NOW_MS, 0}, other = {"https://j", "ann", false, NOW_MS, 0};
     size_t count = 0, found = 0;
 
     (void)state;

@@ -75,15 +75,18 @@ static struct principal principal_of(char letter)
     return (struct principal){.kind = PRINCIPAL_ROBOT, .id = id_of(letter)};
 }
 
-static struct person person_behind(char letter)
+static struct persons persons_behind(char letter)
 {
-    struct person person = {.key = ""};
-    const struct principal alice = principal_of('A'), bob = principal_of('B');
+    const struct principal maker = principal_of(letter == '3' ? 'B' : 'A');
+    struct persons persons = {.count = 0};
+    char key[PRINCIPAL_KEY_SIZE];
 
-    if (letter == '1' || letter == '2') principal_key(&alice, person.key);
-    else if (letter == '3') principal_key(&bob, person.key);
-    else if (letter == '4' || letter == '5') (void)snprintf(person.key, sizeof person.key, PERSON_ADMINISTRATOR);
-    return person;
+    principal_key(&maker, key);
+    const bool is_made = letter >= '1' && letter <= '3', is_administrators = letter == '4' || letter == '5';
+    const struct person person = is_made ? person_new(key, maker.issuer) : person_new(PERSON_ADMINISTRATOR, NULL);
+    if (is_made || is_administrators) persons_add(&persons, &person);
+    else persons.has_unknown = true;
+    return persons;
 }
 
 static struct authz_binding binding_to(char letter, enum role role)
@@ -116,7 +119,7 @@ static struct authz_snapshot *snapshot_with(char officer, char giver)
 
     for (size_t i = 0; i < COUNT(rows); i++) {
         rows[i] = (struct authz_robot){
-            .id = id_of(robots[i]), .person = person_behind(robots[i]), .enabled = true, .expires_ms = NOW + 1};
+            .id = id_of(robots[i]), .persons = persons_behind(robots[i]), .enabled = true, .expires_ms = NOW + 1};
         (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$r%c", robots[i]);
     }
     for (; count < sizeof admins - 1; count++) bindings[count] = binding_to(admins[count], ROLE_REGISTRY_ADMIN);
@@ -124,9 +127,8 @@ static struct authz_snapshot *snapshot_with(char officer, char giver)
         const struct principal by = principal_of(giver);
         bindings[count] = binding_to(officer, ROLE_SECURITY_OFFICER);
         principal_key(&by, bindings[count].granted_by);
-        bindings[count].granting_person = person_behind(giver);
-        if (by.kind == PRINCIPAL_EXTERNAL)
-            memcpy(bindings[count].granting_person.key, bindings[count].granted_by, PRINCIPAL_KEY_SIZE);
+        bindings[count].granting_person = persons_behind(giver).each[0];
+        if (by.kind == PRINCIPAL_EXTERNAL) bindings[count].granting_person = person_new(bindings[count].granted_by, by.issuer);
         count++;
     }
     const struct authz_parts parts = {.robots = rows,
@@ -145,24 +147,26 @@ static void robots_count_as_who_made_them(void **state)
         char one, other;
         bool is_another, is_same;
     } rows[] = {
-        {'A', 'B', true, false},  {'A', 'A', false, true},  {'A', 'C', true, false},  {'A', '1', false, true},
+        {'A', 'B', true, false},  {'A', 'A', false, true},  {'A', 'C', false, false}, {'A', '1', false, true},
         {'1', '2', false, true},  {'1', '3', true, false},  {'1', 'B', true, false},  {'4', '5', false, true},
         {'4', '1', true, false},  {'4', 'A', true, false},  {'6', 'A', false, false}, {'6', '7', false, false},
         {'6', '6', false, false}, {'6', '4', false, false}, {'9', 'A', false, false},
     };
     OWNED(authz_snapshot) *snapshot = snapshot_with('-', '-');
+    const struct uuid registry = {{0}};
+    const struct persons_scope scope = {snapshot, &registry, NOW};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct principal one = principal_of(rows[i].one), other = principal_of(rows[i].other);
-        const struct person first = person_of(snapshot, &one), second = person_of(snapshot, &other);
-        if (person_is_another(&first, &second) != rows[i].is_another ||
-            person_is_another(&second, &first) != rows[i].is_another || person_is_same(&first, &second) != rows[i].is_same ||
-            person_is_same(&second, &first) != rows[i].is_same)
+        const struct persons first = persons_of(&scope, &one), second = persons_of(&scope, &other);
+        if (persons_are_others(&first, &second) != rows[i].is_another ||
+            persons_are_others(&second, &first) != rows[i].is_another || persons_meet(&first, &second) != rows[i].is_same ||
+            persons_meet(&second, &first) != rows[i].is_same)
             fail_msg("%c and %c", rows[i].one, rows[i].other);
     }
-    const struct person server = person_of(snapshot, &(struct principal){.kind = PRINCIPAL_SYSTEM});
-    assert_string_equal(server.key, "");
+    const struct persons server = persons_of(&scope, &(struct principal){.kind = PRINCIPAL_SYSTEM});
+    assert_false(persons_are_known(&server));
 }
 
 static void principals_are_found_by_their_key(void **state)
@@ -210,7 +214,8 @@ static const struct appointment_row {
     {"nobody is no second officer", '1', '4', '8', 'B', true},
     {"nor is there one beside nobody", '8', '4', '1', 'B', true},
     {"whoever it is, while that is not known yet", '1', '4', '-', 'B', false},
-    {"the same subject of another issuer is another person", 'B', 'A', '1', 'C', false},
+    {"the subject of another issuer may be the same person", 'B', 'A', '1', 'C', true},
+    {"also as the one that is appointed", 'C', '4', '1', 'B', true},
 };
 
 static void officers_are_two_persons(void **state)

@@ -263,9 +263,58 @@ static void a_snapshot_lives_as_long_as_one_keeps_it(void **state)
     authz_snapshot_free(taken);
 }
 
+/* Each binding inside the scope that has not ended comes once, whatever the size of a page. */
+static void bindings_come_in_pages(void **state)
+{
+    const struct resource scopes[] = {{.kind = RESOURCE_SYSTEM},
+                                      resource_of(RESOURCE_ORGANISATION, 'A', '-', "acme"),
+                                      resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m"),
+                                      resource_of(RESOURCE_PROJECT, 'A', '-', "acme/z")};
+    const struct authz_binding *whole[BINDINGS_PER_PRINCIPAL_MAX], *page[3];
+    size_t before = SIZE_MAX;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scopes / sizeof scopes[0]; i++) {
+        struct uuid after = {{0}};
+        const size_t count = authz_snapshot_page(snapshot, &scopes[i], &after, NOW, whole, BINDINGS_PER_PRINCIPAL_MAX);
+        size_t seen = 0, got = 0;
+        assert_true(count < before && (count > 0 || i == 3));
+        before = count;
+        while ((got = authz_snapshot_page(snapshot, &scopes[i], &after, NOW, page, 3)) > 0) {
+            for (size_t k = 0; k < got; k++) assert_ptr_equal(page[k], whole[seen + k]);
+            after = page[got - 1]->id;
+            seen += got;
+        }
+        assert_int_equal(seen, count);
+        for (size_t k = 0; k < count; k++) assert_true(whole[k]->expires_ms == 0 || whole[k]->expires_ms > NOW);
+    }
+    assert_int_equal(authz_snapshot_page(snapshot, &scopes[0], &scopes[0].organisation, NOW, page, 0), 0);
+}
+
+/* The bindings that are shown as those of a thing have the one that allows, and none that ended or is elsewhere. */
+static void covering_bindings_have_the_one_that_allows(void **state)
+{
+    const struct authz_binding *found[BINDINGS_COVERING_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof authorize_rows / sizeof authorize_rows[0]; i++) {
+        const struct authorize_row *row = &authorize_rows[i];
+        const struct principal principal = principal_of(row->robot);
+        const struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
+        const struct authz_answer answer = authz_snapshot_authorize(snapshot, &principal, row->action, &resource, NOW);
+        const size_t count = authz_snapshot_covering(snapshot, &principal, &resource, NOW, found);
+        bool has = uuid_is_nil(&answer.binding);
+        for (size_t k = 0; k < count; k++) has = has || uuid_equal(&found[k]->id, &answer.binding);
+        assert_true(has);
+        if (row->verdict == AUTHZ_INVISIBLE && row->robot != 'u') assert_int_equal(count, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(bindings_come_in_pages),
+        cmocka_unit_test(covering_bindings_have_the_one_that_allows),
         cmocka_unit_test(a_token_bounds_what_bindings_allow),
         cmocka_unit_test(robots_log_in),
         cmocka_unit_test(one_name_is_one_robot),

@@ -67,8 +67,9 @@ static void has_a_key_and_no_person(void **state)
     assert_true(authz_snapshot_build(&parts, &snapshot, &err).ok);
     principal_key(&principal, key);
     assert_string_equal(key, "runner:09000000-0000-0000-0000-000000000000");
-    const struct person person = person_of(snapshot, &principal), of_key = person_of_key(snapshot, key);
-    assert_false(person_is_known(&person) || person_is_known(&of_key));
+    const struct persons_scope scope = {snapshot, &(struct uuid){{0}}, 0};
+    const struct persons persons = persons_of(&scope, &principal), of_key = persons_of_key(&scope, key);
+    assert_false(persons_are_known(&persons) || persons_are_known(&of_key));
 }
 
 int main(void)

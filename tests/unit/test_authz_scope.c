@@ -153,7 +153,8 @@ static void challenges(void **state)
 
     for (size_t i = 0; i < count; i++) (void)snprintf(pairs[i].resource.name, sizeof pairs[i].resource.name, "%s", row->names[i]);
     token_scope_of_pairs(pairs, count, &scope);
-    const struct challenge challenge = {"https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication};
+    const struct challenge challenge = {
+        "https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication, NULL, false};
     assert_true(challenge_write(&challenge, &value, &err).ok);
     assert_memory_equal(buffer_text(&value), "Bearer realm=\"https://reg.acme.ae/token\",service=\"sijil\"", 56);
     assert_string_equal(buffer_text(&value) + 56, row->value);
@@ -303,7 +304,8 @@ static struct result challenge_once(void *context, struct error *err)
     struct token_scope scope = {.catalog = true, .administration = true};
     const struct authentication authentication = {.error = OAUTH_INVALID_TOKEN, .description = "why"};
 
-    const struct challenge challenge = {"https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication};
+    const struct challenge challenge = {
+        "https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication, NULL, false};
 
     (void)context;
     return challenge_write(&challenge, &value, err);

@@ -150,7 +150,10 @@ static const struct token_row token_rows[] = {
      "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"x5t#S256\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}",
      "certificate that was not presented"},
     {"bound to a DPoP key", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"jkt\":\"x\"}}",
-     "not known here"},
+     "jkt that is no SHA-256"},
+    {"bound to a DPoP key that nobody has proven", BY_A, "ES256", A_HEADER,
+     "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"jkt\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}",
+     "no proof of this key"},
     {"cnf that is no object", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":true}",
      "not known here"},
 

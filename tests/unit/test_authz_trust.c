@@ -187,8 +187,9 @@ static enum authz_verdict verdict_of(const struct authz_snapshot *of, const char
         .kind = RESOURCE_REPOSITORY, .name = "acme/m/digits", .organisation = acme, .project = project, .repository = {{9}}};
 
     (void)snprintf(principal.subject, sizeof principal.subject, "%s", key);
-    const struct person person = person_of(of, &principal);
-    assert_false(person_is_known(&person));
+    const struct persons_scope scope = {of, &acme, now_ms};
+    const struct persons persons = persons_of(&scope, &principal);
+    assert_false(persons_are_known(&persons));
     return authz_snapshot_authorize(of, &principal, action, &resource, now_ms).verdict;
 }
 

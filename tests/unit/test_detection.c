@@ -20,8 +20,11 @@ struct events {
     const char *actor, *action, *outcome, *resource;
     unsigned place;
     int64_t skip; /* in the gateway's own numbers */
+    uint64_t size_bytes;
+    const char *person;
 };
 
+#define GIB        ((uint64_t)1 << 30)
 #define ROW_EVENTS 5
 static const struct attack {
     const char *name;
@@ -29,92 +32,144 @@ static const struct attack {
     unsigned alarms;
     struct events events[ROW_EVENTS];
 } attacks[] = {
-    {"denials of one actor in a minute", DETECTOR_DENIALS, 1, {{25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
-    {"denials over a day", DETECTOR_DENIALS, 0, {{25, 3600000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
-    {"denials of many actors", DETECTOR_DENIALS, 0, {{25, 1000, "%064d", "blob.read", "denied", "a/b/c", 0, 0}}},
-    {"a job that reads much", DETECTOR_DENIALS, 0, {{5000, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}}},
-    {"denials that go on make one alarm", DETECTOR_DENIALS, 1, {{250, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
+    {"denials of one actor in a minute", DETECTOR_DENIALS, 1, {{25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL}}},
+    {"denials over a day", DETECTOR_DENIALS, 0, {{25, 3600000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL}}},
+    {"denials of many actors", DETECTOR_DENIALS, 0, {{25, 1000, "%064d", "blob.read", "denied", "a/b/c", 0, 0, 0, NULL}}},
+    {"a job that reads much", DETECTOR_DENIALS, 0, {{5000, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL}}},
+    {"denials that go on make one alarm",
+     DETECTOR_DENIALS,
+     1,
+     {{250, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL}}},
     {"denials again an hour later",
      DETECTOR_DENIALS,
      2,
-     {{25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0},
-      {1, 3600000, BOB, "blob.read", "allowed", "a/b/c", 0, 0},
-      {25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0}}},
-    {"everything is pulled", DETECTOR_PULLS, 1, {{600, 1000, ALICE, "manifest.read", "allowed", "a/b/%d#sha256:%d", 0, 0}}},
+     {{25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL},
+      {1, 3600000, BOB, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL},
+      {25, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL}}},
+    {"everything is pulled",
+     DETECTOR_PULLS,
+     1,
+     {{600, 1000, ALICE, "manifest.read", "allowed", "a/b/%d#sha256:%d", 0, 0, 0, NULL}}},
     {"a job pulls one model again and again",
      DETECTOR_PULLS,
      0,
-     {{5000, 500, ALICE, "manifest.read", "allowed", "a/b/c#sha256:1", 0, 0}}},
+     {{5000, 500, ALICE, "manifest.read", "allowed", "a/b/c#sha256:1", 0, 0, 0, NULL}}},
     {"many jobs pull a few models each",
      DETECTOR_PULLS,
      0,
-     {{600, 1000, "%064d", "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0}}},
-    {"models over a month", DETECTOR_PULLS, 0, {{600, 3600000, ALICE, "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0}}},
-    {"pulls that are refused", DETECTOR_PULLS, 0, {{600, 1000, ALICE, "blob.read", "denied", "a/b/%d#sha256:%d", 0, 0}}},
-    {"a login from abroad", DETECTOR_COUNTRY, 1, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_ALL, 0}}},
-    {"another network at home", DETECTOR_COUNTRY, 0, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_NET, 0}}},
-    {"the usual place", DETECTOR_COUNTRY, 0, {{9, 1000, ALICE, "token.mint", "allowed", "", 0, 0}}},
-    {"another network", DETECTOR_NETWORK, 1, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_NET, 0}}},
-    {"the usual network", DETECTOR_NETWORK, 0, {{9, 1000, ALICE, "token.mint", "allowed", "", 0, 0}}},
+     {{600, 1000, "%064d", "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0, 0, NULL}}},
+    {"models over a month",
+     DETECTOR_PULLS,
+     0,
+     {{600, 3600000, ALICE, "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0, 0, NULL}}},
+    {"pulls that are refused", DETECTOR_PULLS, 0, {{600, 1000, ALICE, "blob.read", "denied", "a/b/%d#sha256:%d", 0, 0, 0, NULL}}},
+    {"few artifacts that are large", /* 40 of 10 GiB in 40 minutes */
+     DETECTOR_BYTES,
+     1,
+     {{40, 60000, ALICE, "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0, 10 * GIB, NULL}}},
+    {"large artifacts over a week",
+     DETECTOR_BYTES,
+     0,
+     {{40, 14400000, ALICE, "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0, 10 * GIB, NULL}}},
+    {"a job reads one large model again and again",
+     DETECTOR_BYTES,
+     0,
+     {{500, 6000, ALICE, "blob.read", "allowed", "a/b/c#sha256:1", 0, 0, 200 * GIB, NULL}}},
+    {"many that are small",
+     DETECTOR_BYTES,
+     0,
+     {{3000, 1000, ALICE, "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0, GIB / 1024, NULL}}},
+    {"large ones by many actors",
+     DETECTOR_BYTES,
+     0,
+     {{40, 1000, "%064d", "blob.read", "allowed", "a/b/%d#sha256:%d", 0, 0, 10 * GIB, NULL}}},
+    {"large ones that are refused",
+     DETECTOR_BYTES,
+     0,
+     {{40, 1000, ALICE, "blob.read", "denied", "a/b/%d#sha256:%d", 0, 0, 10 * GIB, NULL}}},
+    {"a login from abroad", DETECTOR_COUNTRY, 1, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_ALL, 0, 0, NULL}}},
+    {"another network at home", DETECTOR_COUNTRY, 0, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_NET, 0, 0, NULL}}},
+    {"the usual place", DETECTOR_COUNTRY, 0, {{9, 1000, ALICE, "token.mint", "allowed", "", 0, 0, 0, NULL}}},
+    {"another network", DETECTOR_NETWORK, 1, {{1, 0, ALICE, "token.mint", "allowed", "", NEW_NET, 0, 0, NULL}}},
+    {"the usual network", DETECTOR_NETWORK, 0, {{9, 1000, ALICE, "token.mint", "allowed", "", 0, 0, 0, NULL}}},
     {"the glass is broken",
      DETECTOR_BREAK_GLASS,
      1,
-     {{1, 0, ALICE, "binding.create", "allowed", "acme#break-glass robot:1", 0, 0}}},
+     {{1, 0, ALICE, "binding.create", "allowed", "acme#break-glass robot:1", 0, 0, 0, NULL}}},
     {"the administrator is replaced",
      DETECTOR_BREAK_GLASS,
      1,
-     {{1, 0, "system", "administrator.replace", "allowed", "#x", 0, 0}}},
-    {"a usual role", DETECTOR_BREAK_GLASS, 0, {{9, 1000, ALICE, "binding.create", "allowed", "acme#publisher robot:1", 0, 0}}},
+     {{1, 0, "system", "administrator.replace", "allowed", "#x", 0, 0, 0, NULL}}},
+    {"a usual role",
+     DETECTOR_BREAK_GLASS,
+     0,
+     {{9, 1000, ALICE, "binding.create", "allowed", "acme#publisher robot:1", 0, 0, 0, NULL}}},
     {"the glass that stays whole",
      DETECTOR_BREAK_GLASS,
      0,
-     {{1, 0, ALICE, "binding.create", "denied", "acme#break-glass robot:1", 0, 0}}},
+     {{1, 0, ALICE, "binding.create", "denied", "acme#break-glass robot:1", 0, 0, 0, NULL}}},
     {"the same person drafts and approves",
      DETECTOR_SELF_DEALING,
      1,
-     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0},
-      {1, 9000, ALICE, "rule.approve", "allowed", "acme#sha256:2 1 sha256:d", 0, 0}}},
+     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0, 0, NULL},
+      {1, 9000, ALICE, "rule.approve", "allowed", "acme#sha256:2 1 sha256:d", 0, 0, 0, NULL}}},
     {"another person approves",
      DETECTOR_SELF_DEALING,
      0,
-     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0},
-      {1, 9000, BOB, "rule.approve", "allowed", "acme#sha256:2 1 sha256:d", 0, 0}}},
+     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0, 0, NULL},
+      {1, 9000, BOB, "rule.approve", "allowed", "acme#sha256:2 1 sha256:d", 0, 0, 0, NULL}}},
+    {"the same person approves by another account",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1"},
+      {1, 9000, BOB, "run.approve", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1"}}},
+    {"another account is refused",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1"},
+      {3, 9000, BOB, "run.approve", "denied", "acme/models#run-1", 0, 0, 0, "ext:1"}}},
+    {"two persons with an account each",
+     DETECTOR_SELF_DEALING,
+     0,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1"},
+      {1, 9000, BOB, "run.approve", "allowed", "acme/models#run-1", 0, 0, 0, "ext:2"}}},
     {"an approval of something else",
      DETECTOR_SELF_DEALING,
      0,
-     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0},
-      {1, 9000, ALICE, "rule.approve", "allowed", "acme#sha256:2 1 sha256:e", 0, 0}}},
+     {{1, 0, ALICE, "rule.draft", "allowed", "acme#sha256:1 1 sha256:d", 0, 0, 0, NULL},
+      {1, 9000, ALICE, "rule.approve", "allowed", "acme#sha256:2 1 sha256:e", 0, 0, 0, NULL}}},
     {"an approval that the gateway refuses",
      DETECTOR_SELF_DEALING,
      1,
-     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0},
-      {3, 9000, ALICE, "run.approve", "denied", "acme/models#run-1", 0, 0}}},
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, NULL},
+      {3, 9000, ALICE, "run.approve", "denied", "acme/models#run-1", 0, 0, 0, NULL}}},
     {"a refusal of another person's approval",
      DETECTOR_SELF_DEALING,
      0,
-     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0},
-      {3, 9000, BOB, "run.approve", "denied", "acme/models#run-1", 0, 0}}},
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, NULL},
+      {3, 9000, BOB, "run.approve", "denied", "acme/models#run-1", 0, 0, 0, NULL}}},
     {"an approval long after", /* of a run that the same person asked for again */
      DETECTOR_SELF_DEALING,
      0,
-     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0},
-      {1, 90000000, ALICE, "run.approve", "denied", "acme/models#run-1", 0, 0}}},
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, NULL},
+      {1, 90000000, ALICE, "run.approve", "denied", "acme/models#run-1", 0, 0, 0, NULL}}},
     {"an event that is missing",
      DETECTOR_GAP,
      1,
-     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}, {1, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 2}}},
+     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL},
+      {1, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 2, 0, NULL}}},
     {"a gap and its own event",
      DETECTOR_GAP,
      1,
-     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0},
-      {1, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 2},
-      {1, 10, "system", "log.unrecorded", "allowed", "", 0, 0}}},
-    {"no gap", DETECTOR_GAP, 0, {{500, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}}},
-    {"the clock is set", DETECTOR_CLOCK, 1, {{1, 10, "system", "clock.step", "allowed", "", 0, 0}}},
-    {"the clock is set again and again", DETECTOR_CLOCK, 1, {{5, 10000, "system", "clock.step", "allowed", "", 0, 0}}},
-    {"time passes", DETECTOR_CLOCK, 0, {{5, 86400000, ALICE, "blob.read", "allowed", "a/b/c", 0, 0}}},
-    {"a sink stops", DETECTOR_SINK, 1, {{1, 0, "system", "sink.stop", "allowed", "#siem", 0, 0}}},
-    {"a sink returns", DETECTOR_SINK, 0, {{1, 0, "system", "sink.return", "allowed", "#siem", 0, 0}}},
+     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL},
+      {1, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 2, 0, NULL},
+      {1, 10, "system", "log.unrecorded", "allowed", "", 0, 0, 0, NULL}}},
+    {"no gap", DETECTOR_GAP, 0, {{500, 10, ALICE, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL}}},
+    {"the clock is set", DETECTOR_CLOCK, 1, {{1, 10, "system", "clock.step", "allowed", "", 0, 0, 0, NULL}}},
+    {"the clock is set again and again", DETECTOR_CLOCK, 1, {{5, 10000, "system", "clock.step", "allowed", "", 0, 0, 0, NULL}}},
+    {"time passes", DETECTOR_CLOCK, 0, {{5, 86400000, ALICE, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL}}},
+    {"a sink stops", DETECTOR_SINK, 1, {{1, 0, "system", "sink.stop", "allowed", "#siem", 0, 0, 0, NULL}}},
+    {"a sink returns", DETECTOR_SINK, 0, {{1, 0, "system", "sink.return", "allowed", "#siem", 0, 0, 0, NULL}}},
 };
 
 struct played {
@@ -158,12 +213,14 @@ static struct leaf leaf_of(struct played *played, const struct events *events, i
 
 static void play(struct played *played, const struct events *events)
 {
-    const struct event_place place = {(events->place & 1) != 0, (events->place & 2) != 0};
+    struct event_known known = {
+        .is_new_network = (events->place & 1) != 0, .is_new_country = (events->place & 2) != 0, .size_bytes = events->size_bytes};
     struct error err = {0};
 
+    if (events->person != NULL) (void)snprintf(known.person, sizeof known.person, "%s", events->person);
     for (int i = 0; i < events->times; i++) {
         const struct leaf leaf = leaf_of(played, events, i);
-        must(engine_feed(played->engine, &leaf, &place, note, played, &err), &err);
+        must(engine_feed(played->engine, &leaf, &known, note, played, &err), &err);
     }
 }
 
@@ -196,8 +253,8 @@ static void finds_the_attack_and_nothing_else(void **state)
 /* After a start the state is made from the window's events and the alarms among them; the cause of an alarm makes no second one. */
 static void makes_no_second_alarm_after_a_start(void **state)
 {
-    const struct events before = {19, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0},
-                        more = {15, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0};
+    const struct events before = {19, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL},
+                        more = {15, 1000, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL};
     struct played played = {.engine = engine_of(DETECTOR_DENIALS), .time_ms = START, .sequence = 0};
     char text[ALARM_TEXT_SIZE], resource[ALARM_TEXT_SIZE + 1];
 
@@ -210,7 +267,7 @@ static void makes_no_second_alarm_after_a_start(void **state)
     engine_free(played.engine);
     played = (struct played){.engine = engine_of(DETECTOR_DENIALS), .time_ms = START + 19000, .sequence = 19};
     play(&played, &more); /* the rest of the window, without what made the alarm */
-    play(&played, &(struct events){1, 0, "system", "alarm.raise", "allowed", resource, 0, 0});
+    play(&played, &(struct events){1, 0, "system", "alarm.raise", "allowed", resource, 0, 0, 0, NULL});
     play(&played, &more);
     assert_int_equal(played.alarms, 0);
     engine_free(played.engine);
@@ -236,8 +293,8 @@ static void keeps_its_memory(void **state)
 
     (void)state;
     for (int round = 0; round < 20; round++) {
-        play(&played, &(struct events){DETECTION_TRACKED_MAX / 2, 1, "%064d", "blob.read", "denied", "a/b/c", 0, 0});
-        play(&played, &(struct events){1, 1, ALICE, "blob.read", "denied", "a/b/c", 0, 0});
+        play(&played, &(struct events){DETECTION_TRACKED_MAX / 2, 1, "%064d", "blob.read", "denied", "a/b/c", 0, 0, 0, NULL});
+        play(&played, &(struct events){1, 1, ALICE, "blob.read", "denied", "a/b/c", 0, 0, 0, NULL});
     }
     assert_true(played.alarms > 0);
     engine_free(played.engine);
@@ -255,6 +312,8 @@ static const struct body_row {
     {"an unknown detector", "x", "{\"detector\":\"magic\"}", "there is no \"magic\""},
     {"no detector", "x", "{}", "\"detector\" is missing"},
     {"no threshold at all", "x", "{\"detector\":\"mass-pull\",\"threshold\":0}", "threshold: 1 to"},
+    {"two TiB", "mass-pull-bytes", "{\"detector\":\"mass-pull-bytes\",\"threshold\":2097152}", NULL},
+    {"two million of another detector", "x", "{\"detector\":\"mass-pull\",\"threshold\":2097152}", "threshold: 1 to 10000"},
     {"a window that is too long", "x", "{\"detector\":\"mass-pull\",\"window\":604801}", "window: 1 to"},
     {"a window where there is none", "x", "{\"detector\":\"break-glass\",\"window\":5}", "this detector has none"},
     {"a severity of nothing", "x", "{\"detector\":\"mass-pull\",\"severity\":6}", "severity: 1 to 5"},

@@ -20,8 +20,9 @@ static struct wrapped_key wrapped(void)
     return (struct wrapped_key){.version = 3, .length = 80, .bytes = {9}};
 }
 
-static void fill_token(struct keyd_token *token)
+static void fill_token(enum keyd_type type, struct keyd_token *token)
 {
+    if (type == KEYD_BOUND_TOKEN) token->key = token->acr = bytes_of_text("x"), token->auth_time_s = 9;
     token->issuer = bytes_of_text("https://registry.example");
     token->audience = bytes_of_text("registry.example");
     token->subject = bytes_of_text("robot:1");
@@ -29,8 +30,7 @@ static void fill_token(struct keyd_token *token)
     token->confirmation = bytes_of_text("x5t");
     token->request = bytes_of_text("5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30");
     token->organisation = (struct uuid){{4, 2}};
-    token->lifetime_s = 900;
-    token->catalog = true;
+    token->lifetime_s = 900, token->catalog = true;
     token->access[token->access_count++] = (struct keyd_access){.name = bytes_of_text("acme/m/a"), .pull = true};
     token->access[token->access_count++] = (struct keyd_access){.name = bytes_of_text("acme/m/b"), .push = true, .remove = true};
 }
@@ -91,8 +91,8 @@ static struct keyd_request request_of(enum keyd_type type)
     } else if (type == KEYD_UNWRAP || type == KEYD_REWRAP) {
         request.as.unwrap.binding = binding();
         request.as.unwrap.wrapped = wrapped();
-    } else if (type == KEYD_TOKEN) {
-        fill_token(&request.as.token);
+    } else if (type == KEYD_TOKEN || type == KEYD_BOUND_TOKEN) {
+        fill_token(type, &request.as.token);
     } else if (type == KEYD_CHECKPOINT) {
         request.as.checkpoint = (struct checkpoint_request){.old_size = 1, .size = 9, .now_s = 5, .proof_count = 3};
     } else if (type == KEYD_SUBJECT_INDEX) {
@@ -151,7 +151,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.wrapped = wrapped();
     } else if (type == KEYD_UNWRAP) {
         reply.as.data_key = (struct bytes){bytes_32, sizeof bytes_32};
-    } else if (type == KEYD_TOKEN) {
+    } else if (type == KEYD_TOKEN || type == KEYD_BOUND_TOKEN) {
         reply.as.token.text = bytes_of_text("a.b.c");
     } else if (type == KEYD_CHECKPOINT || type == KEYD_LAST_CHECKPOINT) {
         reply.as.note = bytes_of_text("note");
@@ -166,6 +166,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.log_keys.keys = reply.as.log_keys.next = bytes_of_text("k"), reply.as.log_keys.retires_s = 5;
     } else if (type == KEYD_TOKEN_KEYS) {
         reply.as.token_keys = (struct keyd_token_keys){.count = 2, .each = {{4, 1}, {4, 2}}};
+    } else if (type == KEYD_NONCES) {
+        reply.as.nonces = (struct keyd_nonces){.first = 5, .each = {{1}, {2}, {3}, {4}, {5}}};
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");

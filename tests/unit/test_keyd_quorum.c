@@ -229,7 +229,7 @@ static void nothing_is_signed_before_the_quorum(void **state)
 {
     static const enum keyd_type types[] = {KEYD_CHECKPOINT,       KEYD_TOKEN,           KEYD_PIN_POLICY,     KEYD_PIN_DOCUMENT,
                                            KEYD_CERTIFY_DELETION, KEYD_CERTIFY_ERASURE, KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,
-                                           KEYD_RUN_LEASE,        KEYD_RUN_ADMISSION,   KEYD_RUN_REQUEST};
+                                           KEYD_RUN_LEASE,        KEYD_RUN_ADMISSION,   KEYD_RUN_REQUEST,    KEYD_BOUND_TOKEN};
     struct error err = {0};
 
     (void)state;

@@ -105,8 +105,47 @@ static void an_order_needs_the_rule_in_force(void **state)
     if (row->says != NULL && strstr(err.message, row->says) == NULL) fail_msg("%s", err.message);
 }
 
+static const struct lease_row {
+    const char *name;
+    void (*spoil)(struct world *world);
+    const char *says; /* NULL: the run goes on */
+} lease_rows[] = {
+    {"the rule of the order", nothing, NULL},
+    {"a rule of the same name elsewhere is withdrawn", another_rule, NULL},
+    {"a rule that was withdrawn since the order", withdrawn, "was withdrawn, or has a newer version"},
+    {"a rule with a newer version, which the gateway leaves out", newer, "was withdrawn, or has a newer version"},
+    {"a rule that came back with another version", withdrawn_and_back, "was withdrawn, or has a newer version"},
+};
+
+/* After the order: the next lease, the same one again, and the admission. */
+static void a_run_goes_on_under_the_newest_rule(void **state)
+{
+    const struct lease_row *row = *state;
+    struct buffer OWNED_BUFFER lease = BUFFER(RUN_ENVELOPE_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
+    const enum error_kind expected = row->says == NULL ? ERROR_NONE : ERROR_DENIED;
+    char runner[ECDSA_THUMBPRINT_SIZE];
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    begin_without(&world, NULL);
+    world.wanted.signed_request = false;
+    sign_order_and_lease(&world, &lease);
+    row->spoil(&world);
+    name_of(&world, "runner", runner);
+    world.wanted.key = bytes_of_text(runner);
+    for (unsigned attempt = 1; attempt <= 2; attempt++) {
+        world.wanted.attempt = (uint8_t)attempt;
+        if (ask(&world, run_sign_lease, &envelope, &err) != expected) fail_msg("%u: %s", attempt, err.message);
+        if (row->says != NULL) assert_non_null(strstr(err.message, row->says));
+    }
+    add(&world, RUN_LEASE, &lease);
+    add_result(&world);
+    if (ask(&world, run_sign_admission, &envelope, &err) != expected) fail_msg("%s", err.message);
+    if (row->says != NULL) assert_non_null(strstr(err.message, row->says));
+}
+
 int main(void)
 {
     bundle_number = MADE_RULE;
-    return RUN_TABLE(order_rows, an_order_needs_the_rule_in_force);
+    return RUN_TABLE(order_rows, an_order_needs_the_rule_in_force) + RUN_TABLE(lease_rows, a_run_goes_on_under_the_newest_rule);
 }

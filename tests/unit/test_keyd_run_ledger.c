@@ -1,32 +1,7 @@
-/* keyd's ledger of runs: promises, shares of organisations and projects, earlier versions, failing disks. */
-#include "tests/unit/keyd_folder_fixture.h"
-
-#include <string.h>
+/* keyd's ledger of runs: promises, shares of organisations and projects and principals, failing disks. */
+#include "tests/unit/keyd_run_ledger_fixture.h"
 
 #include "base/fault.h"
-#include "keyd/run_ledger.h"
-
-static const uint8_t ledger_key[JOURNAL_KEY_SIZE] = {7};
-
-enum { NOON_MS = 1000000 };
-
-static struct run_promise promise_of(uint8_t subject, uint8_t digest)
-{
-    return (struct run_promise){
-        .subject = {subject}, .digest = {digest}, .nonce = {9}, .from_ms = 1, .until_ms = 2, .keep_ms = NOON_MS + 10};
-}
-
-static bool is_kept(const struct folder *folder, uint8_t subject, uint8_t digest, int64_t now_ms)
-{
-    OWNED(run_ledger) *runs = NULL;
-    struct run_promise found, wanted = promise_of(subject, digest);
-    struct error err = {0};
-
-    if (!run_ledger_open(folder->fd, ledger_key, NOON_MS, &runs, &err).ok) return false;
-    return run_ledger_find(runs, wanted.subject, now_ms, &found) &&
-           memcmp(found.digest, wanted.digest, sizeof found.digest) == 0 && found.nonce[0] == 9 && found.from_ms == 1 &&
-           found.until_ms == 2;
-}
 
 static void promises_are_kept_until_they_end(void **state)
 {
@@ -104,33 +79,12 @@ static void failing_disks_break_no_promise_of_runs(void **state)
     assert_failures(nth - 2, 4);
 }
 
-/* An order, and what follows from it. */
-static struct run_promise order_of(uint16_t subject, uint32_t reserves, uint64_t organisation, uint64_t project)
-{
-    struct run_promise promise = promise_of((uint8_t)subject, (uint8_t)subject);
-
-    promise.subject[1] = (uint8_t)(subject >> 8);
-    promise.subject[2] = 1;
-    promise.reserves = reserves;
-    promise.organisation = organisation;
-    promise.project = project;
-    return promise;
-}
-
 static struct run_follows follows_of(const struct run_promise *order, bool is_last)
 {
     struct run_follows follows = {.is_last = is_last};
 
     memcpy(follows.order, order->subject, sizeof follows.order);
     return follows;
-}
-
-static enum error_kind keep(struct run_ledger *runs, const struct run_promise *promise, const struct run_follows *follows,
-                            int64_t now_ms)
-{
-    struct error err = {0};
-
-    return run_ledger_keep(runs, promise, follows, now_ms, &err).ok ? ERROR_NONE : err.kind;
 }
 
 /* Orders of this size by one project, until keyd refuses the next one. */
@@ -149,15 +103,6 @@ static void open_runs(struct folder *folder, struct run_ledger **runs_out)
     folder_make(folder);
     assert_true(run_ledger_create(folder->fd, ledger_key, 0, &err).ok);
     assert_true(run_ledger_open(folder->fd, ledger_key, NOON_MS, runs_out, &err).ok);
-}
-
-static void reopen_runs(const struct folder *folder, struct run_ledger **runs)
-{
-    struct error err = {0};
-
-    run_ledger_free(*runs);
-    *runs = NULL;
-    assert_true(run_ledger_open(folder->fd, ledger_key, NOON_MS, runs, &err).ok);
 }
 
 /* A project takes all that it can, and then another one of its organisation; there is room for other organisations all the same. */
@@ -200,12 +145,27 @@ static void requests_leave_room_for_orders(void **state)
 }
 
 /* Requests of one principal, until keyd refuses the next one. */
-static unsigned ask(struct run_ledger *runs, uint16_t first, uint64_t principal, uint64_t project)
+static unsigned ask_in(struct run_ledger *runs, uint16_t first, uint64_t principal, uint64_t organisation, uint64_t project)
 {
     for (unsigned count = 0;; count++) {
-        struct run_promise request = order_of((uint16_t)(first + count), 0, 1, project);
+        struct run_promise request = order_of((uint16_t)(first + count), 0, organisation, project);
         request.principal = principal;
         if (keep(runs, &request, NULL, NOON_MS) != ERROR_NONE) return count;
+    }
+}
+
+static unsigned ask(struct run_ledger *runs, uint16_t first, uint64_t principal, uint64_t project)
+{
+    return ask_in(runs, first, principal, 1, project);
+}
+
+/* Of the ledger 800 places are left, of which nobody has one that asks. */
+static void open_nearly_full(struct folder *folder, struct run_ledger **runs_out)
+{
+    open_runs(folder, runs_out);
+    for (uint32_t places = RUN_PROMISES_MAX / 2; places >= 800; places /= 2) {
+        const struct run_promise other = order_of((uint16_t)places, places - 1, places, places);
+        assert_int_equal(keep(*runs_out, &other, NULL, NOON_MS), ERROR_NONE);
     }
 }
 
@@ -216,17 +176,48 @@ static void a_principal_leaves_room_for_others(void **state)
     OWNED(run_ledger) *runs = NULL;
 
     (void)state;
-    open_runs(&folder, &runs);
-    for (uint32_t places = RUN_PROMISES_MAX / 2; places >= 800; places /= 2) { /* of others; 800 places are left */
-        const struct run_promise other = order_of((uint16_t)places, places - 1, places, places);
-        assert_int_equal(keep(runs, &other, NULL, NOON_MS), ERROR_NONE);
-    }
+    open_nearly_full(&folder, &runs);
     assert_int_equal(ask(runs, 30000, 7, 1), 80);
     reopen_runs(&folder, &runs);
     assert_int_equal(ask(runs, 31000, 7, 1), 0);
     assert_int_equal(ask(runs, 32000, 7, 2), 0); /* another project of the organisation */
     assert_true(ask(runs, 33000, 8, 1) > 30);    /* somebody else */
     assert_true(fill(runs, 34000, 5, 1, 1) > 0); /* an order */
+}
+
+/* A gateway that somebody has taken over names any organisation for the token that it has. */
+static void made_up_organisations_give_a_principal_no_further_share(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+    unsigned more = 0;
+
+    (void)state;
+    open_nearly_full(&folder, &runs);
+    assert_int_equal(ask_in(runs, 30000, 7, 1, 1), 80);
+    for (uint16_t i = 0; i < 20; i++) more += ask_in(runs, (uint16_t)(31000 + 1000 * i), 7, 2U + i, 2U + i);
+    assert_true(more < 12);
+    assert_true(ask_in(runs, 60000, 8, 2, 2) > 30); /* somebody else, in one of these */
+}
+
+/* A trainer orders runs and cancels them: each keeps its place until its request has expired. */
+static void orders_of_a_principal_leave_room_for_others(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+    unsigned count = 0;
+    struct error err = {0};
+
+    (void)state;
+    open_nearly_full(&folder, &runs);
+    for (struct run_promise order = order_of(30000, 4, 1, 1);; order.subject[0]++, order.digest[0]++, count++) {
+        order.principal = 7;
+        if (keep(runs, &order, NULL, NOON_MS) != ERROR_NONE) break;
+        assert_true(run_ledger_end(runs, order.subject, NOON_MS, &err).ok);
+    }
+    assert_int_equal(count, 131);
+    assert_true(ask(runs, 31000, 7, 1) > 0);     /* orders and requests have shares of their own */
+    assert_true(fill(runs, 32000, 5, 1, 1) > 5); /* somebody else of the project */
 }
 
 /* At the edge an order is refused, and no lease or admission of an order that was signed. */
@@ -283,148 +274,6 @@ static void an_admission_frees_what_is_reserved(void **state)
     assert_int_equal(keep(runs, &next, NULL, NOON_MS), ERROR_NONE);
 }
 
-/* ---- ledgers of runs of versions 1 to 3 ---- */
-
-enum { OLD_BODY = 8 + 4096 * 104, SECOND_BODY = 12 + RUN_PROMISES_MAX * 108 };
-
-static size_t old_size(uint8_t version)
-{
-    return version == 1 ? OLD_BODY : 0;
-}
-
-static void write_old(const void *context, uint8_t *body_out)
-{
-    const struct run_promise *promise = context;
-
-    memset(body_out, 0, OLD_BODY);
-    store_u64(body_out, 77); /* since */
-    body_out += 8 + 4095 * 104;
-    memcpy(body_out, promise->subject, 32);
-    memcpy(body_out + 32, promise->digest, 32);
-    memcpy(body_out + 64, promise->nonce, 16);
-    store_u64(body_out + 80, (uint64_t)promise->from_ms);
-    store_u64(body_out + 88, (uint64_t)promise->until_ms);
-    store_u64(body_out + 96, (uint64_t)promise->keep_ms);
-}
-
-static size_t second_size(uint8_t version)
-{
-    return version == 2 ? SECOND_BODY : 0;
-}
-
-static size_t second_length(const uint8_t *body)
-{
-    return 12 + (size_t)load_u32(body + 8) * 108;
-}
-
-static void write_second(const void *context, uint8_t *body_out)
-{
-    const struct run_promise *promise = context;
-
-    store_u64(body_out, 77); /* since */
-    store_u32(body_out + 8, 1);
-    body_out += 12;
-    memcpy(body_out, promise->subject, 32);
-    memcpy(body_out + 32, promise->digest, 32);
-    memcpy(body_out + 64, promise->nonce, 16);
-    store_u64(body_out + 80, (uint64_t)promise->from_ms);
-    store_u64(body_out + 88, (uint64_t)promise->until_ms);
-    store_u64(body_out + 96, (uint64_t)promise->keep_ms);
-    store_u32(body_out + 104, 50000);
-}
-
-static void a_ledger_of_runs_without_shares_is_replaced(void **state)
-{
-    const struct journal_format second = {.name = RUN_LEDGER_FILE,
-                                          .magic = "SJRL",
-                                          .version = 2,
-                                          .copy_size = (size_t)1351 * 4096,
-                                          .body_size = second_size,
-                                          .body_length = second_length,
-                                          .write = write_second};
-    const struct run_promise first = promise_of(1, 1), fits = order_of(2, 200, 1, 1), too_large = order_of(3, 600, 2, 2);
-    OWNED_FOLDER folder;
-    OWNED(run_ledger) *runs = NULL;
-    struct error err = {0};
-
-    (void)state;
-    folder_make(&folder);
-    assert_true(journal_create(folder.fd, &second, ledger_key, &first, &err).ok);
-    for (unsigned i = 0; i < 2; i++) assert_true(is_kept(&folder, 1, 1, NOON_MS));
-    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
-    assert_int_equal(run_ledger_since_ms(runs), 77);
-    assert_int_equal(keep(runs, &fits, NULL, NOON_MS), ERROR_NONE);
-    assert_int_equal(keep(runs, &too_large, NULL, NOON_MS), ERROR_LIMIT); /* what was reserved still is */
-}
-
-static size_t third_size(uint8_t version)
-{
-    return version == 3 ? 12 + RUN_PROMISES_MAX * 124 : 0;
-}
-
-static size_t third_length(const uint8_t *body)
-{
-    return 12 + (size_t)load_u32(body + 8) * 124;
-}
-
-static void write_third(const void *context, uint8_t *body_out)
-{
-    write_second(context, body_out);
-    store_u64(body_out + 12 + 108, 5);
-    store_u64(body_out + 12 + 116, 6);
-}
-
-static void a_ledger_of_runs_without_principals_is_replaced(void **state)
-{
-    const struct journal_format third = {.name = RUN_LEDGER_FILE,
-                                         .magic = "SJRL",
-                                         .version = 3,
-                                         .copy_size = (size_t)1551 * 4096,
-                                         .body_size = third_size,
-                                         .body_length = third_length,
-                                         .write = write_third};
-    const struct run_promise first = promise_of(1, 1), fits = order_of(2, 200, 1, 1), too_large = order_of(3, 600, 2, 2);
-    OWNED_FOLDER folder;
-    OWNED(run_ledger) *runs = NULL;
-    struct run_promise found;
-    struct error err = {0};
-
-    (void)state;
-    folder_make(&folder);
-    assert_true(journal_create(folder.fd, &third, ledger_key, &first, &err).ok);
-    for (unsigned i = 0; i < 2; i++) assert_true(is_kept(&folder, 1, 1, NOON_MS));
-    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
-    assert_true(run_ledger_find(runs, first.subject, NOON_MS, &found));
-    assert_true(found.reserves == 50000 && found.organisation == 5 && found.project == 6 && found.principal == 0);
-    assert_int_equal(keep(runs, &fits, NULL, NOON_MS), ERROR_NONE);
-    assert_int_equal(keep(runs, &too_large, NULL, NOON_MS), ERROR_LIMIT);
-}
-
-static void a_small_ledger_of_runs_grows(void **state)
-{
-    const struct journal_format old = {.name = RUN_LEDGER_FILE,
-                                       .magic = "SJRL",
-                                       .version = 1,
-                                       .copy_size = (size_t)105 * 4096,
-                                       .body_size = old_size,
-                                       .write = write_old};
-    const struct run_promise first = promise_of(1, 1), next = promise_of(2, 2);
-    OWNED_FOLDER folder;
-    OWNED(run_ledger) *runs = NULL;
-    struct error err = {0};
-
-    (void)state;
-    folder_make(&folder);
-    assert_true(journal_create(folder.fd, &old, ledger_key, &first, &err).ok);
-    for (unsigned i = 0; i < 2; i++) assert_true(is_kept(&folder, 1, 1, NOON_MS));
-    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
-    assert_int_equal(run_ledger_since_ms(runs), 77);
-    assert_int_equal(keep(runs, &next, NULL, NOON_MS), ERROR_NONE);
-    run_ledger_free(runs);
-    runs = NULL;
-    assert_true(is_kept(&folder, 1, 1, NOON_MS) && is_kept(&folder, 2, 2, NOON_MS));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,10 +282,9 @@ int main(void)
         cmocka_unit_test(nobody_takes_all_places),
         cmocka_unit_test(requests_leave_room_for_orders),
         cmocka_unit_test(a_principal_leaves_room_for_others),
-        cmocka_unit_test(a_ledger_of_runs_without_principals_is_replaced),
+        cmocka_unit_test(made_up_organisations_give_a_principal_no_further_share),
+        cmocka_unit_test(orders_of_a_principal_leave_room_for_others),
         cmocka_unit_test(an_admission_frees_what_is_reserved),
-        cmocka_unit_test(a_ledger_of_runs_without_shares_is_replaced),
-        cmocka_unit_test(a_small_ledger_of_runs_grows),
         cmocka_unit_test(a_lost_ledger_of_runs_is_made_anew),
         cmocka_unit_test(failing_disks_break_no_promise_of_runs),
     };

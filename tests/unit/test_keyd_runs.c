@@ -187,6 +187,78 @@ static void a_withdrawn_runner_gets_no_lease(void **state)
     assert_non_null(strstr(err.message, "was withdrawn"));
 }
 
+/* ---- the day of a lease or an admission ---- */
+
+/* The set is the pinned one, the root the pinned one, and the region that of the runner's document: nothing of it is the gateway's word. */
+static void the_policies_in_force_are_asked(const struct world *world, bool has_admission)
+{
+    assert_memory_equal(policies.digest, world->signer.policy.digest, sizeof policies.digest);
+    assert_true(policies.has_root && policies.has_lease && policies.has_admission == has_admission);
+    assert_true(policies.now_ms == world->signer.now_ms);
+    assert_string_equal(policies.region, "local/dxb");
+}
+
+static void a_set_that_forbids_the_run_gets_it_no_lease_and_no_admission(void **state)
+{
+    struct buffer OWNED_BUFFER lease = BUFFER(RUN_ENVELOPE_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
+    char runner[ECDSA_THUMBPRINT_SIZE];
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    begin_without(&world, NULL);
+    sign_order_and_lease(&world, &lease);
+    assert_int_equal(policies.asked, 1); /* of the lease: the order's set is checked by runners and outsiders */
+    the_policies_in_force_are_asked(&world, false);
+    world.signer.policy.epoch++;
+    world.signer.policy.digest[0] ^= 1; /* another set is in force by now */
+    policies.says = ERROR_DENIED;
+    name_of(&world, "runner", runner);
+    world.wanted.key = bytes_of_text(runner);
+    for (unsigned attempt = 1; attempt <= 2; attempt++) { /* the lease that it has, and another one */
+        world.wanted.attempt = (uint8_t)attempt;
+        assert_int_equal(ask(&world, run_sign_lease, &envelope, &err), ERROR_DENIED);
+        assert_non_null(strstr(err.message, "the policies of the day say no"));
+        assert_int_equal(envelope.length, 0);
+        the_policies_in_force_are_asked(&world, false);
+    }
+    add(&world, RUN_LEASE, &lease);
+    add_result(&world);
+    assert_int_equal(ask(&world, run_sign_admission, &envelope, &err), ERROR_DENIED);
+    assert_int_equal(envelope.length, 0);
+    the_policies_in_force_are_asked(&world, true);
+    policies.says = ERROR_NONE; /* nothing was promised meanwhile */
+    if (ask(&world, run_sign_admission, &envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
+}
+
+/* Of the order and of the lease that it has: a withdrawal counts for the next lease, for the same one again, and for the admission. */
+static void a_withdrawn_requester_gets_nothing_more(void **state)
+{
+    struct buffer OWNED_BUFFER lease = BUFFER(RUN_ENVELOPE_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
+    char runner[ECDSA_THUMBPRINT_SIZE];
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    begin_without(&world, NULL);
+    sign_order_and_lease(&world, &lease);
+    withdraw_key_of(&world, "approver"); /* an approval is an act of its time */
+    name_of(&world, "runner", runner);
+    world.wanted.key = bytes_of_text(runner);
+    if (ask(&world, run_sign_lease, &envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    withdraw_key_of(&world, "requester");
+    for (unsigned attempt = 1; attempt <= 2; attempt++) {
+        world.wanted.attempt = (uint8_t)attempt;
+        assert_int_equal(ask(&world, run_sign_lease, &envelope, &err), ERROR_DENIED);
+        assert_non_null(strstr(err.message, "was withdrawn"));
+    }
+    add(&world, RUN_LEASE, &lease);
+    add_result(&world);
+    assert_int_equal(ask(&world, run_sign_admission, &envelope, &err), ERROR_DENIED);
+    assert_non_null(strstr(err.message, "was withdrawn"));
+    assert_int_equal(envelope.length, 0);
+}
+
 struct row {
     const char *name, *says;
     enum error_kind kind;
@@ -307,6 +379,8 @@ int main(void)
         cmocka_unit_test(an_end_frees_what_was_reserved),
         cmocka_unit_test(an_admission_is_signed_again_under_the_set_of_then),
         cmocka_unit_test(a_first_admission_is_under_the_set_in_force),
+        cmocka_unit_test(a_set_that_forbids_the_run_gets_it_no_lease_and_no_admission),
+        cmocka_unit_test(a_withdrawn_requester_gets_nothing_more),
     };
 
     return RUN_TABLE(rows, refuses_orders) + cmocka_run_group_tests(tests, NULL, NULL);

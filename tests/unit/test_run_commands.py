@@ -360,6 +360,11 @@ def a_bundle_is_kept_and_verified(world):
     other = str(Run().id)
     world.peer.bundles[other] = text
     assert "the bundle of another run" in world.sijil("verify", other, *keys, code=6).stderr
+    for false, says in ((text, "the bundle of another run"), (b"{}", "something that is no bundle"), (b"[", "something that is no bundle")):
+        world.peer.bundles[other] = false
+        assert says in world.sijil("bundle", other, "-o", path, code=6).stderr
+        with open(path, "rb") as file:
+            assert file.read() == text  # as it was
     world.peer.bundles[made.RUN] = text.replace(b'"admission"', b'"admissiom"')
     assert "NOT verified: " in world.sijil("verify", made.RUN, *keys, code=6).stderr
 

@@ -63,14 +63,14 @@ static struct merkle_hash root_of(const json_t *bundle)
     return checkpoint.root;
 }
 
-static void add_succession(json_t *bundle, size_t old, size_t new, uint64_t size)
+static void add_handover(json_t *bundle, size_t old, size_t new, uint64_t size)
 {
     struct buffer OWNED_BUFFER text = BUFFER(4096), shown = BUFFER(LOG_KEYS_TEXT_MAX);
-    struct log_succession succession = {.origin = ORIGIN, .size = size, .old = keys[old], .new = keys[new]};
+    struct log_handover handover = {.origin = ORIGIN, .size = size, .old = keys[old], .new = keys[new]};
     struct error err = {0};
 
-    if (size == SIZE) succession.root = root_of(bundle);
-    must(log_succession_write(&succession, &text, &err), &err);
+    if (size == SIZE) handover.root = root_of(bundle);
+    must(log_handover_write(&handover, &text, &err), &err);
     must(note_key_write(&keys[old], &shown, &err), &err);
     must(buffer_add_u8(&shown, '\n', &err), &err);
     must(note_write_text(&shown, buffer_bytes(&text), &err), &err);
@@ -103,17 +103,17 @@ static struct result check(const json_t *vectors, const json_t *bundle, size_t t
 static const struct row {
     const char *name;
     size_t signer, trusted;
-    uint64_t size; /* of the succession from OLD to NEW; 0: the bundle has none */
+    uint64_t size; /* of the handover from OLD to NEW; 0: the bundle has none */
     bool is_good;
 } rows[] = {
     {"the key that is trusted", OLD, OLD, 0, true},
-    {"a new key without a succession", NEW, OLD, 0, false},
+    {"a new key without a handover", NEW, OLD, 0, false},
     {"a new key with one", NEW, OLD, SIZE - 1, true},
     {"an old key of which the new one is known", OLD, NEW, SIZE, true},
     {"an old key behind the change", OLD, NEW, SIZE - 1, false},
     {"an old key behind the change, which is known", OLD, OLD, SIZE - 1, false},
     {"a new key before the change", NEW, OLD, SIZE, false},
-    {"a stranger, with a succession", STRANGER, OLD, SIZE - 1, false},
+    {"a stranger, with a handover", STRANGER, OLD, SIZE - 1, false},
     {"for somebody who knows another log", NEW, STRANGER, SIZE - 1, false},
 };
 
@@ -125,7 +125,7 @@ static void a_bundle_leads_from_key_to_key(void **state)
     OWNED_JSON bundle = bundle_by(vectors, &row->signer, 1);
     struct error err = {0};
 
-    if (row->size > 0) add_succession(bundle, OLD, NEW, row->size);
+    if (row->size > 0) add_handover(bundle, OLD, NEW, row->size);
     assert_int_equal(check(vectors, bundle, row->trusted, NULL, &report, &err).ok, row->is_good);
     if (!row->is_good) assert_int_equal(err.kind, ERROR_DENIED);
 }

@@ -69,6 +69,8 @@ def check_outcomes(verifier):
     cut = {name: value for name, value in whole.items() if name != "admission"}
     assert "NOT ADMITTED (succeeded)" in verifier.run(cut).stdout
     verifier.refuses(cut, 1, "the run was not admitted (succeeded)", "--admitted")
+    assert verifier.run(whole, "--run", made.RUN, "--admitted").returncode == 0
+    verifier.refuses(whole, 1, "NOT verified: it is the bundle of another run, " + made.RUN, "--run", "5e8c2d40-11f7-4c7b-8f0e-6b8a90d1c999")
     assert "NOT ADMITTED (ordered)" in verifier.run({name: value for name, value in cut.items() if name not in ("result", "certificate", "lease")}).stdout
     assert "NOT ADMITTED (leased)" in verifier.run({name: value for name, value in cut.items() if name != "result"}).stdout
 
@@ -261,10 +263,10 @@ def at_level(level):
     return lying("admission", ("predicate.verifiedLevels", [f"SIJIL_ASSURANCE_{level}"]))
 
 
-def policy_set(*rules, regimes=("AE-FED",), epoch=7):
+def policy_set(*rules, regimes=("AE-FED",), epoch=7, permits=True):
     policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": True, "labels": {"class": "open"},
               "metadata": {"id": "tests", "version": 1, "scope": ["**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2027-12-31"},
-              "rules": [{"id": "T-PERMIT", "effect": "permit", "ops": ["train"]}, *rules]}
+              "rules": [{"id": "T-PERMIT", "effect": "permit", "ops": ["train"] if permits else ["read"]}, *rules]}
     found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": epoch, "policies": [policy], "groups": {}, "networks": [], "exceptions": [],
              "regions": {"local/dxb": {"geo": "AE/DU", "regimes": list(regimes)}}}
     return {**found, "digest": "sha256:" + made.hashlib.sha256(made.canonical(found)).hexdigest()}
@@ -296,14 +298,18 @@ def check_terms(verifier):
 
 
 def check_last_terms(verifier):
-    """A set that came into force between the order and the admission, and asks for more than was done."""
+    """A set that came into force between the order and the admission, and asks for more than was done, or forbids the run where its runner is."""
     first, real = policy_set(), made.hex_of
     duty = {"id": "T-DUTY", "effect": "oblige", "ops": ["train"]}
-    said, unsaid = "nor did the policy set of the admission ask for more", "asked for no more at the admission"
-    for oblige, has_set, says, is_verified in (({"approvals": 1, "signed_request": True}, True, said, True), ({"approvals": 1}, False, unsaid, True),
-                                               ({"approvals": 2}, True, "the policy set of the admission: the policies ask for 2 approvals", False),
-                                               ({"approvals": 2}, False, unsaid, True)):
-        later = policy_set({**duty, "oblige": oblige}, epoch=8)
+    elsewhere = {"id": "T-ELSEWHERE", "effect": "require", "ops": ["train"], "target": {"geo_within": ["SA"]}, "message": "there"}
+    here = {**elsewhere, "id": "T-HERE", "target": {"geo_within": ["AE"]}}
+    said, unsaid = "nor did the policy set of the admission ask for more", "that the policies allowed the run at the admission"
+    for rule, has_set, says, is_verified in (({**duty, "oblige": {"approvals": 1, "signed_request": True}}, True, said, True), ({**duty, "oblige": {"approvals": 1}}, False, unsaid, True),
+                                             ({**duty, "oblige": {"approvals": 2}}, True, "the policy set of the admission: the policies ask for 2 approvals", False),
+                                             ({**duty, "oblige": {"approvals": 2}}, False, unsaid, True),
+                                             (here, True, said, True), (elsewhere, True, "may not be used in local/dxb: rule T-ELSEWHERE", False),
+                                             (None, True, "may not be used in local/dxb: rule SYS-CLOSED", False), (elsewhere, False, unsaid, True)):
+        later = policy_set(*([rule] if rule else []), epoch=8, permits=rule is not None)
         named = {"uri": "urn:sijil:policy-set:8", "digest": {"sha256": later["digest"][7:]}}
         with lying("order", ("policy", {"epoch": 7, "digest": first["digest"], "decision": "sha256:" + made.hex_of("decision")})), \
                 lying("admission", ("predicate.policy", named)), \

@@ -18,6 +18,7 @@ import audit_log
 END, LINE_MAX = (1 << 53) - 1, 262144
 PLACES = ["left", "event", "right", "closing"]
 TITLES = b"place,seq,time,outcome,action,resource,region,actor,subject,address,rules,decision,payload,salt,proof,leaf\r\n"
+UNDEFINED = {3002: ("api", "resources"), 6002: ("actor", "api", "http_request", "resources", "src_endpoint"), 2004: ("actor", "api", "http_request", "src_endpoint")}
 PRODUCT = {"name": "Sijil", "vendor_name": "Sijil"}
 TERMS = re.compile(r"(number|time) (0|[1-9][0-9]*) (0|[1-9][0-9]*) ([0-9a-f]{32,64}) (sealed|opened) (.+)")
 
@@ -116,7 +117,7 @@ def ocsf(text, leaf, payload):
     if leaf["why"].get("rules"):
         shown["status_detail"] = " ".join(leaf["why"]["rules"])
     if kind == 3002:
-        shown["user"] = user
+        shown.update({"user": user, "service": {"name": "sijild"}})
     if kind == 6002:
         shown["app"] = {"name": "sijild", "vendor_name": "Sijil"}
     if payload and isinstance(payload.get("agent"), str):
@@ -135,7 +136,9 @@ def render(form, line):
     if form == "ndjson":
         return canonical({"entry": leaf, **evidence}) + b"\n"
     if form == "ocsf":
-        return canonical({**ocsf(line["text"].decode(), leaf, payload), "unmapped": evidence}) + b"\n"
+        shown, undefined = ocsf(line["text"].decode(), leaf, payload), UNDEFINED.get(leaf["cls"] // 100, ())
+        unmapped = {**evidence, **{name: shown.pop(name) for name in undefined if name in shown}}
+        return canonical({**shown, "unmapped": unmapped}) + b"\n"
     return csv_line([line["place"], str(leaf["seq"]), utc(leaf["ts"]), leaf["out"], leaf["act"], leaf["res"], leaf["rgn"], leaf["actor"],
                      text_of(payload, "subject"), text_of(payload, "address"), " ".join(leaf["why"].get("rules", [])), leaf["why"].get("id", ""),
                      canonical(payload).decode() if payload is not None else "", line["salt"] if payload is not None else "", line["proof"],

@@ -8,6 +8,7 @@ python3-cryptography is not installed.
 import base64
 import hashlib
 import json
+import re
 import sys
 
 try:
@@ -23,6 +24,8 @@ TRUST_RULE = "application/vnd.sijil.trust-rule.v1+json"
 AUDIT_SINK = "application/vnd.sijil.audit-sink.v1+json"
 DETECTION_RULE = "application/vnd.sijil.detection-rule.v1+json"
 GROUP_ROLES = "application/vnd.sijil.group-roles.v1+json"
+PERSONS = "application/vnd.sijil.persons.v1+json"
+SCIM_SERVICE = "application/vnd.sijil.scim-service.v1+json"
 POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
 
 
@@ -99,6 +102,10 @@ def breaks_a_rule(case, enrolled):
         return document["body"] != {} if "withdrawn" in document else rule_is_open(document)
     if document["kind"] == "group-roles":
         return document["scope"] != "" or any(grant["role"] not in CONTENT_ROLES for grant in document["body"]["grant"])
+    if document["kind"] == "persons":
+        return not is_organisation(document["name"]) or not all(map(is_subject, document["body"].get("separate", [])))
+    if document["kind"] == "scim-service":
+        return document["scope"] != "" or document["body"]["claim"] not in ("/sub", "/oid", "/uid")
     if document["kind"] in ("audit-sink", "detection-rule"):
         return document["scope"] != "" or log_document_is_wrong(document["kind"], document["name"], document["body"])
     document, named = key_of(case)
@@ -113,7 +120,7 @@ def check_refused(vectors):
         if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
             assert not breaks_a_rule(case, enrolled), case["name"]
             enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
-        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES):
+        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES, PERSONS, SCIM_SERVICE):
             assert not breaks_a_rule(case, enrolled), case["name"]
     for case in vectors["refused"]:
         assert breaks_a_rule(case, enrolled), case["name"]
@@ -160,7 +167,7 @@ def log_document(kind, name, body, **more):
 SINK = {"transport": "webhook", "region": "ae-dxb/siem", "address": "https://siem.example/hook", "signature": "v1a",
         "classes": {"api-activity": ["detail"], "detection-finding": []}, "names": {"purpose": "case 4711"}, "networks": ["10.1.0.0/16"]}
 BURST = {"detector": "denial-burst", "threshold": 50, "window": 600, "severity": 2}
-DETECTORS = {"denial-burst", "mass-pull", "new-country", "new-network", "break-glass", "self-dealing", "log-gap", "clock-step", "sink-stopped"}
+DETECTORS = {"denial-burst", "mass-pull", "mass-pull-bytes", "new-country", "new-network", "break-glass", "self-dealing", "log-gap", "clock-step", "sink-stopped"}
 
 
 def log_document_is_wrong(kind, name, body):
@@ -172,12 +179,22 @@ def log_document_is_wrong(kind, name, body):
 
 CONTENT_ROLES = {"publisher", "promoter", "consumer", "trainer"}
 GROUPS = {"issuer": "https://id.bank.example", "claim": "/groups", "grant": [{"group": "data-scientists", "role": "publisher", "on": "acme/models"}]}
+SCIM = {"issuer": "https://id.bank.example", "claim": "/oid", "client": "robot:00000000-0000-0000-0000-000000000001", "deactivations": 20, "others": "admit"}
 OFFICERS = {**GROUPS, "grant": [{"group": "data-scientists", "role": "security-officer", "on": "acme"}]}
+ONE_ISSUER = {"issuer": "https://id.bank.example", "separate": ["ext:" + hashlib.sha256(b"https://other.example\nauditor").hexdigest()]}
 RULE = {"system": "github", "issuer": "https://token.actions.githubusercontent.com", "audience": "https://reg.acme.ae",
         "match": {"/repository_id": {"eq": "260064828"}, "/event_name": {"in": ["push", "workflow_dispatch"]}, "/ref": {"eq": "refs/heads/main"}},
         "grant": [{"role": "publisher", "on": "acme/prod/*"}], "priority": 100, "max_ttl": 300, "single_use": True}
 OPEN_RULE = {**RULE, "match": {"/repository": {"eq": "acme/model"}, "/ref": {"eq": "refs/heads/main"}}}
 WIDE_RULE = {**RULE, "grant": [{"role": "publisher", "on": "beta/prod/*"}]}
+
+
+def is_organisation(name):
+    return name == "_registry" or re.fullmatch("[a-z0-9][a-z0-9._-]*", name)
+
+
+def is_subject(key):
+    return re.fullmatch("ext:[0-9a-f]{64}", key)
 
 
 def rule_is_open(document):
@@ -205,7 +222,9 @@ def write(path):
              ["officer"], 21),
             ("a sink of the log, signed by the approver and the root", AUDIT_SINK, log_document("audit-sink", "siem", SINK), ["officer", "root"], 24),
             ("a detection rule, signed by the root", DETECTION_RULE, log_document("detection-rule", "denial-burst", BURST), ["root"], 27),
-            ("roles of groups, signed by the approver and the root", GROUP_ROLES, log_document("group-roles", "bank", GROUPS), ["officer", "root"], 30)]
+            ("roles of groups, signed by the approver and the root", GROUP_ROLES, log_document("group-roles", "bank", GROUPS), ["officer", "root"], 30),
+            ("persons of an organisation, signed by the approver and the root", PERSONS, log_document("persons", "acme", ONE_ISSUER), ["officer", "root"], 33),
+            ("a SCIM service, signed by the approver and the root", SCIM_SERVICE, log_document("scim-service", "bank", SCIM), ["officer", "root"], 36)]
     cases, pins = [], {}
     for name, kind, payload, signers, sequence in plan:
         case = {"name": name, "sequence": sequence, "signers": signers,
@@ -227,8 +246,13 @@ def write(path):
                ("a detection rule with the name of another detector", log_document("detection-rule", "log-gap", BURST), ["root"]),
                ("a group of officers", log_document("group-roles", "bank", OFFICERS), ["root"]),
                ("roles of groups of an organisation", log_document("group-roles", "bank", GROUPS, scope="acme"), ["root"]),
+               ("a separate person by its name", log_document("persons", "acme", {**ONE_ISSUER, "separate": ["auditor@bank.example"]}), ["root"]),
+               ("persons of no organisation", log_document("persons", "Acme", ONE_ISSUER), ["root"]),
+               ("a SCIM service that joins persons by mail", log_document("scim-service", "bank", {**SCIM, "claim": "/email"}), ["root"]),
+               ("a SCIM service of an organisation", log_document("scim-service", "bank", SCIM, scope="acme"), ["root"]),
                ("a withdrawal of a trust rule that has a body", rule_document(RULE, version=2, withdrawn="sold"), ["root"])]
-    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE, "group-roles": GROUP_ROLES}
+    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE, "group-roles": GROUP_ROLES, "persons": PERSONS,
+             "scim-service": SCIM_SERVICE}
     rejected = [{"name": name, "signers": signers,
                  "envelopes": [envelope(types[json.loads(payload)["kind"]], payload, keys[signer]).decode() for signer in signers]}
                 for name, payload, signers in refused]

@@ -323,7 +323,7 @@ static struct result check_parts(struct run_bundle *bundle, const struct run_tru
     return bundle->chain.admission == NULL ? SUCCESS : check_level(bundle, err);
 }
 
-/* The bundle shows successions of the log's key. They count if they lead to the key that the verifier trusts. */
+/* The bundle shows handovers of the log's key. They count if they lead to the key that the verifier trusts. */
 static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
     struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);

@@ -44,9 +44,21 @@ struct run_repeated {
     uint64_t decisions;  /* 1: the decision of the order's event is equal; 0: the bundle does not have it */
     uint64_t others;     /* further decisions of the bundle: they follow from the sets, and nothing shows that the log has them */
     bool has_terms;      /* the order's obligations and jurisdictions are equal */
-    bool has_last_terms; /* nor did the set of the admission ask for more than was done */
+    bool has_last_terms; /* the set of the admission asked for no more than was done, and allowed the run where it was */
     size_t manifests, artifacts; /* for how many of the order's artifacts the labels of their manifests counted in that */
 };
+
+/**
+ * A policy set under which a run is decided once more, whatever its order says: that in force when sijil-keyd signs a lease or an admission. keyd does not
+ * know the language of policies, so its program gives it the check (policy/run_day.h).
+ */
+struct run_day {
+    const uint8_t *root;   /* ECDSA_PUBLIC_SIZE bytes: the key that has signed the set */
+    const uint8_t *digest; /* 32 bytes: of the set */
+    int64_t now_ms;
+};
+/** ERROR_DENIED: the set forbids the run, or asks for more than was done. ERROR_UNAVAILABLE: the bundle does not have the set. */
+typedef struct result run_day_check(const struct run_bundle *bundle, const struct run_day *day, struct error *err);
 
 /** Appends what is proven and what is not, in plain words. */
 RESULT run_bundle_text(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,

@@ -144,8 +144,11 @@ static struct result write_terms(const struct run_repeated *repeated, struct buf
 static struct result write_last_terms(const struct run_repeated *repeated, struct buffer *text, struct error *err)
 {
     if (!repeated->has_last_terms) return SUCCESS;
-    return buffer_add_text(text, "  - nor did the policy set of the admission ask for more approvals, or for a signed request;\n",
-                           err);
+    return buffer_add_text(
+        text,
+        "  - nor did the policy set of the admission ask for more approvals, or for a signed request; it allowed\n"
+        "    the run in the region of each of its runners;\n",
+        err);
 }
 
 static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
@@ -253,7 +256,9 @@ static struct result write_unproven_terms(const struct run_bundle *bundle, const
         return buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err);
     if (bundle->chain.admission != NULL && !repeated->has_last_terms)
         TRY(buffer_add_text(
-            text, "  - that the policies asked for no more at the admission: the bundle does not have the set that it names;\n",
+            text,
+            "  - that the policies allowed the run at the admission, and asked for no more: the bundle does not have the set\n"
+            "    that it names;\n",
             err));
     if (repeated->manifests < repeated->artifacts)
         TRY(buffer_format(

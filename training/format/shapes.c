@@ -141,7 +141,7 @@ static const struct run_shape texts_64 = {
 static const struct run_shape texts_67 = {
     .kind = SHAPE_LIST, .least = 0, .most = 67, .element = &long_text, .must = "at most 67 manifests"}; /* RUN_ARTIFACTS_MAX */
 static const struct run_shape log_keys = {
-    .kind = SHAPE_TEXT, .least = 1, .most = 24576, .must = "keys of the log with their successions"}; /* LOG_KEYS_TEXT_MAX */
+    .kind = SHAPE_TEXT, .least = 1, .most = 24576, .must = "keys of the log with their handovers"}; /* LOG_KEYS_TEXT_MAX */
 static const struct run_shape_member peer_members[] = {
     {"lease", &long_text, false}, {"certificate", &long_text, false}, {"result", &long_text, false}};
 static const struct run_shape peer = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(peer_members)};

@@ -83,7 +83,9 @@ DOCUMENTS = {
 }
 VALUES = [None, True, 0, -1, 1, 2**31, 2**63 - 1, 2**63, 1e308, 0.5, "", "x", "x" * 300, "\u0000", "\ud83d\ude00", "../..", "*", [], {}, [[]],
           ["a"] * 300, "sha256:" + "f" * 64, "main", "main/models", "9999-12-31T23:59:59Z"]
-PROBES = ("/healthz", "/readyz", "/metrics", "/api/v1/openapi.json")
+# What is answered without a record (RECORD_NONE in gateway/routes.def).
+PROBES = ("/healthz", "/readyz", "/metrics", "/api/v1/openapi.json", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
+          "/scim/v2/ServiceProviderConfig", "/scim/v2/ResourceTypes", "/scim/v2/Schemas")
 
 
 def routes():

@@ -1,0 +1,309 @@
+/* Changes of persons that SCIM provisions. All changes of all gateways run one after the other, so what a change has read stays so. */
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/rights_priv.h"
+#include "authz/scim_rights_priv.h"
+#include "base/text.h"
+#include "storage/pg_table.h"
+
+#define SUBJECTS_MAX "16" /* of a person: one for each client of an issuer that makes pairwise subjects */
+
+/* clang-format off */
+static const struct pg_statement scim_change_find_sql = {
+    "scim_change_find", "SELECT person, external_id, active, version FROM scim_user WHERE issuer = $1 AND user_id = $2 AND NOT is_deleted",
+    "text uuid", "int8 text bool int8"};
+static const struct pg_statement scim_change_taken_sql = {
+    "scim_change_taken", "SELECT user_id FROM scim_user WHERE issuer = $1 AND name_index = $2", "text bytea", "uuid"};
+static const struct pg_statement scim_change_ended_sql = {
+    "scim_change_ended",
+    "SELECT count(*) FROM scim_user WHERE issuer = $1 AND ended_at > greatest(now() - interval '1 hour', $2)", "text timestamptz", "int8"};
+/* A person that was deleted comes back with another id; its subjects are its own still. */
+static const struct pg_statement scim_change_create_sql = {
+    "scim_change_create",
+    "INSERT INTO scim_user AS u (user_id, issuer, external_id, name_index, active)"
+    " SELECT $1, $2, $3, $4, $5 WHERE (SELECT reltuples FROM pg_class WHERE oid = 'scim_user'::regclass) < $6::int8"
+    " ON CONFLICT (issuer, external_id) DO UPDATE SET user_id = excluded.user_id, name_index = excluded.name_index, active = excluded.active,"
+    " is_deleted = false, version = 1, created_at = now(), modified_at = now() WHERE u.is_deleted"
+    " RETURNING person, created_at", "uuid text text bytea bool int8", "int8 timestamptz"};
+static const struct pg_statement scim_change_write_sql = {
+    "scim_change_write",
+    "UPDATE scim_user SET active = $2, version = version + 1, modified_at = now(), name_index = CASE WHEN $3 THEN $4 ELSE name_index END,"
+    " ended_at = CASE WHEN active AND NOT $2 THEN now() ELSE ended_at END WHERE person = $1 RETURNING created_at, modified_at, version",
+    "int8 bool bool bytea", "timestamptz timestamptz int8"};
+static const struct pg_statement scim_change_delete_sql = {
+    "scim_change_delete",
+    "WITH names AS (DELETE FROM scim_name WHERE person = $1), groups AS (DELETE FROM scim_member WHERE person = $1)"
+    " UPDATE scim_user SET is_deleted = true, name_index = NULL, modified_at = now(), active = false,"
+    " ended_at = CASE WHEN active THEN now() ELSE ended_at END WHERE person = $1", "int8", ""};
+static const struct pg_statement scim_change_name_sql = {
+    "scim_change_name",
+    "INSERT INTO scim_name (person, kind, subject, salt, box) SELECT $1, $2, s.id, $4, $5 FROM audit_subject s WHERE s.subject = $3"
+    " ON CONFLICT (person, kind) DO UPDATE SET subject = excluded.subject, salt = excluded.salt, box = excluded.box",
+    "int8 int4 bytea bytea bytea", ""};
+static const struct pg_statement scim_change_unname_sql = {
+    "scim_change_unname", "DELETE FROM scim_name WHERE person = $1 AND kind = $2", "int8 int4", ""};
+static const struct pg_statement scim_change_link_sql = {
+    "scim_change_link",
+    "INSERT INTO scim_subject (issuer, subject, person) SELECT u.issuer, $2, u.person FROM scim_user u WHERE u.issuer = $1 AND u.external_id = $3"
+    " AND u.active AND NOT u.is_deleted AND (SELECT count(*) FROM scim_subject s WHERE s.person = u.person) < " SUBJECTS_MAX
+    " ON CONFLICT DO NOTHING RETURNING person", "text text text", "int8"};
+static const struct pg_statement scim_change_self_sql = {
+    "scim_change_self",
+    "INSERT INTO scim_subject (issuer, subject, person) SELECT issuer, external_id, person FROM scim_user WHERE person = $1 ON CONFLICT DO NOTHING",
+    "int8", ""};
+static const struct pg_statement scim_raise_sql = {
+    "scim_raise",
+    "WITH raised AS (SELECT raise_authorization_epoch(organisation_id, false) AS epoch FROM organisation WHERE name = ANY($1))"
+    " SELECT count(*) FROM raised", "text[]", "int8"};
+static const struct pg_statement scim_raise_whole_sql = {
+    "scim_raise_whole", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+static const struct pg_statement *const statements[] = {
+    &scim_change_find_sql, &scim_change_taken_sql, &scim_change_ended_sql, &scim_change_create_sql, &scim_change_write_sql,
+    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_self_sql, &scim_raise_sql, &scim_raise_whole_sql,
+};
+/* clang-format on */
+const struct pg_table scim_change_table = PG_TABLE(statements);
+
+struct result scim_raise(struct pg *pg, const struct scim_places *places, bool registry, struct error *err)
+{
+    static const struct uuid nil = {{0}};
+    struct bytes names[SCIM_PLACES_MAX];
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (places->is_everywhere) return pg_run(pg, &scim_raise_whole_sql, NULL, NULL, err);
+    for (size_t i = 0; i < places->count; i++) names[i] = bytes_of_text(places->names[i]);
+    pg_add_text_array(&arguments, names, places->count);
+    TRY(pg_run(pg, &scim_raise_sql, &arguments, &rows, err));
+    return registry || pg_int8(rows, 0, 0) == 0 ? rights_raise_epoch(pg, &nil, err) : SUCCESS;
+}
+
+/* ---- names ---- */
+
+static struct result write_name(struct pg *pg, int64_t person, enum scim_name_kind kind, const struct sealed_text *sealed,
+                                struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, person);
+    pg_add_int4(&arguments, (int32_t)kind);
+    if (sealed->length == 0) return pg_run(pg, &scim_change_unname_sql, &arguments, NULL, err);
+    pg_add_bytes(&arguments, (struct bytes){sealed->subject, sizeof sealed->subject});
+    pg_add_bytes(&arguments, (struct bytes){sealed->salt, sizeof sealed->salt});
+    pg_add_bytes(&arguments, (struct bytes){sealed->box, sealed->length});
+    return pg_run(pg, &scim_change_name_sql, &arguments, NULL, err);
+}
+
+static struct result write_names(struct pg *pg, int64_t person, const struct scim_sealed_names *names, struct error *err)
+{
+    if (names->has_name) TRY(write_name(pg, person, SCIM_USER_NAME_BOX, &names->user_name, err));
+    return names->has_display_name ? write_name(pg, person, SCIM_DISPLAY_NAME_BOX, &names->display_name, err) : SUCCESS;
+}
+
+static struct result check_name(struct pg *pg, const struct scim_user_change *change, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (!change->names->has_name) return SUCCESS;
+    pg_add_text(&arguments, change->client.issuer);
+    pg_add_bytes(&arguments, (struct bytes){change->names->index, sizeof change->names->index});
+    TRY(pg_run(pg, &scim_change_taken_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return SUCCESS;
+    const struct uuid owner = pg_uuid(rows, 0, 0);
+    return uuid_equal(&owner, &change->id) ? SUCCESS : failure(err, ERROR_CONFLICT, "uniqueness: another User has this userName");
+}
+
+/* ---- making a person ---- */
+
+static struct result insert(struct scim_user_change *change, struct pg *pg, int64_t *person_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &change->id);
+    pg_add_text(&arguments, change->client.issuer);
+    pg_add_text(&arguments, change->external_id);
+    pg_add_bytes(&arguments, (struct bytes){change->names->index, sizeof change->names->index});
+    pg_add_bool(&arguments, change->edit->active);
+    pg_add_int8(&arguments, SCIM_PERSONS_MAX);
+    TRY(pg_run(pg, &scim_change_create_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT, "uniqueness: a User with this externalId is there, or %d persons are",
+                       SCIM_PERSONS_MAX);
+    *person_out = pg_int8(rows, 0, 0);
+    change->created_ms = change->modified_ms = pg_time_ms(rows, 0, 1);
+    change->version = 1;
+    return SUCCESS;
+}
+
+static struct result create(struct scim_user_change *change, struct pg *pg, const struct authz_snapshot *snapshot,
+                            const struct scim_entry *entry, struct error *err)
+{
+    struct scim_places places = {.count = 0};
+    struct pg_arguments arguments = {0};
+    int64_t person = 0;
+
+    TRY(check_name(pg, change, err));
+    TRY(insert(change, pg, &person, err));
+    TRY(write_names(pg, person, change->names, err));
+    pg_add_int8(&arguments, person);
+    if (strcmp(entry->service.claim, SCIM_SERVICE_CLAIM_SUB) == 0) TRY(pg_run(pg, &scim_change_self_sql, &arguments, NULL, err));
+    scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
+    return scim_raise(pg, &places, true, err);
+}
+
+static struct result run_create(const struct permit *permit, struct change *base, struct pg *pg, struct error *err)
+{
+    struct scim_user_change *change = (struct scim_user_change *)(void *)base; /* its first member */
+    OWNED(authz_snapshot) *snapshot = NULL;
+    const struct scim_entry *entry = NULL;
+
+    permit_require(permit, ACTION_SCIM_CREATE, &(const struct resource){.kind = RESOURCE_SYSTEM});
+    TRY(scim_service_now(&change->client, &snapshot, &entry, err));
+    return create(change, pg, snapshot, entry, err);
+}
+
+void scim_user_create_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_user_edit *edit,
+                           const struct scim_sealed_names *names)
+{
+    *change = (struct scim_user_change){
+        .change = {.run = run_create, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING, .detail = change->detail},
+        .client = *client,
+        .edit = edit,
+        .names = names,
+        .is_new = true,
+        .id = uuid_random()};
+    (void)text_copy(change->external_id, sizeof change->external_id, edit->external_id);
+    uuid_format(&change->id, change->detail);
+    change->change.concerns_issuer = client->issuer;
+    change->change.concerns_subject = change->external_id;
+}
+
+/* ---- changing a person ---- */
+
+struct found {
+    int64_t person, version;
+    bool is_active;
+};
+
+static struct result find(struct scim_user_change *change, struct pg *pg, struct found *found, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, change->client.issuer);
+    pg_add_uuid(&arguments, &change->id);
+    TRY(pg_run(pg, &scim_change_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such User");
+    *found = (struct found){pg_int8(rows, 0, 0), pg_int8(rows, 0, 3), pg_bool(rows, 0, 2)};
+    change->is_other = change->if_version != 0 && change->if_version != found->version;
+    if (change->is_other) return failure(err, ERROR_CONFLICT, "the User has another version than If-Match names");
+    if (change->edit != NULL && change->edit->has_external_id && strcmp(change->edit->external_id, pg_text(rows, 0, 1)) != 0)
+        return failure(err, ERROR_INVALID,
+                       "mutability: externalId says who the person is, and can't be changed: delete the User and make another");
+    return SUCCESS;
+}
+
+/* Two approvers confirm more by another version of the document: the count begins anew with it. */
+static struct result check_bound(struct pg *pg, const struct scim_entry *entry, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, entry->service.issuer);
+    pg_add_time(&arguments, entry->effective_ms);
+    TRY(pg_run(pg, &scim_change_ended_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) < entry->service.ends_in_hour) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "%lld persons were deactivated within an hour, as many as the document %s allows: nobody else is until two approvers sign another "
+        "version of it, or the hour is over",
+        (long long)entry->service.ends_in_hour, entry->name);
+}
+
+static struct result write_row(struct scim_user_change *change, struct pg *pg, const struct found *found, bool is_active,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, found->person);
+    if (change->edit == NULL) return pg_run(pg, &scim_change_delete_sql, &arguments, NULL, err);
+    TRY(check_name(pg, change, err));
+    pg_add_bool(&arguments, is_active);
+    pg_add_bool(&arguments, change->names->has_name);
+    pg_add_bytes(&arguments, (struct bytes){change->names->index, sizeof change->names->index});
+    TRY(pg_run(pg, &scim_change_write_sql, &arguments, &rows, err));
+    change->created_ms = pg_time_ms(rows, 0, 0);
+    change->modified_ms = pg_time_ms(rows, 0, 1);
+    change->version = pg_int8(rows, 0, 2);
+    return write_names(pg, found->person, change->names, err);
+}
+
+static struct result write_change(struct scim_user_change *change, struct pg *pg, const struct scim_entry *entry,
+                                  const struct authz_snapshot *snapshot, struct error *err)
+{
+    struct scim_places places = {.count = 0};
+    struct found found = {0};
+    int64_t administrators = 0;
+
+    TRY(find(change, pg, &found, err));
+    const bool is_active = change->edit != NULL && (change->edit->has_active ? change->edit->active : found.is_active);
+    const bool ends = found.is_active && !is_active;
+    if (is_active != found.is_active && !change->change.raises_epoch)
+        return failure(err, ERROR_CONFLICT, "the User was changed meanwhile: try again");
+    if (ends) TRY(check_bound(pg, entry, err));
+    if (ends) TRY(rights_count_administrators(pg, &administrators, err));
+    TRY(write_row(change, pg, &found, is_active, err));
+    if (ends) TRY(rights_keep_administrator(pg, administrators, err));
+    if (change->edit == NULL) scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
+    return change->change.raises_epoch ? scim_raise(pg, &places, true, err) : SUCCESS;
+}
+
+static struct result run_change(const struct permit *permit, struct change *base, struct pg *pg, struct error *err)
+{
+    struct scim_user_change *change = (struct scim_user_change *)(void *)base; /* its first member */
+    const bool ends = change->edit == NULL || scim_user_ends(change->edit);
+    OWNED(authz_snapshot) *snapshot = NULL;
+    const struct scim_entry *entry = NULL;
+
+    permit_require(permit, ends ? ACTION_SCIM_END : ACTION_SCIM_CHANGE, &(const struct resource){.kind = RESOURCE_SYSTEM});
+    TRY(scim_service_now(&change->client, &snapshot, &entry, err));
+    return write_change(change, pg, entry, snapshot, err);
+}
+
+void scim_user_change_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_person *person,
+                           const struct scim_user_edit *edit, const struct scim_sealed_names *names, bool raises)
+{
+    *change = (struct scim_user_change){.change = {.run = run_change,
+                                                   .raises_epoch = raises,
+                                                   .invalidates = CHANGE_INVALIDATES_NOTHING,
+                                                   .detail = change->detail},
+                                        .client = *client,
+                                        .edit = edit,
+                                        .names = names,
+                                        .id = person->id};
+    (void)text_copy(change->external_id, sizeof change->external_id, person->external_id);
+    uuid_format(&change->id, change->detail);
+    change->change.concerns_issuer = client->issuer;
+    change->change.concerns_subject = change->external_id;
+}
+
+/* ---- subjects of tokens ---- */
+
+struct result scim_link(struct pg *pg, const char *issuer, const char *subject, const char *external_id, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, issuer);
+    pg_add_text(&arguments, subject);
+    pg_add_text(&arguments, external_id);
+    TRY(pg_run(pg, &scim_change_link_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "the person is not active here, or has " SUBJECTS_MAX
+                   " subjects already, or the subject is joined with it: try again");
+}

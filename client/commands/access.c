@@ -1,0 +1,119 @@
+/* `sijil admin access review`: who can do what, when it was last used, and how to remove what nobody uses. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/audit_priv.h"
+#include "client/commands/commands_priv.h"
+
+#define PAGES_MAX   100000
+#define REMOVE_SIZE 640
+
+static const struct column columns[] = {{"PRINCIPAL", "name"},   {"ISSUER", "issuer"},   {"PERSON", "person"},
+                                        {"ROLE", "role"},        {"SCOPE", "scope"},     {"ORIGIN", "origin"},
+                                        {"GRANTED", "granted"},  {"EXPIRES", "expires"}, {"USED", "last_used"},
+                                        {"EVENT", "last_event"}, {"REMOVE", "remove"}};
+#define COLUMN_COUNT (sizeof columns / sizeof columns[0])
+
+/* The command that ends the role. A document ends as a whole: sign a version without the grant to keep the others. */
+static void write_command(const struct invocation *invocation, const json_t *role, char command_out[REMOVE_SIZE])
+{
+    const char *host = invocation->operands[0], *origin = json_text_of(role, "origin"),
+               *document = json_text_of(role, "document");
+    const char *id = json_text_of(role, "id");
+    const char *colon = document == NULL ? NULL : strchr(document, ':');
+
+    command_out[0] = '\0';
+    if (origin == NULL || id == NULL) return;
+    if (strcmp(origin, "binding") == 0)
+        (void)snprintf(command_out, REMOVE_SIZE, "sijil admin binding revoke %.200s %.40s", host, id);
+    else if (strcmp(origin, "group") == 0 && document != NULL)
+        (void)snprintf(command_out, REMOVE_SIZE, "sijil admin groups revoke %.200s %.70s --key KEY.pem", host, document);
+    else if (colon != NULL && colon == document)
+        (void)snprintf(command_out, REMOVE_SIZE, "sijil ci rule revoke %.200s %.130s --key KEY.pem", host, colon + 1);
+    else if (colon != NULL)
+        (void)snprintf(command_out, REMOVE_SIZE, "sijil ci rule revoke %.200s %.130s --scope %.*s --key KEY.pem", host, colon + 1,
+                       (int)(colon - document < 130 ? colon - document : 130), document);
+}
+
+static struct result take_page(const struct invocation *invocation, const json_t *answer, json_t *rows, struct error *err)
+{
+    const json_t *roles = json_object_get(answer, "roles");
+    const bool only_unused = invocation_option(invocation, 'u') != NULL;
+    char command[REMOVE_SIZE];
+
+    if (!json_is_array(roles)) return failure(err, ERROR_INVALID, "the registry answered without 'roles'");
+    for (size_t i = 0; i < json_array_size(roles); i++) {
+        json_t *role = json_array_get(roles, i);
+        const bool is_unused = json_is_true(json_object_get(role, "unused"));
+        if (only_unused && !is_unused) continue;
+        write_command(invocation, role, command);
+        if ((is_unused && command[0] != '\0' && json_object_set_new(role, "remove", json_string(command)) != 0) ||
+            json_array_append(rows, role) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for a review");
+    }
+    return SUCCESS;
+}
+
+static struct result first_path(const struct invocation *invocation, struct buffer *path, struct error *err)
+{
+    const char *days = invocation_option(invocation, 'd');
+
+    TRY(buffer_add_text(path, "/access/review?limit=200", err));
+    if (invocation->operand_count > 1) TRY(audit_add_parameter(path, "scope", invocation->operands[1], err));
+    return days == NULL ? SUCCESS : audit_add_parameter(path, "unused_days", days, err);
+}
+
+static struct result get_all(struct invocation *invocation, json_t *rows, int64_t *known_out, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_JSON next = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    for (unsigned page = 0; page < PAGES_MAX; page++) {
+        struct buffer OWNED_BUFFER path = BUFFER(4096);
+        OWNED_JSON answer = NULL;
+        TRY(first_path(invocation, &path, err));
+        TRY(api_add_after(&path, next, err));
+        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+        TRY(take_page(invocation, answer, rows, err));
+        *known_out = number_of(answer, "known_to");
+        json_decref(next);
+        next = json_incref(json_object_get(answer, "next"));
+        if (next == NULL) return SUCCESS;
+    }
+    return failure(err, ERROR_LIMIT, "more than %d pages: name a project", PAGES_MAX);
+}
+
+static void show_removals(const json_t *rows)
+{
+    bool is_first = true;
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const char *command = json_text_of(json_array_get(rows, i), "remove");
+        if (command == NULL) continue;
+        if (is_first) (void)printf("\nNobody uses these roles. To remove one:\n");
+        is_first = false;
+        (void)printf("    %s\n", command);
+    }
+}
+
+struct result command_access_review(struct invocation *invocation, struct error *err)
+{
+    OWNED_JSON rows = json_array();
+    int64_t known = 0;
+
+    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a review");
+    TRY(get_all(invocation, rows, &known, err));
+    if (invocation->json) return api_print_json(rows, err);
+    if (invocation_option(invocation, 'C') != NULL) {
+        audit_print_csv_rows(rows, columns, COLUMN_COUNT);
+        return SUCCESS;
+    }
+    TRY(api_print_rows(invocation, rows, columns, COLUMN_COUNT - 1, err));
+    show_removals(rows);
+    (void)fprintf(stderr, "uses in events before number %" PRId64 " are known\n", known);
+    return SUCCESS;
+}

@@ -1,0 +1,120 @@
+/* The persons behind an act, with the signers of a trust rule, whom its document tells. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/trust_login.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "documents/format/signing_key.h"
+#include "policy/decider_priv.h"
+
+#define KEYS_MAX 64 /* of approvers, of now and before; keyd keeps 12 at a time */
+
+/* Keys that approvers have, or had. */
+struct approvers {
+    size_t count;
+    struct signing_key keys[KEYS_MAX];
+};
+
+static struct result note_key(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct approvers *approvers = context;
+    struct signing_key key;
+
+    TRY(signing_key_read(pinned->document, &key, err));
+    if (key.purpose != SIGNING_APPROVE) return SUCCESS;
+    if (approvers->count == KEYS_MAX) return failure(err, ERROR_LIMIT, "more than %d keys of approvers", KEYS_MAX);
+    approvers->keys[approvers->count++] = key;
+    return SUCCESS;
+}
+
+/* A rule whose signers are looked for. */
+struct signed_rule {
+    const struct persons_scope *scope;
+    const struct approvers *approvers;
+    uint64_t sequence; /* of the event of the version in force */
+    struct persons persons;
+};
+
+static struct result note_signers(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct signed_rule *rule = context;
+
+    if (pinned->sequence != rule->sequence) return failure(err, ERROR_CONFLICT, "the rule has another version now");
+    for (size_t i = 0; i < rule->approvers->count; i++) {
+        const struct signing_key *key = &rule->approvers->keys[i];
+        bool is_signed = false;
+        TRY(document_is_signed_by(pinned->document, key->point, &is_signed, err));
+        if (!is_signed) continue;
+        const struct persons behind = persons_of_key(rule->scope, key->principal);
+        for (size_t k = 0; k < behind.count; k++) persons_add(&rule->persons, &behind.each[k]);
+    }
+    return SUCCESS;
+}
+
+static struct result find_signers(struct document_view *view, const struct trust_entry *entry, struct signed_rule *rule,
+                                  struct error *err)
+{
+    struct approvers *approvers = memory_zeroed(1, sizeof *approvers);
+    const char *name = strrchr(entry->key, ':') + 1;
+    char scope[TRUST_KEY_SIZE];
+
+    if (approvers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of approvers");
+    (void)snprintf(scope, sizeof scope, "%.*s", (int)(name - 1 - entry->key), entry->key);
+    const struct document_scope any = {scope, 0};
+    const struct view_range one = {DOCUMENT_TRUST_RULE, &any, name, 1};
+    rule->approvers = approvers;
+    struct result result = document_view_visit_all(view, DOCUMENT_SIGNING_KEY, note_key, approvers, err);
+    if (result.ok) result = document_view_find(view, &one, note_signers, rule, err);
+    free(approvers);
+    return result;
+}
+
+static const struct trust_entry *rule_of_key(const struct trust_rules *rules, const char *key)
+{
+    for (size_t i = 0; i < trust_rules_count(rules); i++) {
+        struct principal subject = {.kind = PRINCIPAL_EXTERNAL, .issuer = TRUST_ISSUER};
+        char other[PRINCIPAL_KEY_SIZE];
+        (void)snprintf(subject.subject, sizeof subject.subject, "%s", trust_rules_at(rules, i)->key);
+        principal_key(&subject, other);
+        if (strcmp(other, key) == 0) return trust_rules_at(rules, i);
+    }
+    return NULL;
+}
+
+/* Nobody tells who has started the job, so the set is never complete. */
+static struct persons of_rule(const struct decider *decider, const struct persons_scope *scope, const struct trust_entry *entry)
+{
+    struct signed_rule rule = {.scope = scope, .sequence = entry->pinned.sequence, .persons.has_unknown = true};
+    struct error none = {0};
+
+    if (decider->documents == NULL || !find_signers(decider->documents, entry, &rule, &none).ok) rule.persons.cannot_tell = true;
+    return rule.persons;
+}
+
+struct persons decider_persons(struct decider *decider, const struct principal *principal, const struct uuid *organisation)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct persons_scope scope = {snapshot->authz, organisation, clock_wall_ms()};
+
+    return persons_of(&scope, principal);
+}
+
+struct persons decider_persons_of_key(struct decider *decider, const char *principal, const struct uuid *organisation)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct persons_scope scope = {snapshot->authz, organisation, clock_wall_ms()};
+    const struct trust_entry *rule =
+        strncmp(principal, "ext:", 4) == 0 ? rule_of_key(authz_snapshot_rules(snapshot->authz), principal) : NULL;
+
+    return rule == NULL ? persons_of_key(&scope, principal) : of_rule(decider, &scope, rule);
+}
+
+void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct persons_scope scope = {snapshot->authz, organisation, clock_wall_ms()};
+
+    persons_separated(&scope, separated_out);
+}

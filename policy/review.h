@@ -1,0 +1,31 @@
+/*
+ * policy/review.h -- all roles inside a scope, for a review of access (docs/identity.md, "A review of access").
+ *
+ * Rule: the permit is for access.review on the registry, an organisation or a project.
+ */
+#pragma once
+
+#include "audit/permit.h"
+#include "policy/decider.h"
+
+/** A role that somebody has, by a binding or a signed document. */
+struct reviewed_role {
+    struct uuid id; /* of a role by a document: always the same for the same version of the document */
+    enum role role;
+    struct principal principal;          /* kind, id, issuer and subject */
+    struct person person;                /* that it counts as; "": nobody, or several */
+    struct resource scope;               /* of a path: its name ends in "/" and an asterisk */
+    char granted_by[PRINCIPAL_KEY_SIZE]; /* of a binding; else "" */
+    char document[TRUST_KEY_SIZE];       /* the key of a trust rule, or the name of roles of groups; else "" */
+    bool is_of_group;
+    int64_t granted_ms; /* of a document: since when it is in force; of a binding 0: binding_since() has it */
+    int64_t expires_ms; /* 0: without end */
+};
+struct reviewed_page {
+    size_t count;
+    bool has_more;
+    struct reviewed_role *roles; /* by id; the caller frees them */
+};
+/** The next `limit` roles after the id `after` (nil: from the first). ERROR_UNAVAILABLE while rights are not known. */
+RESULT decider_review(const struct permit *permit, struct decider *decider, const struct uuid *after, size_t limit,
+                      struct reviewed_page *page_out, struct error *err) __attribute__((nonnull));

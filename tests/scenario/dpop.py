@@ -1,0 +1,320 @@
+"""Tokens that are bound to a client's key (DPoP, RFC 9449), at two gateways, or to its certificate (RFC 8705); and fresh logins for dangerous actions (RFC 9470)."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+from fleet import Fleet
+from key_holder import Holder, encode
+from sijil_test import Issuer, make_robot, program, run, wait_until
+
+server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", tls_client_any="yes").start()
+first, second = server.clients(server.admin)
+login = make_robot(server, "bound", "publisher", "main/models")
+server.wait_known(login, "main/models/x")
+holder, stranger = Holder(), Holder()
+SCOPE = "repository:main/models/x:pull,push"
+UPLOADS, LIST = "/v2/main/models/x/blobs/uploads/", "/v2/main/models/x/tags/list"
+TOKEN = "/token?" + urllib.parse.urlencode({"scope": SCOPE})
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def url(place, path):
+    return f"https://127.0.0.1:{place.port}{path.partition('?')[0]}"
+
+
+def nonce_of(place):
+    """Asked for as a client does: by a proof without one."""
+    return ask_for_token(place, holder.proof("GET", url(place, "/token")))["DPoP-Nonce"]
+
+
+def ask_for_token(place, proof):
+    basic = base64.b64encode(":".join(login).encode()).decode()
+    return place.call("GET", TOKEN, headers={"Authorization": "Basic " + basic, "DPoP": proof})
+
+
+def send(place, method, path, token, nonce, key=holder, scheme="DPoP", proof=None, **claims):
+    made = proof or key.proof(method, url(place, path), token, nonce, **claims)
+    return place.call(method, path, headers={"Authorization": f"{scheme} {token}", "DPoP": made})
+
+
+def bound_token(place, nonce):
+    answer = ask_for_token(place, holder.proof("GET", url(place, "/token"), nonce=nonce))
+    assert answer.status == 200 and answer.json["token_type"] == "DPoP", answer.body
+    return answer.json["access_token"]
+
+
+def claims_of(token):
+    part = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def event_of(answer):
+    return first.api("GET", "/audit/events/" + answer["Sijil-Audit"].rsplit("/", 1)[1])["entry"]
+
+
+def the_metadata_names_the_algorithms():
+    answer = first.call("GET", "/.well-known/oauth-authorization-server")
+    assert answer.json["dpop_signing_alg_values_supported"] == ["ES256", "EdDSA"], answer.body
+
+
+def a_client_gets_a_nonce_and_then_a_bound_token():
+    """RFC 9449, 8: the first proof has no nonce; the answer has one, which each gateway accepts."""
+    answer = ask_for_token(first, holder.proof("GET", url(first, "/token")))
+    assert answer.status == 400 and answer.json["error"] == "use_dpop_nonce" and answer["Cache-Control"] == "no-store", answer.body
+    nonce = answer["DPoP-Nonce"]
+    assert nonce == nonce_of(second)
+    token = bound_token(first, nonce)
+    assert claims_of(token)["cnf"] == {"jkt": holder.thumbprint}, claims_of(token)
+    for place in (first, second):  # the token and the nonce count at both
+        begun = send(place, "POST", UPLOADS, token, nonce)
+        assert begun.status == 202 and begun["DPoP-Nonce"] == nonce, begun.body
+        location = begun["Location"]
+        assert send(place, "GET", location, token, nonce).status == 204  # a route of a session
+    wrong = send(first, "GET", LIST, token, "A" * 22)
+    assert wrong.status == 401 and wrong["DPoP-Nonce"] == nonce and 'error="use_dpop_nonce"' in wrong["WWW-Authenticate"], wrong.body
+    assert wrong["WWW-Authenticate"].startswith(f'DPoP realm="{url(first, "/token")}"') and 'algs="ES256 EdDSA"' in wrong["WWW-Authenticate"]
+
+
+def a_bound_token_works_with_its_key_only():
+    nonce = nonce_of(first)
+    token = bound_token(first, nonce)
+    other = bound_token(first, nonce)
+    for name, answer in {
+            "as Bearer": first.call("GET", LIST, headers={"Authorization": "Bearer " + token}),
+            "as Bearer with its proof": send(first, "GET", LIST, token, nonce, scheme="Bearer"),
+            "without a proof": first.call("GET", LIST, headers={"Authorization": "DPoP " + token}),
+            "with the proof of another key": send(first, "GET", LIST, token, nonce, key=stranger),
+            "with a proof for another token": send(first, "GET", LIST, token, nonce, proof=holder.proof("GET", url(first, LIST), other, nonce)),
+            "with a proof for no token": send(first, "GET", LIST, token, nonce, ath=None),
+            "for another method": send(first, "GET", LIST, token, nonce, htm="HEAD"),
+            "for another path": send(first, "GET", LIST, token, nonce, htu=url(first, UPLOADS)),
+            "for the other gateway": send(first, "GET", LIST, token, nonce, htu=url(second, LIST)),
+            "too old": send(first, "GET", LIST, token, nonce, iat=1700000000),
+            "with the private key": send(first, "GET", LIST, token, nonce, header={"jwk": {**holder.jwk, "d": "AA"}}),
+            "of no form": send(first, "GET", LIST, token, nonce, proof="x.y.z"),
+            "of another type": send(first, "GET", LIST, token, nonce, header={"typ": "JWT"})}.items():
+        assert answer.status == 401, (name, answer.status, answer.body)
+        said = answer["WWW-Authenticate"]
+        assert 'error="invalid_token"' in said or 'error="invalid_dpop_proof"' in said, (name, said)
+        assert event_of(answer)["out"] == "denied", (name, event_of(answer))
+    plain = first.call("GET", TOKEN, headers={"Authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}).json
+    assert plain["token_type"] == "Bearer" and "cnf" not in claims_of(plain["access_token"])
+    assert send(first, "GET", LIST, plain["access_token"], nonce).status == 401  # not bound: nothing is proven
+    twice = first.connection()
+    twice.putrequest("GET", LIST)
+    for _ in range(2):
+        twice.putheader("DPoP", holder.proof("GET", url(first, LIST), token, nonce))
+    twice.putheader("Authorization", "DPoP " + token)
+    twice.endheaders()
+    assert twice.getresponse().status == 400
+    twice.close()
+
+
+def a_proof_counts_once_at_all_gateways():
+    """Both gateways are the registry for the client: it goes to one by the name of the other, as behind a load balancer."""
+    nonce = nonce_of(first)
+    token = bound_token(first, nonce)
+    proof = holder.proof("POST", url(first, UPLOADS), token, nonce, jti="the same")
+    headers = {"Authorization": "DPoP " + token, "DPoP": proof, "Host": f"127.0.0.1:{first.port}"}
+    assert second.call("POST", UPLOADS, headers=headers).status == 202
+    for place in (first, second):
+        again = place.call("POST", UPLOADS, headers=headers)
+        assert again.status == 401 and "used before" in again["WWW-Authenticate"] and 'error="invalid_dpop_proof"' in again["WWW-Authenticate"], again.body
+        assert event_of(again)["out"] == "denied"
+    renamed = holder.proof("POST", url(first, UPLOADS), token, nonce, jti="the same", x=1)  # another proof with this jti
+    assert second.call("POST", UPLOADS, headers={**headers, "DPoP": renamed}).status == 401
+    proof = holder.proof("GET", url(first, "/token"), nonce=nonce)
+    assert ask_for_token(first, proof).status == 200
+    again = ask_for_token(first, proof)
+    assert again.status == 400 and again.json["error"] == "invalid_dpop_proof", again.body
+
+
+def what_was_spent_is_swept():
+    server.psql.ask("INSERT INTO spent_proof SELECT sha256(n::text::bytea), now() - interval '1 hour' FROM generate_series(1, 50) AS n")
+    nonce = nonce_of(first)
+    assert send(first, "POST", UPLOADS, bound_token(first, nonce), nonce).status == 202
+    assert server.psql.ask("SELECT count(*) FROM spent_proof WHERE expires_at < now()") == "0"
+    try:  # also for whoever has the gateways' role
+        server.psql.ask("SET ROLE sijil_app; DELETE FROM spent_proof")
+        raise LookupError("spent proofs can be removed")
+    except AssertionError as why:
+        assert "is kept until" in str(why), why
+    server.psql.ask("RESET ROLE")
+
+
+def issuer_of(url):
+    """A trusted one, whose alice is a publisher."""
+    issuer = Issuer(url, f"https://127.0.0.1:{server.port}")
+    first.api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
+    first.api("POST", "/bindings", {"issuer": issuer.url, "subject": "alice", "role": "publisher", "scope": "main/models"})
+    wait_until(lambda: first.exchange(issuer.token(sub="alice"), SCOPE).json.get("scope") == SCOPE, 10, "the issuer is not known")
+    return issuer
+
+
+def a_token_of_an_issuer_that_is_bound_is_exchanged_with_its_proof():
+    issuer = issuer_of("https://bound.example")
+    bound = issuer.token(sub="alice", cnf={"jkt": holder.thumbprint})
+    assert first.exchange(bound, SCOPE).status == 400  # no proof
+    form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": bound, "scope": SCOPE,
+                                   "subject_token_type": "urn:ietf:params:oauth:token-type:jwt"})
+    nonce = nonce_of(first)
+    wrong = first.call("POST", "/token", form, {**FORM, "DPoP": stranger.proof("POST", url(first, "/token"), nonce=nonce)})
+    assert wrong.status == 400 and wrong.json["error"] == "invalid_grant", wrong.body
+    right = first.call("POST", "/token", form, {**FORM, "DPoP": holder.proof("POST", url(first, "/token"), nonce=nonce)})
+    assert right.status == 200 and claims_of(right.json["access_token"])["cnf"] == {"jkt": holder.thumbprint}, right.body
+    assert send(first, "POST", UPLOADS, right.json["access_token"], nonce).status == 202
+    assert send(first, "POST", UPLOADS, bound, nonce).status == 202  # the issuer's own token, with each request
+    assert first.call("POST", UPLOADS, headers={"Authorization": "Bearer " + bound}).status == 401
+
+
+
+def proofs():
+    return int(server.psql.ask("SELECT count(*) FROM spent_proof"))
+
+
+def denied():
+    """How many events say so."""
+    return len(first.api("GET", "/audit/events?limit=1000&key=out:denied")["events"])
+
+
+def sijil(home, *words, typed=""):
+    return subprocess.run([program("sijil"), *words], input=typed, capture_output=True, text=True, timeout=60, cwd=home,
+                          env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file})
+
+
+def the_command_line_uses_proofs_where_they_are_taken():
+    """Without a refused request: the metadata tell that they are taken, and the nonce comes with them."""
+    with tempfile.TemporaryDirectory() as home:
+        at, before, refused = f"127.0.0.1:{server.port}", proofs(), denied()
+        done = sijil(home, "login", at, "--ca-file", server.ca_file, "--username", login[0], typed=login[1] + "\n")
+        assert done.returncode == 0, done.stderr
+        with open(os.path.join(home, "model"), "wb") as file:
+            file.write(os.urandom(3 << 20))
+        done = sijil(home, "push", "model", f"{at}/main/models/pushed:v1")
+        assert done.returncode == 0, done.stderr
+        done = sijil(home, "pull", f"{at}/main/models/pushed:v1", "-o", "there")
+        assert done.returncode == 0, done.stderr
+        assert proofs() > before + 10, (before, proofs())
+        assert denied() == refused
+        assert not os.path.exists(os.path.join(home, "sijil/dpop.pem"))  # the key ends with the program
+
+
+def a_login_of_ci_is_bound_to_a_stored_key():
+    issuer = issuer_of("https://ci.example")
+    with tempfile.TemporaryDirectory() as home:
+        at, key = f"127.0.0.1:{server.port}", os.path.join(home, "sijil/dpop.pem")
+        done = sijil(home, "ci", "login", at, "main/models/x", typed=issuer.token(sub="alice"))
+        assert done.returncode == 0, done.stderr
+        assert os.stat(key).st_mode & 0o777 == 0o600
+        with open(os.path.join(home, "sijil/hosts.json"), encoding="utf-8") as file:
+            stored = json.load(file)[at]
+        token = stored["password"]
+        assert stored["username"] == "dpop" and "jkt" in claims_of(token)["cnf"], stored["username"]
+        with open(os.path.join(home, "model"), "wb") as file:
+            file.write(b"model")
+        refused = denied()
+        done = sijil(home, "push", "model", f"{at}/main/models/x:v1")
+        assert done.returncode == 0 and denied() == refused, done.stderr
+        assert first.call("POST", UPLOADS, headers={"Authorization": "Bearer " + token}).status == 401  # the token alone
+        done = sijil(home, "credential", "get", typed=at + "\n")
+        assert done.returncode != 0 and "other programs can't send" in done.stderr, done
+        os.rename(key, key + ".lost")
+        done = sijil(home, "push", "model", f"{at}/main/models/x:v2")
+        assert done.returncode != 0 and "dpop.pem" in done.stderr, done
+
+
+def with_certificate(folder, name):
+    """A connection with a certificate that the client has signed itself, and the certificate's SHA-256 as cnf has it."""
+    path = os.path.join(folder, name)
+    if not os.path.exists(path + ".pem"):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=" + name,
+                        "-keyout", path + ".key", "-out", path + ".pem"], check=True, capture_output=True)
+    context = ssl.create_default_context(cafile=server.ca_file)
+    context.load_cert_chain(path + ".pem", path + ".key")
+    with open(path + ".pem", encoding="ascii") as file:
+        der = ssl.PEM_cert_to_DER_cert(file.read())
+    return http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=60), encode(hashlib.sha256(der).digest())
+
+
+def a_token_is_bound_to_a_self_signed_certificate():
+    assert first.call("GET", "/.well-known/oauth-authorization-server").json["tls_client_certificate_bound_access_tokens"] is True
+    basic = {"Authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}
+    with tempfile.TemporaryDirectory() as folder:
+        mine, thumbprint = with_certificate(folder, "mine")
+        answer = first.call("GET", TOKEN, headers=basic, connection=mine)
+        token = answer.json["access_token"]
+        assert claims_of(token)["cnf"] == {"x5t#S256": thumbprint} and answer.json["token_type"] == "Bearer", claims_of(token)
+        bearer = {"Authorization": "Bearer " + token}
+        assert first.call("POST", UPLOADS, headers=bearer, connection=mine).status == 202
+        for link in (with_certificate(folder, "other")[0], first.connection()):
+            refused = first.call("POST", UPLOADS, headers=bearer, connection=link)
+            assert refused.status == 401 and "certificate that was not presented" in refused["WWW-Authenticate"], refused.body
+            link.close()
+        refused = first.call("GET", "/v2/", connection=mine)  # the certificate alone is no credential
+        assert refused.status == 401
+        nonce = nonce_of(first)
+        both = first.call("GET", TOKEN, headers={**basic, "DPoP": holder.proof("GET", url(first, "/token"), nonce=nonce)}, connection=mine).json["access_token"]
+        assert claims_of(both)["cnf"] == {"jkt": holder.thumbprint, "x5t#S256": thumbprint}
+        for link, status in ((mine, 202), (first.connection(), 401)):
+            headers = {"Authorization": "DPoP " + both, "DPoP": holder.proof("POST", url(first, UPLOADS), both, nonce)}
+            assert first.call("POST", UPLOADS, headers=headers, connection=link).status == status
+            link.close()
+
+
+def dangerous_actions_need_a_fresh_login():
+    issuer = issuer_of("https://people.example")
+    first.api("POST", "/bindings", {"issuer": issuer.url, "subject": "ann", "role": "org-admin", "scope": "main"})
+    number = iter(range(1, 100))
+
+    def make_robot_by(token, scheme="Bearer", headers=None):
+        return first.call("POST", "/api/v1/robots", json.dumps({"organisation": "main", "name": f"made-{next(number)}"}),
+                          {"Content-Type": "application/json", "Authorization": f"{scheme} {token}", **(headers or {})})
+
+    now = int(time.time())
+    good = {"sub": "ann", "acr": "phr", "auth_time": now - 30}
+    wait_until(lambda: make_robot_by(issuer.token(**good)).status == 201, 10, "the role is not known")
+    for name, claims in {"no acr": {"acr": None}, "another acr": {"acr": "pwd"}, "no time": {"auth_time": None},
+                         "long ago": {"auth_time": now - 1000}, "in the future": {"auth_time": now + 1000}, "a text": {"auth_time": "now"}}.items():
+        answer = make_robot_by(issuer.token(**{key: value for key, value in {**good, **claims}.items() if value is not None}))
+        said = answer["WWW-Authenticate"] or ""
+        assert answer.status == 401 and 'error="insufficient_user_authentication",acr_values="phr mfa",max_age="900"' in said, (name, answer.status, said)
+        assert event_of(answer)["out"] == "denied", name
+    old = issuer.token(**{**good, "auth_time": now - 1000})
+    assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
+    nobody = make_robot_by(issuer.token(sub="nobody"))
+    assert nobody.status == 401 and "insufficient_user_authentication" in nobody["WWW-Authenticate"]  # as for somebody with the right
+
+    def exchanged(headers=None, **claims):
+        form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "scope": "registry:admin:*",
+                                       "subject_token": issuer.token(**{**good, **claims}), "subject_token_type": "urn:ietf:params:oauth:token-type:jwt"})
+        return first.call("POST", "/token", form, {**FORM, **(headers or {})}).json["access_token"]
+
+    with tempfile.TemporaryDirectory() as home:
+        at = f"127.0.0.1:{server.port}"
+        done = sijil(home, "login", at, "--ca-file", server.ca_file, "--username", "oidc", typed=old + "\n")
+        assert done.returncode == 0, done.stderr
+        done = sijil(home, "admin", "robot", "create", at, "main/by-hand")
+        assert done.returncode == 4 and f"sijil login {at} --fresh --acr-values 'phr mfa'" in done.stderr, done
+
+    kept = exchanged()
+    assert claims_of(kept)["acr"] == "phr" and claims_of(kept)["auth_time"] == now - 30, claims_of(kept)
+    assert make_robot_by(kept).status == 201
+    assert make_robot_by(exchanged(auth_time=now - 1000)).status == 401  # a new token of an old login
+    nonce = nonce_of(first)
+    bound = exchanged({"DPoP": holder.proof("POST", url(first, "/token"), nonce=nonce)}, acr="pwd")
+    answer = make_robot_by(bound, "DPoP", {"DPoP": holder.proof("POST", url(first, "/api/v1/robots"), bound, nonce)})
+    assert answer.status == 401 and answer["WWW-Authenticate"].startswith("DPoP ") and "insufficient_user_authentication" in answer["WWW-Authenticate"]
+    assert first.api("POST", "/robots", {"organisation": "main", "name": "by-a-robot"})["name"] == "robot$main+by-a-robot"  # it has no login
+
+
+run(the_metadata_names_the_algorithms, a_client_gets_a_nonce_and_then_a_bound_token, a_bound_token_works_with_its_key_only,
+    a_proof_counts_once_at_all_gateways, what_was_spent_is_swept, a_token_of_an_issuer_that_is_bound_is_exchanged_with_its_proof,
+    the_command_line_uses_proofs_where_they_are_taken, a_login_of_ci_is_bound_to_a_stored_key,
+    a_token_is_bound_to_a_self_signed_certificate, dangerous_actions_need_a_fresh_login, server=server)

@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+"""SCIM 2.0 on two gateways: persons and groups of one issuer, provisioned by a client of the standard library over TLS; their tokens before and after they leave."""
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+import signing_keys
+import sijil_test
+from fleet import Fleet, Judge
+from signing_keys import Key
+from sijil_test import Client, make_robot, run, wait_until
+
+server = Fleet(2).start()
+folder = tempfile.TemporaryDirectory()
+admin = server.client(server.admin)
+at = f"127.0.0.1:{server.port}"
+issuer = sijil_test.Issuer("https://id.bank.example", f"https://127.0.0.1:{server.port}")
+ROOT = server.path("approver.pem")
+BOUND = 4  # deactivations within an hour
+SECONDS = 1  # in which a deactivated person can do nothing more, at any gateway
+USER, GROUP, PATCH = ("urn:ietf:params:scim:schemas:core:2.0:User", "urn:ietf:params:scim:schemas:core:2.0:Group",
+                      "urn:ietf:params:scim:api:messages:2.0:PatchOp")
+
+
+def prepare():
+    admin.api("POST", "/organisations", {"name": "main"}, expect=(201, 409))
+    admin.api("POST", "/projects", {"organisation": "main", "name": "models", "region": "local/main"}, expect=(201, 409))
+    admin.api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
+    return admin.api("POST", "/robots", {"name": "scim"})
+
+
+robot = prepare()
+CLIENT = (robot["name"], robot["secret"])
+
+
+def sijil(*words, code=0):
+    environment = {**os.environ, "HOME": folder.name, "XDG_CONFIG_HOME": folder.name, "SIJIL_CA_FILE": server.ca_file}
+    done = subprocess.run([sijil_test.program("sijil"), *words], input="", text=True, capture_output=True, env=environment, timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if "--json" in words and done.stdout else done.stdout + done.stderr
+
+
+def log_in_admin():
+    done = subprocess.run([sijil_test.program("sijil"), "login", at, "--username", server.admin[0], "--ca-file", server.ca_file], input=server.admin[1] + "\n",
+                          text=True, capture_output=True, env={**os.environ, "HOME": folder.name, "XDG_CONFIG_HOME": folder.name}, timeout=60)
+    assert done.returncode == 0, done
+
+
+log_in_admin()
+
+
+def draft(kind, name, code=0, **body):
+    """Signed by the root, so it is in force at once."""
+    path = os.path.join(folder.name, name + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"name": name, **body}, file)
+    return sijil("admin", kind, "draft", at, path, "--key", ROOT, code=code)
+
+
+def service(code=0, **more):
+    return draft("scim", "bank", code=code, **{"issuer": issuer.url, "claim": "/sub", "client": "robot:" + robot["id"], "deactivations": BOUND, **more})
+
+
+def basic(login):
+    return base64.b64encode(":".join(login).encode()).decode()
+
+
+def scim(method, path, document=None, gateway=0, login=CLIENT, form="Basic ", expect=None, **headers):
+    """One request, as a program of an identity team sends it."""
+    sent = {"Authorization": form + basic(login), **{name.replace("_", "-"): value for name, value in headers.items()}}
+    if document is not None:
+        sent["Content-Type"] = "application/scim+json"
+    answer = Client(server, None, server.ports[gateway]).call(method, "/scim/v2" + path, None if document is None else json.dumps(document), sent)
+    if expect is not None:
+        assert answer.status == expect, (method, path, answer.status, answer.body)
+    if answer.status >= 400:
+        assert answer["Content-Type"] == "application/scim+json" and answer.json["status"] == str(answer.status), (answer["Content-Type"], answer.body)
+    return answer
+
+
+def provision(name, **more):
+    return scim("POST", "/Users", {"schemas": [USER], "userName": name, "externalId": "id-of-" + name, **more}, expect=201).json
+
+
+def patch(path, *operations, **more):
+    return scim("PATCH", path, {"schemas": [PATCH], "Operations": list(operations)}, **more)
+
+
+def deactivate(user, **more):
+    return patch("/Users/" + user["id"], {"op": "replace", "path": "active", "value": False}, **more)
+
+
+def token_of(name, gateway=0, scope="registry:catalog:* registry:admin:*", **claims):
+    """Of the registry, for a token of the issuer."""
+    return Client(server, None, server.ports[gateway]).exchange(issuer.token(sub="id-of-" + name, **claims), scope)
+
+
+def works(token, gateway):
+    return Client(server, None, server.ports[gateway]).call("GET", "/v2/_catalog", headers={"Authorization": "Bearer " + token}).status
+
+
+def events(action):
+    return [each["entry"] for each in auditor.api("GET", f"/audit/events?limit=100&action={action}")["events"]]
+
+
+def sql(text):
+    return Judge.sql_at(server, text)
+
+
+auditor = server.client(make_robot(server, "auditor", "auditor", ""))
+people = {}
+
+
+# ---- The document ----
+
+def nobody_provisions_without_a_document():
+    scim("GET", "/Users", expect=403)
+    scim("GET", "/Users", login=("robot$nobody", "x"), expect=401)
+    for path, kind in (("/ServiceProviderConfig", "ServiceProviderConfig"), ("/ResourceTypes", "ListResponse"), ("/Schemas", "ListResponse"),
+                       ("/Schemas/" + USER, "Schema"), ("/ResourceTypes/Group", "ResourceType")):
+        answer = server.client().call("GET", "/scim/v2" + path)
+        assert answer.status == 200 and answer.json["schemas"][0].endswith(kind) and answer["Content-Type"] == "application/scim+json", (path, answer.body)
+    assert server.client().call("GET", "/scim/v2/Schemas/none").status == 404
+
+
+def a_document_names_no_mail():
+    for claim in ("/email", "/preferred_username", "/upn", "/x/mail"):
+        assert "may change, or be given to another person" in service(code=1, claim=claim)
+    assert "robot:ID" in service(code=1, client="ann")
+    assert "1 to 10000" in service(code=1, deactivations=0)
+    assert "in force" in service()
+    shown = sijil("admin", "scim", "show", at, "bank", "--json")
+    assert shown["provisioned"] == {"active": 0, "inactive": 0, "groups": 0, "deactivated": 0}, shown
+    assert "bank" in sijil("admin", "scim", "list", at)
+
+
+def only_the_named_client_provisions():
+    other = admin.api("POST", "/robots", {"name": "other"})
+    assert "names this credential" in scim("GET", "/Users", login=(other["name"], other["secret"]), expect=403).json["detail"]
+    assert scim("GET", "/Users", expect=200).json["totalResults"] == 0
+    assert scim("GET", "/Users", form="Bearer ", expect=200).json["totalResults"] == 0  # for clients that only know Bearer
+    token = Client(server, CLIENT).token("registry:admin:*")
+    assert server.client().call("GET", "/scim/v2/Users", headers={"Authorization": "Bearer " + token}).status == 200
+    refused = server.client(CLIENT).call("GET", "/api/v1/robots", scope="registry:admin:*")
+    assert refused.status == 403, refused.body  # it may provision, and nothing else
+
+
+# ---- Persons ----
+
+def a_person_is_provisioned():
+    made = scim("POST", "/Users", {"schemas": [USER], "userName": "Ann@bank.example", "externalId": "id-of-ann", "displayName": "Ann", "emails": [{"value": "a@b"}],
+                                   "name": {"givenName": "Ann"}, "password": "x", "roles": [{"value": "registry-admin"}]}, expect=201)
+    people["ann"] = ann = made.json
+    assert made["ETag"] == '"1"' == ann["meta"]["version"] and made["Location"].endswith("/scim/v2/Users/" + ann["id"]) and ann["active"] is True
+    assert set(ann) == {"schemas", "id", "externalId", "userName", "displayName", "active", "meta"}, ann
+    assert scim("GET", "/Users/" + ann["id"], gateway=1, expect=200).json == ann
+    assert scim("GET", "/Users/" + ann["id"], If_None_Match='"1"').status == 304
+    for body, status, kind in (({"userName": "ANN@bank.example", "externalId": "x"}, 409, "uniqueness"), ({"userName": "x", "externalId": "id-of-ann"}, 409, "uniqueness"),
+                               ({"userName": "x"}, 400, "invalidValue"), ({"externalId": "x"}, 400, "invalidValue"), ({"userName": "x", "externalId": "x", "king": 1}, 400, "invalidPath"),
+                               ({"userName": "a\u0007", "externalId": "x"}, 400, "invalidValue"), ({"userName": "x", "USERNAME": "y", "externalId": "x"}, 400, "invalidSyntax"),
+                               ({"userName": "x" * 300, "externalId": "x"}, 400, "invalidValue"), ({"userName": "x", "externalId": "x", "active": 1}, 400, "invalidValue")):
+        assert scim("POST", "/Users", {"schemas": [USER], **body}, expect=status).json["scimType"] == kind, body
+    assert scim("POST", "/Users", {"userName": "x", "externalId": "x"}, expect=400).json["scimType"] == "invalidSyntax"
+
+
+def no_name_is_in_the_database():
+    found = sql("SELECT string_agg(u::text, ' ') FROM scim_user u") + sql("SELECT string_agg(n::text, ' ') FROM scim_name n")
+    assert "id-of-ann" in found and not any(name in found for name in ("@bank", b"@bank".hex(), "Ann", b"Ann".hex())), found
+
+
+def persons_are_found():
+    def found(text, **more):
+        return [each["userName"] for each in scim("GET", "/Users?" + urllib.parse.urlencode({"filter": text, **more}), expect=200).json["Resources"]]
+    people["ben"] = provision("ben")
+    ann = people["ann"]
+    for text in ('userName eq "ann@BANK.example"', 'externalId eq "id-of-ann"', f'id eq "{ann["id"]}"', 'username EQ "ann@bank.example" and active eq true',
+                 f'{USER}:userName eq "ann@bank.example"', f'externalId eq "id-of-ann" and id eq "{ann["id"]}"'):
+        assert found(text) == ["Ann@bank.example"], text
+    assert found("active eq true") == ["Ann@bank.example", "ben"] and found("active eq false") == [] and found('userName eq "nobody"') == []
+    for text in ('userName co "a"', 'userName eq ann', 'emails eq "a"', 'userName eq "a" or userName eq "b"', "", 'userName eq "a', '(userName eq "a")',
+                 'userName eq "a" and', 'displayName eq "Ann"', 'userName eq "a" and userName eq "b"', 'x' * 3000):
+        assert scim("GET", "/Users?" + urllib.parse.urlencode({"filter": text}), expect=400).json["scimType"] == "invalidFilter", text
+    page = scim("GET", "/Users?startIndex=2&count=1&attributes=userName", expect=200).json
+    assert (page["totalResults"], page["startIndex"], page["itemsPerPage"]) == (2, 2, 1) and set(page["Resources"][0]) == {"schemas", "id", "userName"}, page
+    assert scim("GET", "/Users?count=0", expect=200).json["Resources"] == []
+    assert scim("GET", "/Users/" + "0" * 8, expect=404).json["detail"]
+
+
+def a_person_is_changed():
+    """Renamed, it keeps its id and its rights; nobody becomes another person."""
+    ben = "/Users/" + people["ben"]["id"]
+    changed = patch(ben, {"op": "Replace", "path": "userName", "value": "benjamin"}, {"op": "add", "value": {"displayName": "Ben", "nickName": "B"}}, expect=200).json
+    assert (changed["userName"], changed["displayName"], changed["meta"]["version"]) == ("benjamin", "Ben", '"2"'), changed
+    assert patch(ben, {"op": "remove", "path": "displayName"}, {"op": "replace", "path": 'emails[type eq "work"].value', "value": "x"}, expect=200).json.get("displayName") is None
+    assert patch(ben, {"op": "replace", "path": "externalId", "value": "id-of-ann"}, expect=400).json["scimType"] == "mutability"
+    assert patch(ben, {"op": "replace", "path": "userName", "value": "ANN@bank.example"}, expect=409).json["scimType"] == "uniqueness"
+    for operation, kind in (({"op": "remove"}, "noTarget"), ({"op": "remove", "path": "userName"}, "mutability"), ({"op": "move", "path": "active"}, "invalidSyntax"),
+                            ({"op": "replace", "path": "king", "value": 1}, "invalidPath"), ({"op": "replace", "path": "active", "value": "perhaps"}, "invalidValue"),
+                            ({"op": "replace", "path": "members", "value": []}, "invalidPath"), ({"op": "add", "path": "active"}, "invalidValue")):
+        assert patch(ben, operation, expect=400).json["scimType"] == kind, operation
+    assert scim("PUT", ben, {"schemas": [USER], "userName": "ben", "externalId": "id-of-ben"}, If_Match='"1"').status == 412
+    version = scim("GET", ben).json["meta"]["version"]
+    assert scim("PUT", ben, {"schemas": [USER], "userName": "ben", "externalId": "id-of-ben"}, If_Match="W/" + version, expect=200).json["userName"] == "ben"
+    assert patch(ben, *[{"op": "replace", "path": "userName", "value": "ben"}] * 1001, expect=400).json["scimType"] == "tooMany"
+
+
+# ---- Tokens ----
+
+def only_provisioned_persons_come_in():
+    for who in (people["ann"], people["ben"]):
+        admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": who["externalId"], "role": "consumer", "scope": "main"})
+    people["token"] = token_of("ann").json["access_token"]
+    for gateway in (0, 1):
+        wait_until(lambda: works(people["token"], gateway) == 200, 10, "a gateway does not know the person")
+        assert token_of("stranger", gateway).status == 400 and token_of("ann", gateway).status == 200
+    direct = server.client().call("GET", "/v2/", headers={"Authorization": "Bearer " + issuer.token(sub="id-of-ann")})
+    assert direct.status == 401 and "/token only" in direct["WWW-Authenticate"], direct["WWW-Authenticate"]
+
+
+def deactivated_means_out():
+    """At each gateway within a second: the token that was made before, and new ones. Then it is active again, with its rights."""
+    ann, seconds = people["ann"], []
+    for gateway in (0, 1):
+        token = token_of("ann").json["access_token"]
+        assert works(token, 0) == works(token, 1) == 200
+        began = time.monotonic()
+        assert deactivate(ann, gateway=gateway, expect=200).json["active"] is False
+        asked = time.monotonic()
+        for other in (0, 1):
+            wait_until(lambda: works(token, other) == 401, 10, "a token of a person that has left still works")
+        seconds.append(time.monotonic() - asked)
+        assert seconds[-1] < SECONDS, seconds
+        assert all(token_of("ann", other).status == 400 for other in (0, 1))
+        assert patch("/Users/" + ann["id"], {"op": "replace", "value": {"active": "True"}}, expect=200).json["active"] is True
+        wait_until(lambda: token_of("ann", 1).status == 200, 10, "a person that is active again does not come in")
+        print(f"deactivated at gateway {gateway}: answered after {asked - began:.3f} s, out everywhere {seconds[-1]:.3f} s later")
+    assert works(people["token"], 0) == 200
+    assert len(events("scim.end")) == 2 and all(ann["id"] in json.dumps(each) for each in events("scim.end"))
+
+
+def a_running_download_ends():
+    """A body that is under way is cut off, at the other gateway too."""
+    pusher = server.client(make_robot(server, "pusher", "publisher", "main"))
+    where = pusher.repository("main/models/big")
+    digest = where.push_blob(os.urandom(48 << 20))
+    token = Client(server, None, server.ports[1]).exchange(issuer.token(sub="id-of-ann"), "repository:main/models/big:pull").json["access_token"]
+    link = Client(server, None, server.ports[1]).connection()
+    link.request("GET", f"/v2/main/models/big/blobs/{digest}", headers={"Authorization": "Bearer " + token})
+    answer = link.getresponse()
+    assert answer.status == 200
+    got = len(answer.read(1 << 20))
+    assert deactivate(people["ann"], expect=200)
+    asked, ended = time.monotonic(), None
+    try:
+        while True:
+            piece = answer.read(1 << 16)
+            got += len(piece)
+            if not piece:
+                break
+            time.sleep(0.01)  # a slow reader: the body takes about eight seconds
+    except OSError as error:
+        ended = error
+    except sijil_test.http.client.HTTPException as error:
+        ended = error
+    took = time.monotonic() - asked
+    assert got < 48 << 20 and took < SECONDS + 1, (got, took, ended)
+    print(f"a download that was under way ended {took:.3f} s after the deactivation")
+    patch("/Users/" + people["ann"]["id"], {"op": "replace", "path": "active", "value": True}, expect=200)
+
+
+# ---- Groups ----
+
+def roles_of(name, gateway=1):
+    token = token_of(name, gateway)
+    assert token.status == 200, token.body
+    answer = Client(server, None, server.ports[gateway]).call("GET", "/api/v1/self", headers={"Authorization": "Bearer " + token.json["access_token"]})
+    return sorted((each["role"], each["scope"], each.get("document")) for each in answer.json["roles"])
+
+
+def groups_get_roles_by_documents():
+    ann, ben = people["ann"], people["ben"]
+    made = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "Data scientists", "externalId": "group-7", "members": [{"value": ann["id"]}]}, expect=201).json
+    people["group"] = made
+    direct = [("consumer", "main", None)]
+    assert roles_of("ann") == direct
+    draft("groups", "of-scim", issuer=issuer.url, claim="scim", grant=[{"group": "group-7", "role": "publisher", "on": "main/models"}])
+    assert "no officer" in draft("groups", "officers", code=1, issuer=issuer.url, claim="scim", grant=[{"group": "group-7", "role": "security-officer", "on": "main"}])
+    more = [("consumer", "main", None), ("publisher", "main/models", "of-scim")]
+    wait_until(lambda: roles_of("ann") == more, 10, "a document gives no role")
+    assert roles_of("ben") == direct
+    place = "/Groups/" + made["id"]
+    patch(place, {"op": "add", "path": "members", "value": [{"value": ben["id"], "display": "Ben"}]}, expect=200)
+    wait_until(lambda: roles_of("ben") == more, 10, "a new member has no role")
+    changed = patch(place, {"op": "Remove", "path": f'members[value eq "{ann["id"]}"]'}, {"op": "replace", "path": "displayName", "value": "Scientists"}, expect=200).json
+    assert [each["value"] for each in changed["members"]] == [ben["id"]] and changed["displayName"] == "Scientists", changed
+    wait_until(lambda: roles_of("ann") == direct, 10, "a person that has left a group has its role still")
+    assert roles_of("ben") == more
+    assert scim("PUT", place, {"schemas": [GROUP], "displayName": "All", "members": [{"value": ann["id"]}, {"value": ben["id"]}]}, expect=200).json["externalId"] == "group-7"
+    wait_until(lambda: roles_of("ann") == more, 10, "a member has no role")
+    for text in ('displayName eq "all"', 'externalId eq "group-7"', f'id eq "{made["id"]}" and members eq "{ben["id"]}"', f'members[value eq "{ann["id"]}"]'):
+        assert [each["id"] for each in scim("GET", "/Groups?" + urllib.parse.urlencode({"filter": text}), expect=200).json["Resources"]] == [made["id"]], text
+    assert "members" not in scim("GET", "/Groups?excludedAttributes=members", expect=200).json["Resources"][0]
+
+
+def bad_groups_are_refused():
+    place, nobody = "/Groups/" + people["group"]["id"], "0" * 8 + "-0000-4000-8000-" + "0" * 12
+    for body, status, kind in (({"displayName": "x", "members": [{"value": nobody}]}, 400, "invalidValue"), ({"displayName": "x", "members": [{"value": "ann"}]}, 400, "invalidValue"),
+                               ({"displayName": "x", "members": [{"value": nobody, "type": "Group"}]}, 400, "invalidValue"), ({"members": []}, 400, "invalidValue"),
+                               ({"displayName": "x", "externalId": "group-7"}, 409, "uniqueness"), ({"displayName": "x", "userName": "y"}, 400, "invalidPath"),
+                               ({"displayName": "x", "members": [{"value": nobody}] * 10001}, 400, "tooMany")):
+        assert scim("POST", "/Groups", {"schemas": [GROUP], **body}, expect=status).json["scimType"] == kind, body
+    assert patch(place, {"op": "replace", "path": "externalId", "value": "group-8"}, expect=400).json["scimType"] == "mutability"
+    assert scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "x", "members": "x" * (1 << 20)}).status in (400, 413)
+    unnamed = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "unnamed"}, expect=201).json
+    set_once = {"op": "add", "path": "externalId", "value": "group-9"}
+    assert patch("/Groups/" + unnamed["id"], {**set_once, "value": "group-7"}, expect=409).json["scimType"] == "uniqueness"
+    assert patch("/Groups/" + unnamed["id"], set_once, expect=200).json["externalId"] == "group-9"
+    assert patch("/Groups/" + unnamed["id"], {**set_once, "value": "group-10"}, expect=400).json["scimType"] == "mutability"
+    scim("DELETE", "/Groups/" + unnamed["id"], expect=204)
+    deep = '{"schemas":' + "[" * 40 + "]" * 40 + "}"
+    answer = server.client().call("POST", "/scim/v2/Users", deep, {"Authorization": "Basic " + basic(CLIENT)})
+    assert answer.status in (400, 413), answer.body
+
+
+# ---- The end ----
+
+def a_person_that_comes_back_is_the_same_by_its_id_alone():
+    """Deleted and made again: with the same externalId it has its rights again, with the same name and another one it has nothing."""
+    ben, place = people["ben"], "/Users/" + people["ben"]["id"]
+    scim("DELETE", place, If_Match='"999"', expect=412)
+    scim("DELETE", place, expect=204)
+    scim("GET", place, expect=404)
+    wait_until(lambda: token_of("ben", 1).status == 400, 10, "a person that was deleted comes in")
+    assert ben["id"] not in json.dumps(scim("GET", "/Groups/" + people["group"]["id"]).json)
+    assert sql("SELECT count(*) FROM scim_name JOIN scim_user USING (person) WHERE external_id = 'id-of-ben'") == "0"
+    other = scim("POST", "/Users", {"schemas": [USER], "userName": "ben", "externalId": "id-of-another"}, expect=201).json
+    wait_until(lambda: token_of("another", 1).status == 200, 10, "the new person does not come in")
+    assert roles_of("another") == [] and token_of("ben", 1).status == 400
+    scim("DELETE", "/Users/" + other["id"], expect=204)
+    again = scim("POST", "/Users", {"schemas": [USER], "userName": "ben", "externalId": "id-of-ben"}, expect=201).json
+    assert again["id"] != ben["id"]
+    wait_until(lambda: token_of("ben", 1).status == 200, 10, "the person does not come back")
+    assert roles_of("ben") == [("consumer", "main", None)]  # without the group, which it has left
+    people["ben"] = again
+
+
+def approver(who, other):
+    """Enrolled by another person with the root: nobody is behind the administrator's robot."""
+    login = sijil_test.make_person(server, who, "registry-admin", "")
+    me = server.client(login).api("GET", "/self")
+    key = Key("ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest(), "approve")
+    document = key.document()
+    drafted, root = signing_keys.sign(document, key.path), signing_keys.sign(document, ROOT)
+    server.client(login).api("POST", "/keys/signing", drafted)
+    other.api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, root]})
+    return server.client(login), key
+
+
+def mass_deactivation_stops():
+    """At the bound, until two persons have signed another version of the document."""
+    ended = int(sql("SELECT count(*) FROM scim_user WHERE ended_at IS NOT NULL"))
+    many = [provision(f"many{number}") for number in range(BOUND + 2)]
+    assert ended == 3, ended  # ann, ben and the other one
+    deactivate(many[0], expect=200)
+    refused = deactivate(many[1], gateway=1, expect=403)
+    assert "until two approvers sign another version" in refused.json["detail"], refused.body
+    scim("DELETE", "/Users/" + many[1]["id"], expect=403)
+    assert token_of("many1").status == 200
+    failed = [each for each in events("scim.end") if "failed" in json.dumps(each)]
+    assert len(failed) == 3, failed  # these two, and one with another version
+    gus = server.client(sijil_test.make_person(server, "gus", "registry-admin", ""))
+    (one, one_key), (two, two_key) = approver("eve", gus), approver("fay", gus)
+    version = sijil("admin", "scim", "show", at, "bank", "--json")["document"]["version"]
+    now = time.time()
+    document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": "scim-service", "scope": "", "name": "bank", "version": version + 1,
+                                       "effective_from": signing_keys.utc(now), "expires": signing_keys.utc(now + 86400),
+                                       "body": {"issuer": issuer.url, "claim": "/sub", "client": "robot:" + robot["id"], "deactivations": BOUND}})
+    envelopes = [signing_keys.sign(document, key.path, "application/vnd.sijil.scim-service.v1+json") for key in (one_key, two_key)]
+    one.api("POST", "/scim", envelopes[0])
+    deactivate(many[1], expect=403)  # one signature confirms nothing
+    two.api("POST", "/scim/bank/approval", {"envelopes": envelopes})
+    deactivate(many[1], expect=200)
+    for each in many[2:BOUND + 1]:
+        deactivate(each, expect=200)
+    deactivate(many[BOUND + 1], expect=403)
+
+
+def a_person_is_erased():
+    """Its names go with its key, and so does its row."""
+    holdings = sql("SELECT count(*) FROM scim_name n JOIN audit_subject s ON s.id = n.subject")
+    assert int(holdings) > 0
+    sql("DELETE FROM audit_subject WHERE id IN (SELECT subject FROM scim_name n JOIN scim_user u USING (person) WHERE external_id = 'id-of-many0')")
+    left = scim("GET", '/Users?' + urllib.parse.urlencode({"filter": 'externalId eq "id-of-many0"'}), expect=200).json["Resources"][0]
+    assert left["userName"] == "id-of-many0", left
+
+
+def out_stays_out_without_the_document():
+    """A withdrawal ends provisioning, and lets persons in that nobody has provisioned; those that were deactivated stay out."""
+    sijil("admin", "scim", "revoke", at, "bank", "--reason", "a test", "--key", ROOT)
+    scim("GET", "/Users", expect=403)
+    wait_until(lambda: token_of("stranger", 1).status == 200, 10, "the document decides still")
+    assert token_of("many1", 1).status == 400 and token_of("ann", 1).status == 200
+    assert roles_of("ann") == [("consumer", "main", None)]  # no group of SCIM counts any more
+
+
+if __name__ == "__main__":
+    run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, a_person_is_provisioned, no_name_is_in_the_database,
+        persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, a_running_download_ends, groups_get_roles_by_documents,
+        bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops, a_person_is_erased,
+        out_stays_out_without_the_document, server=server)

@@ -1,0 +1,58 @@
+/* Which logins are good enough for dangerous actions. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+
+#include "authz/step_up.h"
+#include "authz/trust_rules.h"
+#include "base/text.h"
+
+#define NOW_S INT64_C(1700000000)
+
+static const struct row {
+    const char *name, *wanted;
+    enum action action;
+    enum principal_kind kind;
+    const char *issuer, *acr;
+    int64_t auth_time_s;
+    bool is_met;
+} rows[] = {
+    {"it is not asked for", "", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", 0, true},
+    {"an action that is not dangerous", "phr", ACTION_TAG_LIST, PRINCIPAL_EXTERNAL, "https://a.example", "", 0, true},
+    {"a robot", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_ROBOT, "", "", 0, true},
+    {"a job of a trust rule", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, TRUST_ISSUER, "", 0, true},
+    {"a fresh login", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 300, true},
+    {"a login of a second too long ago", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 301,
+     false},
+    {"an action with more time", "phr", ACTION_ROBOT_CREATE, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 900, true},
+    {"with more time, and over", "phr", ACTION_ROBOT_CREATE, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 901, false},
+    {"an issuer whose clock is ahead", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S + 60,
+     true},
+    {"a login in the future", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S + 61, false},
+    {"a login without a time", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "phr", 0, false},
+    {"another acr", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "pwd", NOW_S, false},
+    {"a longer acr", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "phrh", NOW_S, false},
+    {"no acr", "phr", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S, false},
+    {"no acr, and two blanks in the setting", "phr  mfa", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S,
+     false},
+    {"the second of two", "phr mfa", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "mfa", NOW_S, true},
+    {"any", STEP_UP_ANY, ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S, true},
+    {"any, but long ago", STEP_UP_ANY, ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S - 3600, false},
+};
+
+static void a_login(void **state)
+{
+    const struct row *row = *state;
+    struct principal principal = {.kind = row->kind, .auth_time_s = row->auth_time_s};
+    unsigned age_s = 0;
+
+    assert_true(text_copy(principal.issuer, sizeof principal.issuer, row->issuer));
+    assert_true(text_copy(principal.acr, sizeof principal.acr, row->acr));
+    assert_int_equal(step_up_is_met(&principal, row->action, row->wanted, NOW_S * 1000, &age_s), row->is_met);
+    if (!row->is_met) assert_true(age_s == 300 || age_s == 900);
+}
+
+int main(void)
+{
+    return RUN_TABLE(rows, a_login);
+}

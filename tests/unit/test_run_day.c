@@ -1,0 +1,172 @@
+/* A run is decided once more under a set that came after its order: where its runners are, and by what was done for it. */
+#include "tests/support/made_run.h"
+
+#include "policy/run_day.h"
+
+#define NOW_MS    INT64_C(1795171186000)
+#define SET_EPOCH 8
+#define RULE \
+    "{\"id\":\"T-AE\",\"effect\":\"require\",\"ops\":[\"train\"],\"target\":{\"geo_within\":[\"AE\"]},\"message\":\"here\"}"
+#define SIGNED "{\"id\":\"T-SIGNED\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"signed_request\":true}}"
+#define ONE    "{\"id\":\"T-ONE\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":1}}"
+#define TWO    "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2}}"
+#define HERE   "local/main"
+#define AWAY   "local/elsewhere"
+
+static const struct row {
+    const char *name, *rule;       /* the rule is added to the default policy */
+    const char *region, *peers[3]; /* of the runners; region NULL: there is no lease yet */
+    const char *issuer;            /* of a request by a token; NULL: the requester has signed */
+    bool permits_not, is_early, has_other_digest, has_other_root, has_no_set;
+    enum error_kind kind;
+    const char *says;
+} rows[] = {
+    {.name = "as it is", .rule = RULE, .region = HERE},
+    {.name = "no policy permits to train any more",
+     .permits_not = true,
+     .region = HERE,
+     .kind = ERROR_DENIED,
+     .says = "rule SYS-CLOSED"},
+    {.name = "no lease yet: no place", .permits_not = true, .region = NULL},
+    {.name = "the runner is elsewhere",
+     .rule = RULE,
+     .region = AWAY,
+     .kind = ERROR_DENIED,
+     .says = "may not be used in local/elsewhere: rule T-AE"},
+    {.name = "all nodes are where they may be", .rule = RULE, .region = HERE, .peers = {HERE, HERE}},
+    {.name = "the last node is elsewhere",
+     .rule = RULE,
+     .region = HERE,
+     .peers = {HERE, HERE, AWAY},
+     .kind = ERROR_DENIED,
+     .says = "local/elsewhere"},
+    {.name = "the first node is elsewhere",
+     .rule = RULE,
+     .region = AWAY,
+     .peers = {HERE},
+     .kind = ERROR_DENIED,
+     .says = "local/elsewhere"},
+    {.name = "more approvals than it has", .rule = TWO, .region = HERE, .kind = ERROR_DENIED, .says = "2 approvals"},
+    {.name = "more approvals, and no lease yet", .rule = TWO, .region = NULL, .kind = ERROR_DENIED, .says = "2 approvals"},
+    {.name = "a signed request that it has", .rule = SIGNED, .region = HERE},
+    {.name = "a signed request that it has not",
+     .rule = SIGNED,
+     .region = HERE,
+     .issuer = "https://id.example",
+     .kind = ERROR_DENIED,
+     .says = "requester has signed"},
+    {.name = "one approval for a person", .rule = ONE, .region = HERE, .issuer = "https://id.example"},
+    {.name = "one approval for nobody",
+     .rule = ONE,
+     .region = HERE,
+     .issuer = "sijil:registry",
+     .kind = ERROR_DENIED,
+     .says = "1 approvals"},
+    {.name = "no policy is in force yet",
+     .rule = RULE,
+     .region = HERE,
+     .is_early = true,
+     .kind = ERROR_DENIED,
+     .says = "rule SYS-NO-POLICY"},
+    {.name = "another set is in force",
+     .rule = RULE,
+     .region = HERE,
+     .has_other_digest = true,
+     .kind = ERROR_UNAVAILABLE,
+     .says = "ask again"},
+    {.name = "no set", .rule = RULE, .region = HERE, .has_no_set = true, .kind = ERROR_UNAVAILABLE, .says = "ask again"},
+    {.name = "a set that somebody else signed",
+     .rule = RULE,
+     .region = HERE,
+     .has_other_root = true,
+     .kind = ERROR_DENIED,
+     .says = ""},
+};
+
+/* Leaves the digest of the set in *digest_out. */
+static void make_set(const struct row *row, const struct ecdsa_key *signer, struct buffer *envelope, uint8_t digest_out[32])
+{
+    static const struct policy_default_options defaults = {.epoch = SET_EPOCH, .region = HERE, .now_ms = NOW_MS};
+    struct buffer OWNED_BUFFER first = BUFFER(POLICY_SET_BYTES_MAX), payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = NULL;
+    OWNED_JSON json = NULL;
+    struct error err = {0};
+
+    assert_true(policy_default_set(&defaults, &first, &err).ok);
+    assert_true(json_read(buffer_bytes(&first), POLICY_SET_BYTES_MAX, &json, &err).ok);
+    json_t *rules = json_object_get(json_array_get(json_object_get(json, "policies"), 0), "rules");
+    for (size_t i = json_array_size(rules); row->permits_not && i-- > 0;)
+        if (strcmp(json_text_of(json_array_get(rules, i), "effect"), "permit") == 0)
+            assert_int_equal(json_array_remove(rules, i), 0);
+    if (row->rule != NULL) assert_int_equal(json_array_append_new(rules, json_loads(row->rule, 0, NULL)), 0);
+    const struct policy_set_parts parts = {.epoch = SET_EPOCH,
+                                           .policies = json_object_get(json, "policies"),
+                                           .regions = json_object_get(json, "regions"),
+                                           .groups = json_object_get(json, "groups")};
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s: %s", row->name, err.message);
+    assert_true(policy_set_sign(buffer_bytes(&payload), signer, envelope, &err).ok);
+    assert_true(policy_set_read(buffer_bytes(envelope), signer, &set, &err).ok);
+    assert_true(text_from_hex(bytes_of_text(policy_set_digest(set) + strlen("sha256:")), digest_out, 32));
+}
+
+static void place(struct runner_key *runner, const char *region)
+{
+    (void)snprintf(runner->region, sizeof runner->region, "%s", region);
+}
+
+static void sign_all(const struct row *row, struct made_run *made)
+{
+    char claims[256]; /* two short texts and a digest */
+    struct error err = {0};
+
+    made_run_begin(made);
+    (void)snprintf(claims, sizeof claims, "{\"issuer\":\"%s\",\"subject\":\"x\",\"token\":\"sha256:%064d\"}",
+                   row->issuer == NULL ? "" : row->issuer, 0);
+    if (row->issuer != NULL) made_set(made, RUN_REQUEST, "claims", claims);
+    for (enum run_type type = 0; type <= RUN_ORDER; type++)
+        if (!made_sign(made, type, &err).ok) fail_msg("%s: %s", row->name, err.message);
+}
+
+/* As run_bundle_check() leaves it; views. */
+static void make_bundle(const struct row *row, const struct made_run *made, json_t *json, struct run_bundle *bundle)
+{
+    static struct runner_key others[COUNT(row->peers)];
+    struct run_chain *chain = &bundle->chain;
+
+    *bundle = (struct run_bundle){.json = json, .has_runner = row->region != NULL, .others = others};
+    *chain = (struct run_chain){.request = made->read[RUN_REQUEST],
+                                .approval_count = 1,
+                                .approvals = {made->read[RUN_APPROVAL]},
+                                .order = made->read[RUN_ORDER]};
+    if (row->region != NULL) place(&bundle->runner, row->region);
+    for (; chain->peer_count < COUNT(row->peers) && row->peers[chain->peer_count] != NULL; chain->peer_count++)
+        place(&others[chain->peer_count], row->peers[chain->peer_count]);
+}
+
+static void a_set_of_the_day_decides_again(void **state)
+{
+    const struct row *row = *state;
+    static struct run_bundle bundle; /* too large for a stack */
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    uint8_t digest[32], root[ECDSA_PUBLIC_SIZE];
+    OWNED_MADE_RUN made;
+    struct error err = {0};
+
+    sign_all(row, &made);
+    OWNED(ecdsa_key) *signer = made_key(made.vectors, "root");
+    OWNED(ecdsa_key) *other = made_key(made.vectors, "officer");
+    make_set(row, signer, &envelope, digest);
+    ecdsa_key_public(row->has_other_root ? other : signer, root);
+    if (row->has_other_digest) digest[0] ^= 1;
+    OWNED_JSON json = row->has_no_set ? json_object() : json_pack("{s:[s]}", "policy_sets", buffer_text(&envelope));
+    make_bundle(row, &made, json, &bundle);
+    const struct run_day day = {root, digest, row->is_early ? NOW_MS - INT64_C(3) * 86400000 : NOW_MS};
+    const enum error_kind kind = policy_run_day(&bundle, &day, &err).ok ? ERROR_NONE : err.kind;
+    if (kind != row->kind || (kind != ERROR_NONE && strstr(err.message, row->says) == NULL))
+        fail_msg("%d %s", (int)kind, err.message);
+}
+
+int main(void)
+{
+    return RUN_TABLE(rows, a_set_of_the_day_decides_again);
+}
