@@ -274,7 +274,7 @@ static struct result run_change(const struct permit *permit, struct change *base
     return write_change(change, pg, entry, snapshot, err);
 }
 
-void scim_user_change_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_person *person,
+void scim_user_change_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_user_row *person,
                            const struct scim_user_edit *edit, const struct scim_sealed_names *names, bool raises)
 {
     *change = (struct scim_user_change){.change = {.run = run_change,

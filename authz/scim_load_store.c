@@ -9,9 +9,9 @@
 /* clang-format off */
 static const struct pg_statement scim_persons_sql = {
     "scim_persons",
-    "SELECT CASE WHEN NOT u.is_deleted THEN u.user_id END, u.issuer, u.external_id, coalesce(s.subject, ''), u.active AND NOT u.is_deleted"
+    "SELECT u.issuer, u.external_id, coalesce(s.subject, ''), u.active AND NOT u.is_deleted"
     " FROM scim_user u LEFT JOIN scim_subject s USING (person)",
-    "", "uuid text text text bool"};
+    "", "text text text bool"};
 /* Also of persons that are not active: they are not live, and nothing is read again when they are active again. */
 static const struct pg_statement scim_members_sql = {
     "scim_members",
@@ -26,11 +26,10 @@ const struct pg_table scim_load_table = PG_TABLE(statements);
 
 static void read_person(const struct pg_rows *rows, size_t row, struct scim_person *person)
 {
-    *person = (struct scim_person){.id = snapshot_uuid_or_nil(rows, row, 0),
-                                   .issuer = pg_text(rows, row, 1),
-                                   .external_id = pg_text(rows, row, 2),
-                                   .subject = pg_text(rows, row, 3),
-                                   .is_active = pg_bool(rows, row, 4)};
+    *person = (struct scim_person){.issuer = pg_text(rows, row, 0),
+                                   .external_id = pg_text(rows, row, 1),
+                                   .subject = pg_text(rows, row, 2),
+                                   .is_active = pg_bool(rows, row, 3)};
 }
 
 struct result scim_load_persons(struct pg *pg, struct scim_persons **persons_out, struct error *err)

@@ -12,7 +12,7 @@ struct scim_persons {
     size_t count;
     struct scim_person *rows; /* views into `texts` */
     char *texts;
-    struct index_table by_subject, by_external, by_id;
+    struct index_table by_subject, by_external;
 };
 
 /* Different for names of different issuers with high probability; a find compares both. */
@@ -54,12 +54,10 @@ static struct result make_indexes(struct scim_persons *persons, struct error *er
 {
     TRY(index_new(persons->count, &persons->by_subject, err));
     TRY(index_new(persons->count, &persons->by_external, err));
-    TRY(index_new(persons->count, &persons->by_id, err));
     for (size_t i = 0; i < persons->count; i++) {
         const struct scim_person *row = &persons->rows[i];
         if (row->subject[0] != '\0') index_add(&persons->by_subject, hash_of(row->issuer, row->subject), i);
         index_add(&persons->by_external, hash_of(row->issuer, row->external_id), i);
-        if (!uuid_is_nil(&row->id)) index_add(&persons->by_id, rights_hash(uuid_bytes(&row->id)), i);
     }
     return SUCCESS;
 }
@@ -94,7 +92,6 @@ void scim_persons_free(struct scim_persons *persons)
     free(persons->texts);
     free(persons->by_subject.slots);
     free(persons->by_external.slots);
-    free(persons->by_id.slots);
     free(persons);
 }
 
@@ -120,15 +117,5 @@ const struct scim_person *scim_persons_of_external(const struct scim_persons *pe
         const struct scim_person *row = &persons->rows[entry - 1];
         if (strcmp(row->issuer, issuer) == 0 && strcmp(row->external_id, external_id) == 0) return row;
     }
-    return NULL;
-}
-
-const struct scim_person *scim_persons_of_id(const struct scim_persons *persons, const struct uuid *id)
-{
-    uint64_t at = rights_hash(uuid_bytes(id));
-
-    if (persons == NULL || persons->count == 0) return NULL;
-    for (uint64_t entry; (entry = index_next(&persons->by_id, &at)) != 0;)
-        if (uuid_equal(&persons->rows[entry - 1].id, id)) return &persons->rows[entry - 1];
     return NULL;
 }

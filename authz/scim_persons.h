@@ -9,11 +9,9 @@
 
 #include "base/owned.h"
 #include "base/result.h"
-#include "base/uuid.h"
 
 /** One row for each subject of tokens that a person has; one with the subject "" if it has none yet. */
 struct scim_person {
-    struct uuid id; /* of SCIM */
     const char *issuer, *external_id, *subject;
     bool is_active;
 };
@@ -30,5 +28,3 @@ DEFINE_OWNED(scim_persons);
 const struct scim_person *scim_persons_of_subject(const struct scim_persons *persons, const char *issuer, const char *subject);
 const struct scim_person *scim_persons_of_external(const struct scim_persons *persons, const char *issuer,
                                                    const char *external_id);
-/** Persons that were deleted have no id any more. */
-const struct scim_person *scim_persons_of_id(const struct scim_persons *persons, const struct uuid *id);

@@ -62,6 +62,9 @@ RESULT scim_name_index(const struct search_source *source, const char *issuer, c
 /** ERROR_NOT_FOUND. */
 RESULT scim_user_find(const struct permit *permit, const struct scim_look *look, const struct uuid *id,
                       struct scim_user_row *row_out, struct error *err) __attribute__((nonnull));
+/** The person of a change, which has no permit before its event: nothing of it is shown. ERROR_NOT_FOUND. */
+RESULT scim_user_of(struct pg *pg, const char *issuer, const struct uuid *id, struct scim_user_row *row_out, struct error *err)
+    __attribute__((nonnull));
 /** NULL or nil: any. */
 struct scim_user_query {
     const char *issuer;
@@ -112,5 +115,5 @@ void scim_user_create_init(struct scim_user_change *change, const struct scim_cl
  * is_other, or the userName is there, or the person is the last administrator; ERROR_DENIED: as many persons were deactivated within an hour as the service's document
  * allows. `raises`: whether the person may begin or cease to be active.
  */
-void scim_user_change_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_person *person,
+void scim_user_change_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_user_row *person,
                            const struct scim_user_edit *edit, const struct scim_sealed_names *names, bool raises);

@@ -120,19 +120,25 @@ static void read_row(const struct pg_rows *rows, size_t row, struct scim_user_ro
     read_box(rows, row, 8, &user->display_name);
 }
 
-struct result scim_user_find(const struct permit *permit, const struct scim_look *look, const struct uuid *id,
-                             struct scim_user_row *row_out, struct error *err)
+struct result scim_user_of(struct pg *pg, const char *issuer, const struct uuid *id, struct scim_user_row *row_out,
+                           struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    (void)permit_resource(permit, look->action);
-    pg_add_text(&arguments, look->issuer);
+    pg_add_text(&arguments, issuer);
     pg_add_uuid(&arguments, id);
-    TRY(pg_run(look->source->pg, &scim_user_of_id_sql, &arguments, &rows, err));
+    TRY(pg_run(pg, &scim_user_of_id_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such User");
     read_row(rows, 0, row_out);
     return SUCCESS;
+}
+
+struct result scim_user_find(const struct permit *permit, const struct scim_look *look, const struct uuid *id,
+                             struct scim_user_row *row_out, struct error *err)
+{
+    (void)permit_resource(permit, look->action);
+    return scim_user_of(look->source->pg, look->issuer, id, row_out, err);
 }
 
 static void add_choice(struct pg_arguments *arguments, const struct scim_user_query *query)

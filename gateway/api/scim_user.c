@@ -207,8 +207,11 @@ static struct result handle_create(struct request *request, struct pg *pg, struc
     return answer_user(request, &site, &change.id, 201, err);
 }
 
-/* Whether it may begin or cease to be active: else the rights need not be read again. */
-static bool raises(const struct scim_person *person, const struct scim_user_edit *edit)
+/*
+ * Whether it may begin or cease to be active: else the rights need not be read again. The row says so, and not this gateway's snapshot, in which a person that another
+ * gateway has just made is missing: a directory that is told 404 takes the person for gone, and never deactivates it.
+ */
+static bool raises(const struct scim_user_row *person, const struct scim_user_edit *edit)
 {
     return edit->has_active && edit->active != person->is_active;
 }
@@ -218,6 +221,7 @@ static struct result handle_change(struct request *request, struct pg *pg, struc
     struct scim_sealed_names names = {.has_name = false};
     struct scim_user_change change;
     struct scim_user_edit edit;
+    struct scim_user_row person;
     OWNED_SITE site = {0};
     struct error why = {0};
     struct uuid id;
@@ -225,11 +229,9 @@ static struct result handle_change(struct request *request, struct pg *pg, struc
     TRY(scim_id(request, "User", &id, err));
     TRY(read_edit(request, &edit, err));
     TRY(scim_site_open(request, pg, scim_user_ends(&edit) ? ACTION_SCIM_END : ACTION_SCIM_CHANGE, &site, err));
-    const struct scim_person *person = scim_persons_of_id(authz_snapshot_persons(site.snapshot), &id);
-    if (person == NULL || strcmp(person->issuer, site.client.issuer) != 0)
-        return failure(err, ERROR_NOT_FOUND, "there is no such User");
-    TRY(scim_names_seal(&site.source, site.client.issuer, person->external_id, &edit, &names, err));
-    scim_user_change_init(&change, &site.client, person, &edit, &names, raises(person, &edit));
+    TRY(scim_user_of(pg, site.client.issuer, &id, &person, err));
+    TRY(scim_names_seal(&site.source, site.client.issuer, person.external_id, &edit, &names, err));
+    scim_user_change_init(&change, &site.client, &person, &edit, &names, raises(&person, &edit));
     change.if_version = scim_if_match(request);
     if (!request_record(request, &change.change, &why).ok) return scim_refuse(request, change.is_other, &why, err);
     return answer_user(request, &site, &id, 200, err);
@@ -239,16 +241,15 @@ static struct result handle_delete(struct request *request, struct pg *pg, struc
 {
     static const struct scim_sealed_names names = {.has_name = false};
     struct scim_user_change change;
+    struct scim_user_row person;
     OWNED_SITE site = {0};
     struct error why = {0};
     struct uuid id;
 
     TRY(scim_id(request, "User", &id, err));
     TRY(scim_site_open(request, pg, ACTION_SCIM_END, &site, err));
-    const struct scim_person *person = scim_persons_of_id(authz_snapshot_persons(site.snapshot), &id);
-    if (person == NULL || strcmp(person->issuer, site.client.issuer) != 0)
-        return failure(err, ERROR_NOT_FOUND, "there is no such User");
-    scim_user_change_init(&change, &site.client, person, NULL, &names, true);
+    TRY(scim_user_of(pg, site.client.issuer, &id, &person, err));
+    scim_user_change_init(&change, &site.client, &person, NULL, &names, true);
     change.if_version = scim_if_match(request);
     if (!request_record(request, &change.change, &why).ok) return scim_refuse(request, change.is_other, &why, err);
     response_empty(request, 204);

@@ -243,6 +243,14 @@ def deactivated_means_out():
     assert len(events("scim.end")) == 2 and all(ann["id"] in json.dumps(each) for each in events("scim.end"))
 
 
+def each_gateway_knows_a_person_at_once():
+    """Made at one gateway and deactivated or deleted at another one, before that has read the rights again: an answer 404 would say that nobody has to leave."""
+    for number in range(8):
+        made = provision(f"short{number}", active=False)
+        assert patch("/Users/" + made["id"], {"op": "replace", "path": "displayName", "value": "S"}, gateway=1).status == 200, number
+        scim("DELETE", "/Users/" + made["id"], gateway=1, expect=204)
+
+
 def a_running_download_ends():
     """A body that is under way is cut off, at the other gateway too."""
     pusher = server.client(make_robot(server, "pusher", "publisher", "main"))
@@ -410,6 +418,6 @@ def out_stays_out_without_the_document():
 
 if __name__ == "__main__":
     run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, a_person_is_provisioned, no_name_is_in_the_database,
-        persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, a_running_download_ends, groups_get_roles_by_documents,
+        persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops, a_person_is_erased,
         out_stays_out_without_the_document, server=server)
