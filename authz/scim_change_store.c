@@ -21,11 +21,11 @@ static const struct pg_statement scim_change_ended_sql = {
 /* A person that was deleted comes back with another id; its subjects are its own still. */
 static const struct pg_statement scim_change_create_sql = {
     "scim_change_create",
-    "INSERT INTO scim_user AS u (user_id, issuer, external_id, name_index, active)"
-    " SELECT $1, $2, $3, $4, $5 WHERE (SELECT reltuples FROM pg_class WHERE oid = 'scim_user'::regclass) < $6::int8"
+    "INSERT INTO scim_user AS u (user_id, issuer, external_id, name_index, active, ended_at)"
+    " SELECT $1, $2, $3, $4, $5, CASE WHEN $7 THEN now() END WHERE (SELECT reltuples FROM pg_class WHERE oid = 'scim_user'::regclass) < $6::int8"
     " ON CONFLICT (issuer, external_id) DO UPDATE SET user_id = excluded.user_id, name_index = excluded.name_index, active = excluded.active,"
     " is_deleted = false, version = 1, created_at = now(), modified_at = now() WHERE u.is_deleted"
-    " RETURNING person, created_at", "uuid text text bytea bool int8", "int8 timestamptz"};
+    " RETURNING person, created_at", "uuid text text bytea bool int8 bool", "int8 timestamptz"};
 static const struct pg_statement scim_change_write_sql = {
     "scim_change_write",
     "UPDATE scim_user SET active = $2, version = version + 1, modified_at = now(), name_index = CASE WHEN $3 THEN $4 ELSE name_index END,"
@@ -115,9 +115,28 @@ static struct result check_name(struct pg *pg, const struct scim_user_change *ch
     return uuid_equal(&owner, &change->id) ? SUCCESS : failure(err, ERROR_CONFLICT, "uniqueness: another User has this userName");
 }
 
+/* ---- the bound ---- */
+
+/* Two approvers confirm more by another version of the document: the count begins anew with it. */
+static struct result check_bound(struct pg *pg, const struct scim_entry *entry, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, entry->service.issuer);
+    pg_add_time(&arguments, entry->effective_ms);
+    TRY(pg_run(pg, &scim_change_ended_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) < entry->service.ends_in_hour) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "%lld persons were deactivated within an hour, as many as the document %s allows: nobody else is until two approvers sign another "
+        "version of it, or the hour is over",
+        (long long)entry->service.ends_in_hour, entry->name);
+}
+
 /* ---- making a person ---- */
 
-static struct result insert(struct scim_user_change *change, struct pg *pg, int64_t *person_out, struct error *err)
+static struct result insert(struct scim_user_change *change, struct pg *pg, bool ends, int64_t *person_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -128,6 +147,7 @@ static struct result insert(struct scim_user_change *change, struct pg *pg, int6
     pg_add_bytes(&arguments, (struct bytes){change->names->index, sizeof change->names->index});
     pg_add_bool(&arguments, change->edit->active);
     pg_add_int8(&arguments, SCIM_PERSONS_MAX);
+    pg_add_bool(&arguments, ends);
     TRY(pg_run(pg, &scim_change_create_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "uniqueness: a User with this externalId is there, or %d persons are",
@@ -138,18 +158,23 @@ static struct result insert(struct scim_user_change *change, struct pg *pg, int6
     return SUCCESS;
 }
 
+/* A service that admits others has let this person in until now, so one that is made inactive is deactivated. */
 static struct result create(struct scim_user_change *change, struct pg *pg, const struct authz_snapshot *snapshot,
                             const struct scim_entry *entry, struct error *err)
 {
+    const bool ends = !change->edit->active && entry->service.admits_others;
     struct scim_places places = {.count = 0};
     struct pg_arguments arguments = {0};
-    int64_t person = 0;
+    int64_t person = 0, administrators = 0;
 
+    if (ends) TRY(check_bound(pg, entry, err));
+    if (ends) TRY(rights_count_administrators(pg, &administrators, err));
     TRY(check_name(pg, change, err));
-    TRY(insert(change, pg, &person, err));
+    TRY(insert(change, pg, ends, &person, err));
     TRY(write_names(pg, person, change->names, err));
     pg_add_int8(&arguments, person);
     if (strcmp(entry->service.claim, SCIM_SERVICE_CLAIM_SUB) == 0) TRY(pg_run(pg, &scim_change_self_sql, &arguments, NULL, err));
+    if (ends) TRY(rights_keep_administrator(pg, administrators, err));
     scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
     return scim_raise(pg, &places, true, err);
 }
@@ -204,23 +229,6 @@ static struct result find(struct scim_user_change *change, struct pg *pg, struct
         return failure(err, ERROR_INVALID,
                        "mutability: externalId says who the person is, and can't be changed: delete the User and make another");
     return SUCCESS;
-}
-
-/* Two approvers confirm more by another version of the document: the count begins anew with it. */
-static struct result check_bound(struct pg *pg, const struct scim_entry *entry, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_text(&arguments, entry->service.issuer);
-    pg_add_time(&arguments, entry->effective_ms);
-    TRY(pg_run(pg, &scim_change_ended_sql, &arguments, &rows, err));
-    if (pg_int8(rows, 0, 0) < entry->service.ends_in_hour) return SUCCESS;
-    return failure(
-        err, ERROR_DENIED,
-        "%lld persons were deactivated within an hour, as many as the document %s allows: nobody else is until two approvers sign another "
-        "version of it, or the hour is over",
-        (long long)entry->service.ends_in_hour, entry->name);
 }
 
 static struct result write_row(struct scim_user_change *change, struct pg *pg, const struct found *found, bool is_active,

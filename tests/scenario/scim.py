@@ -398,6 +398,19 @@ def mass_deactivation_stops():
     deactivate(many[BOUND + 1], expect=403)
 
 
+def who_was_let_in_is_not_made_inactive_beyond_the_bound():
+    """Where others are admitted, a person that is made inactive is one that could come in until now."""
+    stranger = {"schemas": [USER], "userName": "stranger", "externalId": "id-of-stranger", "active": False}
+    service(others="admit", deactivations=1)
+    wait_until(lambda: token_of("stranger", 1).status == 200, 10, "others are not admitted")
+    scim("POST", "/Users", {**stranger, "userName": "lost", "externalId": "id-of-lost"}, expect=201)
+    refused = scim("POST", "/Users", stranger, expect=403)
+    assert "until two approvers sign another version" in refused.json["detail"], refused.body
+    assert token_of("stranger", 1).status == 200
+    scim("POST", "/Users", {**stranger, "active": True}, expect=201)
+    service()
+
+
 def a_person_is_erased():
     """Its names go with its key, and so does its row."""
     holdings = sql("SELECT count(*) FROM scim_name n JOIN audit_subject s ON s.id = n.subject")
@@ -411,7 +424,7 @@ def out_stays_out_without_the_document():
     """A withdrawal ends provisioning, and lets persons in that nobody has provisioned; those that were deactivated stay out."""
     sijil("admin", "scim", "revoke", at, "bank", "--reason", "a test", "--key", ROOT)
     scim("GET", "/Users", expect=403)
-    wait_until(lambda: token_of("stranger", 1).status == 200, 10, "the document decides still")
+    wait_until(lambda: token_of("nobody", 1).status == 200, 10, "the document decides still")
     assert token_of("many1", 1).status == 400 and token_of("ann", 1).status == 200
     assert roles_of("ann") == [("consumer", "main", None)]  # no group of SCIM counts any more
 
@@ -419,5 +432,6 @@ def out_stays_out_without_the_document():
 if __name__ == "__main__":
     run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, a_person_is_provisioned, no_name_is_in_the_database,
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
-        bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops, a_person_is_erased,
+        bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
+        who_was_let_in_is_not_made_inactive_beyond_the_bound, a_person_is_erased,
         out_stays_out_without_the_document, server=server)
