@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import signing_keys
 from sijil_test import Server, make_robot, program, run, wait_until
 from witness_kit import Liar, Witness, finish
 
@@ -320,6 +321,12 @@ def without_a_quorum_rights_are_taken_and_not_made():
         return admin.call("POST", "/api/v1/robots", json.dumps({"organisation": "main", "name": name}), {"Content-Type": "application/json"}, scope="registry:admin:*")
     wait_until(lambda: make(f"robot-{time.monotonic_ns()}").status == 503, 60, "rights are made without a quorum")
     refused = make("another")
+    key, now = os.path.join(server.folder, "officer", "approver.pem"), time.time()
+    document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": "scim-service", "scope": "", "name": "bank", "version": 1, "effective_from": signing_keys.utc(now),
+                                       "expires": signing_keys.utc(now + 86400), "body": {"issuer": "https://id.bank.example", "claim": "/sub", "client": "robot:" + kept["id"], "deactivations": 5}})
+    signed = signing_keys.sign(document, key, "application/vnd.sijil.scim-service.v1+json")
+    waits = admin.call("POST", "/api/v1/scim", json.dumps(signed), {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert waits.status == 503 and b"no quorum of witnesses has cosigned" in waits.body, waits.body
     assert b"no quorum of witnesses has cosigned" in refused.body and int(refused["Retry-After"]) > 0, refused.body
     assert metric('sijil_refused_total{why="no_witnesses"}') >= 2
     assert admin.call("DELETE", f"/api/v1/robots/{kept['id']}", scope="registry:admin:*").status in (200, 204)
