@@ -1,6 +1,7 @@
 #include "documents/format/scim_service.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -13,9 +14,32 @@
 
 /* Claims that an issuer gives to another person, or changes: a mail address, a name. */
 static const char *const changing[] = {
-    "email",    "mail", "emails",   "preferred_username", "upn",         "unique_name",  "username", "user_name",
-    "userName", "name", "nickname", "given_name",         "family_name", "phone_number", "login",    "aud",
-    "iss",      "jti",  "azp",      "client_id"};
+    "email",       "mail",     "emails",    "email_address", "emailaddress", "mailnickname", "preferred_username", "upn",
+    "unique_name", "username", "user_name", "name",          "nickname",     "given_name",   "family_name",        "phone_number",
+    "login",       "aud",      "iss",       "jti",           "azp",          "client_id"};
+
+/* The length of a pointer without the indexes of lists at its end. */
+static size_t without_indexes(const char *claim)
+{
+    size_t end = strlen(claim);
+
+    for (;;) {
+        const char *last = memrchr(claim, '/', end); /* a pointer begins with one */
+        const size_t before = (size_t)(last - claim);
+        if (before == 0 || strspn(last + 1, "0123456789") < end - before - 1) return end;
+        end = before;
+    }
+}
+
+/* Whether the claim has this name, in any case: in a list, too ("/emails/0"), and as the end of a URL ("/https:~1~1bank.example~1email"). */
+static bool is_named(const char *claim, const char *name)
+{
+    const size_t end = without_indexes(claim), length = strlen(name);
+
+    if (end <= length || strncasecmp(claim + end - length, name, length) != 0) return false;
+    const char *before = claim + end - length - 1;
+    return *before == '/' || *before == ':' || (before > claim && strncmp(before - 1, "~1", 2) == 0);
+}
 
 static bool is_line(const char *text, size_t most)
 {
@@ -37,9 +61,8 @@ static struct result check_head(const struct document *document, struct error *e
 static struct result check_claim(const char *claim, struct error *err)
 {
     if (!claim_pointer_is_valid(claim)) return failure(err, ERROR_INVALID, "claim: a JSON Pointer, such as /sub");
-    const char *last = strrchr(claim, '/') + 1;
     for (size_t i = 0; i < sizeof changing / sizeof changing[0]; i++)
-        if (strcmp(last, changing[i]) == 0)
+        if (is_named(claim, changing[i]))
             return failure(
                 err, ERROR_INVALID,
                 "claim: %s may change, or be given to another person; name the claim with the immutable id, such as /sub or /oid",
