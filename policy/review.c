@@ -51,9 +51,10 @@ static void take_group(const struct snapshot *snapshot, const char *name, struct
 
 static void take_origin(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
 {
+    const char *document = group_giver(binding->granted_by);
+
     if (trust_is_rule(&role->principal)) take_rule(snapshot, role);
-    else if (strncmp(binding->granted_by, GROUP_GIVER, sizeof GROUP_GIVER - 1) == 0)
-        take_group(snapshot, binding->granted_by + sizeof GROUP_GIVER - 1, role);
+    else if (document != NULL) take_group(snapshot, document, role);
     else (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
 }
 

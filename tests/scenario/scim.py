@@ -301,6 +301,9 @@ def groups_get_roles_by_documents():
     more = [("consumer", "main", None), ("publisher", "main/models", "of-scim")]
     wait_until(lambda: roles_of("ann") == more, 10, "a document gives no role")
     assert roles_of("ben") == direct
+    shown = [(each["origin"], each.get("document"), each.get("granted_by")) for each in admin.api("GET", "/access/review?scope=main")["roles"] if each["role"] == "publisher"]
+    explained = admin.api("POST", "/authz/explain", {"issuer": issuer.url, "subject": "id-of-ann", "action": "manifest.push", "resource": "main/models/x"})
+    assert ("group", "of-scim", None) in shown and ("group", "of-scim") in [(each["origin"], each.get("document")) for each in explained["roles"]], (shown, explained)
     place = "/Groups/" + made["id"]
     patch(place, {"op": "add", "path": "members", "value": [{"value": ben["id"], "display": "Ben"}]}, expect=200)
     wait_until(lambda: roles_of("ben") == more, 10, "a new member has no role")
