@@ -133,6 +133,17 @@ struct result exchange_authenticate(struct exchange *exchange, struct pg *pg, st
     return SUCCESS;
 }
 
+/* The request goes on without a principal. The log says whose credential was used: a replayed proof is one that was stolen. */
+static void refuse_principal(struct exchange *exchange, enum oauth_error error, const char *description)
+{
+    struct principal *refused = arena_take(exchange->request.arena, sizeof *refused);
+
+    if (refused != NULL) *refused = exchange->principal; /* else the event names nobody */
+    exchange->refused = refused;
+    exchange->principal = (struct principal){.kind = PRINCIPAL_NONE};
+    refuse(exchange->found, error, description);
+}
+
 struct result exchange_spend_proof(struct exchange *exchange, struct pg *pg, struct error *err)
 {
     struct request *request = &exchange->request;
@@ -141,8 +152,7 @@ struct result exchange_spend_proof(struct exchange *exchange, struct pg *pg, str
     if (request->proof == NULL || exchange->principal.kind == PRINCIPAL_NONE || dpop_spend(pg, request->proof, &wrong).ok)
         return SUCCESS;
     if (wrong.kind != ERROR_CONFLICT) return failure(err, wrong.kind, "%s", wrong.message);
-    refuse(exchange->found, OAUTH_INVALID_PROOF, wrong.message);
-    exchange->principal = (struct principal){.kind = PRINCIPAL_NONE};
+    refuse_principal(exchange, OAUTH_INVALID_PROOF, wrong.message);
     return SUCCESS;
 }
 
@@ -154,10 +164,9 @@ void exchange_demand_login(struct exchange *exchange)
 
     for (size_t i = 0; i < request->pair_count; i++) {
         if (step_up_is_met(&exchange->principal, request->pairs[i].action, wanted, clock_wall_ms(), &age_s)) continue;
-        refuse(exchange->found, OAUTH_STEP_UP,
-               "this needs a fresh login at your issuer: log in again with a browser, then repeat it");
+        refuse_principal(exchange, OAUTH_STEP_UP,
+                         "this needs a fresh login at your issuer: log in again with a browser, then repeat it");
         exchange->found->age_s = age_s;
-        exchange->principal = (struct principal){.kind = PRINCIPAL_NONE};
         return;
     }
 }

@@ -7,15 +7,16 @@
 struct event_context exchange_context(const struct exchange *exchange)
 {
     const struct request *request = &exchange->request;
+    const struct principal *who = exchange->principal.kind == PRINCIPAL_NONE ? exchange->refused : &exchange->principal;
     struct event_context context = {.client_address = request->client_address,
                                     .user_agent = request_header(request, "User-Agent"),
                                     .purpose = request->purpose,
                                     .search = request->search};
 
-    if (exchange->principal.kind != PRINCIPAL_NONE) {
-        context.issuer = exchange->principal.issuer;
-        context.subject = exchange->principal.subject;
-        context.token = exchange->principal.token[0] == '\0' ? NULL : exchange->principal.token;
+    if (who != NULL) {
+        context.issuer = who->issuer;
+        context.subject = who->subject;
+        context.token = who->token[0] == '\0' ? NULL : who->token;
     }
     if (request->authentication != NULL && request->authentication->tried[0] != '\0')
         context.tried = request->authentication->tried;

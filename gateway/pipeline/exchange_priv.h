@@ -66,6 +66,8 @@ struct exchange {
     size_t step;    /* of the pipeline's table */
     bool has_begun; /* the handler ran, so its release must run too */
 
+    const struct principal
+        *refused; /* whose credential was good, but not good enough: it decides nothing, and the event names it. NULL: none */
     struct authentication *found; /* by the check of the credential, which is made again if an issuer is asked */
     struct trust_use *rule;       /* the same */
     struct decision *decision;

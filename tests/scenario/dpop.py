@@ -123,11 +123,12 @@ def a_proof_counts_once_at_all_gateways():
     token = bound_token(first, nonce)
     proof = holder.proof("POST", url(first, UPLOADS), token, nonce, jti="the same")
     headers = {"Authorization": "DPoP " + token, "DPoP": proof, "Host": f"127.0.0.1:{first.port}"}
-    assert second.call("POST", UPLOADS, headers=headers).status == 202
+    begun = second.call("POST", UPLOADS, headers=headers)
+    assert begun.status == 202
     for place in (first, second):
         again = place.call("POST", UPLOADS, headers=headers)
         assert again.status == 401 and "used before" in again["WWW-Authenticate"] and 'error="invalid_dpop_proof"' in again["WWW-Authenticate"], again.body
-        assert event_of(again)["out"] == "denied"
+        assert event_of(again)["out"] == "denied" and event_of(again)["act"] == event_of(begun)["act"], event_of(again)  # whose token was stolen
     renamed = holder.proof("POST", url(first, UPLOADS), token, nonce, jti="the same", x=1)  # another proof with this jti
     assert second.call("POST", UPLOADS, headers={**headers, "DPoP": renamed}).status == 401
     proof = holder.proof("GET", url(first, "/token"), nonce=nonce)
@@ -280,12 +281,13 @@ def dangerous_actions_need_a_fresh_login():
     now = int(time.time())
     good = {"sub": "ann", "acr": "phr", "auth_time": now - 30}
     wait_until(lambda: make_robot_by(issuer.token(**good)).status == 201, 10, "the role is not known")
+    made = make_robot_by(issuer.token(**good))
     for name, claims in {"no acr": {"acr": None}, "another acr": {"acr": "pwd"}, "no time": {"auth_time": None},
                          "long ago": {"auth_time": now - 1000}, "in the future": {"auth_time": now + 1000}, "a text": {"auth_time": "now"}}.items():
         answer = make_robot_by(issuer.token(**{key: value for key, value in {**good, **claims}.items() if value is not None}))
         said = answer["WWW-Authenticate"] or ""
         assert answer.status == 401 and 'error="insufficient_user_authentication",acr_values="phr mfa",max_age="900"' in said, (name, answer.status, said)
-        assert event_of(answer)["out"] == "denied", name
+        assert event_of(answer)["out"] == "denied" and event_of(answer)["act"] == event_of(made)["act"], name
     old = issuer.token(**{**good, "auth_time": now - 1000})
     assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
     nobody = make_robot_by(issuer.token(sub="nobody"))
