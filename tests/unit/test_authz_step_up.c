@@ -36,6 +36,11 @@ static const struct row {
     {"no acr, and two blanks in the setting", "phr  mfa", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S,
      false},
     {"the second of two", "phr mfa", ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "mfa", NOW_S, true},
+    {"what is kept from erasure", "phr", ACTION_HOLD_RELEASE, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 301, false},
+    {"an alarm that is turned off", "phr", ACTION_DETECTION_REVOKE, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 901,
+     false},
+    {"a delivery that is turned off", "phr", ACTION_SINK_REVOKE, PRINCIPAL_EXTERNAL, "https://a.example", "phr", NOW_S - 901,
+     false},
     {"any", STEP_UP_ANY, ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S, true},
     {"any, but long ago", STEP_UP_ANY, ACTION_ISSUER_TRUST, PRINCIPAL_EXTERNAL, "https://a.example", "", NOW_S - 3600, false},
 };
