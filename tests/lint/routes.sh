@@ -30,3 +30,11 @@ stores=$(awk '
 target != "" && /[(, ]pg[,)]/ && !/\(void\)pg/ && !/struct pg \*pg/ { print FILENAME ": " target ": " $0 }
 /^}/ { target = "" }' gateway/*.c gateway/*/*.c | grep -vE ': target_(binding_create|upload_begin): ' || true)
 [ -z "$lookups$stores" ] || { printf 'looked up before rights are known:\n%s\n%s\n' "$lookups" "$stores"; exit 1; }
+
+# A fresh login is asked for by the actions that are decided first: one that only a later record has would ask for nothing.
+never=$(awk '
+FNR == NR { if (match($0, /^STEP_UP\(ACTION_[A-Z_]+/)) wanted[substr($0, 9, RLENGTH - 8)] = 1; next }
+/^ROUTE\(/ { row = "" }
+/^ROUTE\(/, /\)$/ { row = row $0; if ($0 ~ /\)$/ && match(row, /ACTION_[A-Z_]+/)) delete wanted[substr(row, RSTART, RLENGTH)] }
+END { for (action in wanted) print action }' authz/step_up.def gateway/routes.def)
+[ -z "$never" ] || { printf 'authz/step_up.def: no request is decided by: %s\n' "$never"; exit 1; }

@@ -2,6 +2,7 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "authz/step_up.h"
 #include "authz/trust_rules.h"
@@ -57,7 +58,29 @@ static void a_login(void **state)
     if (!row->is_met) assert_true(age_s == 300 || age_s == 900);
 }
 
+/* A new kind of document is not forgotten. Whoever approves a run needs a key for each, which is more than a login. */
+static void the_approval_of_each_document_is_dangerous(void **state)
+{
+    const struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://a.example"};
+    unsigned approvals = 0, age_s = 0;
+
+    (void)state;
+    for (enum action action = 0; action < ACTION_COUNT; action++) {
+        const char *what = strchr(action_name(action), '.');
+        if (what == NULL || strcmp(what, ".approve") != 0 || action == ACTION_RUN_APPROVE || action == ACTION_RUNNER_APPROVE)
+            continue;
+        approvals++;
+        if (step_up_is_met(&principal, action, STEP_UP_ANY, NOW_S * 1000, &age_s)) fail_msg("%s", action_name(action));
+    }
+    assert_true(approvals >= 7);
+    /* Without such a document other subjects are persons, and deactivated ones come in again. */
+    assert_false(step_up_is_met(&principal, ACTION_PERSONS_REVOKE, STEP_UP_ANY, NOW_S * 1000, &age_s));
+    assert_false(step_up_is_met(&principal, ACTION_SCIM_REVOKE, STEP_UP_ANY, NOW_S * 1000, &age_s));
+}
+
 int main(void)
 {
-    return RUN_TABLE(rows, a_login);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_approval_of_each_document_is_dangerous)};
+
+    return RUN_TABLE(rows, a_login) + cmocka_run_group_tests(tests, NULL, NULL);
 }
