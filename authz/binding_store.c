@@ -51,12 +51,10 @@ static const struct pg_statement binding_insert_sql = {
     " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11, $12) ON CONFLICT DO NOTHING"
     " RETURNING expires_at",
     "uuid uuid text text text uuid uuid text text int8 text text", "timestamptz"};
-/*
- * Finds security officers that could be the same person as a subject: it has made or seen the robot; or one whom nobody knows has; or one has an account at another issuer,
- * and no document says that one of the two is a separate person.
- */
+/* Finds security officers that could be the same person as a subject: it has made or seen the robot, or one whom nobody knows has; or it has an account at
+   another issuer, and no document separates them; or SCIM has joined both with one person. */
 #define COULD_BE(key, of_issuer) \
-    "(" key " = $2 OR (" key " LIKE 'ext:%' AND " of_issuer " <> $3 AND NOT " key " = ANY ($4) AND NOT $2 = ANY ($4)))"
+    "(" key " = $2 OR " key " IN " SUBJECTS_OF_PERSON("$3", "$5") " OR (" key " LIKE 'ext:%' AND " of_issuer " <> $3 AND NOT " key " = ANY ($4) AND NOT $2 = ANY ($4)))"
 static const struct pg_statement binding_is_officer_sql = {
     "binding_is_officer",
     "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL AND b.role = 'security-officer'"
@@ -66,11 +64,16 @@ static const struct pg_statement binding_is_officer_sql = {
     " ELSE cardinality(r.behind) = 0 OR EXISTS (SELECT FROM unnest(r.behind) AS x WHERE x = 'unknown'"
     " OR " COULD_BE("split_part(x, ' ', 1)", "split_part(x, ' ', 2)") ") END",
     "uuid text text text[] text", "int8"};
-static const struct pg_statement binding_granter_issuer_sql = {
-    "binding_granter_issuer",
-    "SELECT coalesce((SELECT split_part(x, ' ', 2) FROM robot, unnest(behind) AS x WHERE robot_id ="
-    " CASE WHEN $1 LIKE 'robot:%' THEN substr($1, 7)::uuid END AND split_part(x, ' ', 1) = $2 LIMIT 1), '')", "text text", "text"};
-static const struct pg_statement binding_granting_person_sql = {"binding_granting_person", "SELECT coalesce(" PERSON_BEHIND("$1") ", '')", "text", "text"};
+/* Whether the grantee is the granter, or somebody behind it. */
+static const struct pg_statement binding_is_own_sql = {
+    "binding_is_own",
+    "SELECT count(*) FROM unnest(ARRAY[$3, $4] || (SELECT behind FROM robot WHERE robot_id = CASE WHEN $3 LIKE 'robot:%' THEN substr($3, 7)::uuid END)) AS x WHERE split_part(x, ' ', 1) = $5 OR split_part(x, ' ', 1) IN " SUBJECTS_OF_PERSON("$1", "$2"),
+    "text text text text text", "int8"};
+static const struct pg_statement binding_granting_person_sql = {
+    "binding_granting_person",
+    "SELECT p.key, coalesce((SELECT split_part(x, ' ', 2) FROM robot, unnest(behind) AS x WHERE robot_id ="
+    " CASE WHEN $1 LIKE 'robot:%' THEN substr($1, 7)::uuid END AND split_part(x, ' ', 1) = p.key LIMIT 1), '')"
+    " FROM (SELECT coalesce(" PERSON_BEHIND("$1") ", '') AS key) AS p", "text", "text text"};
 static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
     "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
@@ -93,8 +96,7 @@ static const struct pg_statement binding_since_sql = {
     "binding_since", "SELECT binding_id, created_at FROM binding WHERE binding_id = ANY ($1)", "uuid[]", "uuid timestamptz"};
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
-    &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql,
-    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_granter_issuer_sql, &binding_granting_person_sql, &binding_subjects_sql, &binding_since_sql,
+    &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql, &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_is_own_sql, &binding_granting_person_sql, &binding_subjects_sql, &binding_since_sql,
 };
 /* clang-format on */
 const struct pg_table binding_table = PG_TABLE(statements);
@@ -191,32 +193,36 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
 static struct result find_granting_person(struct pg *pg, struct binding_create *create, struct error *err)
 {
     struct authz_binding *binding = &create->binding;
-    OWNED(pg_rows) *rows = NULL, *issuers = NULL;
-    struct pg_arguments arguments = {0}, of_robot = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, binding->granted_by);
     TRY(pg_run(pg, &binding_granting_person_sql, &arguments, &rows, err));
     binding->granting_person = person_new(pg_text(rows, 0, 0), NULL);
-    if (strncmp(binding->granted_by, "robot:", 6) != 0) return SUCCESS;
-    pg_add_text(&of_robot, binding->granted_by);
-    pg_add_text(&of_robot, binding->granting_person.key);
-    TRY(pg_run(pg, &binding_granter_issuer_sql, &of_robot, &issuers, err));
-    (void)text_copy(create->granter_issuer, sizeof create->granter_issuer, pg_text(issuers, 0, 0));
+    if (strncmp(binding->granted_by, "robot:", 6) == 0)
+        (void)text_copy(create->granter_issuer, sizeof create->granter_issuer, pg_text(rows, 0, 1));
     return SUCCESS;
 }
 
 /* A decision can compare robots but not external subjects, which are not part of its resource. So persons are compared here. */
-static struct result check_not_oneself(const struct authz_binding *binding, struct error *err)
+static struct result check_not_oneself(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
     struct principal principal = {.kind = binding->kind, .id = binding->robot};
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
     char key[PRINCIPAL_KEY_SIZE];
 
     memcpy(principal.issuer, binding->issuer, sizeof principal.issuer);
     memcpy(principal.subject, binding->subject, sizeof principal.subject);
     principal_key(&principal, key);
-    if (strcmp(key, binding->granted_by) == 0 || strcmp(key, binding->granting_person.key) == 0)
-        return failure(err, ERROR_DENIED, "nobody can give a role to itself; ask another administrator");
-    return SUCCESS;
+    pg_add_text(&arguments, binding->issuer);
+    pg_add_text(&arguments, binding->subject);
+    pg_add_text(&arguments, binding->granted_by);
+    pg_add_text(&arguments, binding->granting_person.key);
+    pg_add_text(&arguments, key);
+    TRY(pg_run(pg, &binding_is_own_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "nobody can give a role to itself, also not by a robot; ask another administrator");
 }
 
 /* Two security officers must be two persons, as in snapshot_grant.c. */
@@ -256,7 +262,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
 
     TRY(check_scope(binding, err));
     TRY(find_granting_person(pg, create, err));
-    TRY(check_not_oneself(binding, err));
+    TRY(check_not_oneself(pg, binding, err));
     TRY(check_robot(pg, binding, err));
     TRY(check_second_officer(pg, create, err));
     TRY(check_not_too_many(pg, binding, err));

@@ -4,11 +4,19 @@
 #include <string.h>
 
 #include "authz/persons_entry.h"
+#include "authz/scim_entry.h"
 #include "authz/snapshot_priv.h"
 #include "authz/trust_login.h"
 #include "base/text.h"
 
 static const uint8_t no_issuer[PERSON_ISSUER_SIZE];
+
+static bool is_one(const struct person *one, const struct person *other)
+{
+    if (strcmp(one->key, other->key) == 0) return true;
+    return memcmp(one->provisioned, no_issuer, sizeof no_issuer) != 0 &&
+           memcmp(one->provisioned, other->provisioned, sizeof no_issuer) == 0;
+}
 
 struct person person_new(const char *key, const char *issuer)
 {
@@ -28,12 +36,12 @@ void persons_add(struct persons *persons, const struct person *person)
 {
     for (size_t i = 0; i < persons->count; i++) {
         struct person *each = &persons->each[i];
-        if (strcmp(each->key, person->key) != 0) continue;
+        if (!is_one(each, person)) continue;
         if (memcmp(each->issuer, no_issuer, sizeof no_issuer) == 0) memcpy(each->issuer, person->issuer, sizeof each->issuer);
         return;
     }
     if (persons->count < PERSONS_MAX) persons->each[persons->count++] = *person;
-    else persons->has_unknown = true;
+    else persons->has_unknown = persons->cannot_tell = true;
 }
 
 void persons_add_text(struct persons *persons, struct bytes text)
@@ -63,6 +71,19 @@ void persons_add_lines(struct persons *persons, const char *lines)
 
 /* ---- today's documents ---- */
 
+/* An issuer that makes pairwise subjects gives a person one for each client. SCIM knows by the externalId that they are one. */
+static void find_provisioned(const struct persons_scope *scope, struct person *person)
+{
+    const struct scim_person *found = scim_persons_of_key(authz_snapshot_persons(scope->snapshot), person->key);
+    char text[2 * SCIM_SERVICE_TEXT_SIZE];
+    uint8_t hash[SHA256_SIZE];
+
+    if (found == NULL) return;
+    (void)snprintf(text, sizeof text, "%s\n%s", found->issuer, found->external_id);
+    sha256_of(bytes_of_text(text), hash);
+    memcpy(person->provisioned, hash, sizeof person->provisioned);
+}
+
 /* False: the document says that the persons come from another issuer. */
 static bool is_person(const struct persons_scope *scope, struct person *person)
 {
@@ -70,6 +91,7 @@ static bool is_person(const struct persons_scope *scope, struct person *person)
     const struct persons_entry *entry = persons_entry_of(rules, scope->organisation, scope->now_ms);
 
     if (strcmp(person->key, PERSON_ADMINISTRATOR) == 0) return true;
+    find_provisioned(scope, person);
     person->is_separate = persons_entry_separates(rules, scope->organisation, person->key, scope->now_ms);
     if (person->is_separate) return true;
     if (!persons_entries_are_sound(rules)) return false;
@@ -80,7 +102,7 @@ static bool is_person(const struct persons_scope *scope, struct person *person)
 
 struct persons persons_as_of_now(const struct persons_scope *scope, const struct persons *stored)
 {
-    struct persons now = {.has_unknown = stored->has_unknown || stored->count == 0};
+    struct persons now = {.has_unknown = stored->has_unknown || stored->count == 0, .cannot_tell = stored->cannot_tell};
 
     for (size_t i = 0; i < stored->count; i++) {
         struct person person = stored->each[i];
@@ -159,7 +181,7 @@ static bool is_subject(const struct person *person)
 /* The administrator of an embedded registry is no subject of an issuer, so no issuer gives it a second account. */
 static bool is_another(const struct person *one, const struct person *other)
 {
-    if (strcmp(one->key, other->key) == 0) return false;
+    if (is_one(one, other)) return false;
     if (!is_subject(one) || !is_subject(other) || one->is_separate || other->is_separate) return true;
     return memcmp(one->issuer, other->issuer, sizeof one->issuer) == 0 && memcmp(one->issuer, no_issuer, sizeof no_issuer) != 0;
 }
@@ -182,6 +204,6 @@ bool persons_meet(const struct persons *one, const struct persons *other)
 {
     for (size_t i = 0; i < one->count; i++)
         for (size_t k = 0; k < other->count; k++)
-            if (strcmp(one->each[i].key, other->each[k].key) == 0) return true;
+            if (is_one(&one->each[i], &other->each[k])) return true;
     return false;
 }

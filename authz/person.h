@@ -5,7 +5,8 @@
  * who signed the rule. These are sets. If somebody is behind an act whom nobody knows, such as the person that started a job of a CI system, the set is not complete.
  *
  * Subjects of different issuers count as one person, because one person may have an account at each. A signed document of the organisation says from which issuer its
- * persons come, and which subjects are separate persons; once there is one, a subject of another issuer that it does not name is nobody.
+ * persons come, and which subjects are separate persons; once there is one, a subject of another issuer that it does not name is nobody. Subjects that SCIM has joined with
+ * one person are that person, whatever a document says.
  */
 #pragma once
 
@@ -20,8 +21,9 @@ struct authz_snapshot;
 /** "ext:" and 64 hex digits as from principal_key(), PERSON_ADMINISTRATOR, or "" for nobody. Store it, and the issuer, beside the record of an act. */
 struct person {
     char key[PRINCIPAL_KEY_SIZE];
-    uint8_t issuer[PERSON_ISSUER_SIZE]; /* of its SHA-256; zeros: not known, or no subject of an issuer */
-    bool is_separate;                   /* a document says so */
+    uint8_t issuer[PERSON_ISSUER_SIZE];      /* of its SHA-256; zeros: not known, or no subject of an issuer */
+    uint8_t provisioned[PERSON_ISSUER_SIZE]; /* which person of SCIM; zeros: none. It may have several subjects at one issuer */
+    bool is_separate;                        /* a document says so */
 };
 /** `issuer` NULL or "": not known. */
 struct person person_new(const char *key, const char *issuer);
@@ -29,11 +31,11 @@ struct person person_new(const char *key, const char *issuer);
 struct persons {
     size_t count;
     bool has_unknown; /* somebody else, too, whom nobody knows */
-    bool cannot_tell; /* the documents that would tell can't be read now: nobody is another than these */
+    bool cannot_tell; /* who else is behind it can't be told here: too many, or no documents. Nobody is another than these */
     struct person each[PERSONS_MAX];
 };
 
-/** Each person once. With more than PERSONS_MAX the set is not complete. */
+/** Each person once. With more than PERSONS_MAX the set is not complete, and nobody is another than these. */
 void persons_add(struct persons *persons, const struct person *person);
 /** From a row: "KEY", "KEY ISSUER", or PERSON_UNKNOWN. */
 #define PERSON_UNKNOWN "unknown"

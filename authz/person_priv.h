@@ -13,3 +13,8 @@
     "coalesce((SELECT CASE WHEN cardinality(maker.behind) BETWEEN 1 AND 15 THEN maker.behind ELSE '{unknown}' END FROM " MAKER_OF( \
         key) "), CASE WHEN " key " LIKE 'ext:%' THEN ARRAY[concat_ws(' ', " key ", nullif(" issuer                                 \
              ", ''))] ELSE '{unknown}' END)"
+
+/* The principal_key()s of all subjects that SCIM has joined with the person of this one. */
+#define SUBJECTS_OF_PERSON(issuer_of, subject_of)                                                                     \
+    "(SELECT 'ext:' || encode(sha256(convert_to(s.issuer || E'\n' || s.subject, 'UTF8')), 'hex') FROM scim_subject s" \
+    " WHERE s.person = (SELECT person FROM scim_subject WHERE issuer = " issuer_of " AND subject = " subject_of "))"

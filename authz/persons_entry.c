@@ -21,7 +21,13 @@ static struct result reserve(struct trust_rules *rules, struct error *err)
     return rules->persons == NULL ? no_memory(err) : SUCCESS;
 }
 
-/* sijil-keyd has pinned it, so it was sound. If this version demands more, it does not count. */
+/* sijil-keyd has pinned it, so it was sound. One that this version can't take would let subjects in that it keeps out: then no subject is known to be a person. */
+static struct result refuse_all(struct trust_rules *rules)
+{
+    rules->persons_are_partial = true;
+    return SUCCESS;
+}
+
 struct result persons_entries_add(void *context, const struct pinned_document *pinned, struct error *err)
 {
     const struct document *document = pinned->document;
@@ -29,8 +35,10 @@ struct result persons_entries_add(void *context, const struct pinned_document *p
     struct error refused = {0};
     struct persons_rule rule;
 
-    if (document->is_withdrawn || rules->persons_count == PERSONS_ENTRIES_MAX) return SUCCESS;
-    if (!persons_rule_read(document, &rule, &refused).ok) return refused.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
+    if (document->is_withdrawn) return SUCCESS;
+    if (rules->persons_count == PERSONS_ENTRIES_MAX) return refuse_all(rules);
+    if (!persons_rule_read(document, &rule, &refused).ok)
+        return refused.kind == ERROR_NO_MEMORY ? no_memory(err) : refuse_all(rules);
     TRY(reserve(rules, err));
     struct persons_entry *entry = &rules->persons[rules->persons_count++];
     (void)snprintf(entry->name, sizeof entry->name, "%.63s", document->name);
@@ -61,7 +69,7 @@ const struct persons_entry *persons_entries_at(const struct trust_rules *rules, 
 
 bool persons_entries_are_sound(const struct trust_rules *rules)
 {
-    return rules == NULL || rules->persons_are_sound;
+    return rules == NULL || (rules->persons_are_sound && !rules->persons_are_partial);
 }
 
 /* An organisation keeps its id, and a deleted one never comes back with it: so a place is noted once. */

@@ -22,7 +22,7 @@ struct persons_entry {
 
 size_t persons_entries_count(const struct trust_rules *rules);
 const struct persons_entry *persons_entries_at(const struct trust_rules *rules, size_t number);
-/** False: the database differs from sijil-keyd's pin of these documents, so no subject is known to be a person. */
+/** False: the database differs from sijil-keyd's pin of these documents, or this version can't take one, so no subject is known to be a person. */
 bool persons_entries_are_sound(const struct trust_rules *rules);
 /** Notes that the document is for this organisation, in an entry that others may be reading. */
 void persons_entry_place(const struct persons_entry *entry, const struct uuid *organisation);

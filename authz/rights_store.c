@@ -15,25 +15,29 @@
 static const struct pg_statement rights_raise_epoch_sql = {
     "rights_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, false) AS epoch) SELECT epoch FROM raised",
     "uuid", "int8"};
+#define IS_DEACTIVATED \
+    "EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
 static const struct pg_statement rights_administrators_sql = {
     "rights_administrators",
     "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL"
     " AND b.role = 'registry-admin' AND b.organisation_id IS NULL AND (b.expires_at IS NULL OR b.expires_at > now())"
     " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
-    " AND NOT EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
+    " AND NOT " IS_DEACTIVATED
     " ELSE r.revoked_at IS NULL AND r.expires_at > now() END",
     "", "int8"};
-/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. */
+/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. One that SCIM has deactivated is none that is left; but its
+   role does not end by another hand either, else somebody appoints the next first officer alone. */
 static const struct pg_statement rights_last_officers_sql = {
     "rights_last_officers",
-    "WITH live AS MATERIALIZED (SELECT b.binding_id, b.robot_id, b.issuer, b.organisation_id, b.granted_by, b.giver"
+    "WITH live AS MATERIALIZED (SELECT b.binding_id, b.robot_id, b.issuer, b.organisation_id, b.granted_by, b.giver,"
+    " b.robot_id IS NULL AND " IS_DEACTIVATED " AS is_deactivated"
     " FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL AND b.role = 'security-officer'"
     " AND (b.expires_at IS NULL OR b.expires_at > now())"
     " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
     " ELSE r.revoked_at IS NULL AND r.expires_at > now() END),"
     " lost AS (SELECT * FROM live WHERE binding_id = $1 OR robot_id = $2 OR issuer = (SELECT url FROM trusted_issuer WHERE issuer_id = $3))"
     " SELECT count(*) FROM lost WHERE granted_by <> $4 AND coalesce(giver <> " PERSON_BEHIND("$4") ", true) AND NOT EXISTS"
-    " (SELECT FROM live WHERE live.organisation_id IS NOT DISTINCT FROM lost.organisation_id AND live.binding_id NOT IN (SELECT binding_id FROM lost))",
+    " (SELECT FROM live WHERE NOT is_deactivated AND live.organisation_id IS NOT DISTINCT FROM lost.organisation_id AND live.binding_id NOT IN (SELECT binding_id FROM lost))",
     "uuid uuid uuid text", "int8"};
 #define THERE_AT(time) "created_at <= " time " AND (revoked_at IS NULL OR revoked_at > " time ")"
 /* A rotation gives the robot another end, so the end of then is not known: it counts as if it had not come. */

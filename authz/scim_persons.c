@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "authz/rights_part_priv.h"
+#include "authz/role.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 struct scim_persons {
     atomic_uint owners;
@@ -12,7 +14,7 @@ struct scim_persons {
     size_t count;
     struct scim_person *rows; /* views into `texts` */
     char *texts;
-    struct index_table by_subject, by_external;
+    struct index_table by_subject, by_key, by_external;
 };
 
 /* Different for names of different issuers with high probability; a find compares both. */
@@ -50,13 +52,34 @@ static struct result copy_rows(struct scim_persons *persons, const struct scim_p
     return SUCCESS;
 }
 
+static void key_of(const struct scim_person *row, char key_out[PRINCIPAL_KEY_SIZE])
+{
+    struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
+
+    (void)text_copy(principal.issuer, sizeof principal.issuer, row->issuer);
+    (void)text_copy(principal.subject, sizeof principal.subject, row->subject);
+    principal_key(&principal, key_out);
+}
+
+static void index_subject(struct scim_persons *persons, size_t number)
+{
+    const struct scim_person *row = &persons->rows[number];
+    char key[PRINCIPAL_KEY_SIZE];
+
+    if (row->subject[0] == '\0') return;
+    key_of(row, key);
+    index_add(&persons->by_subject, hash_of(row->issuer, row->subject), number);
+    index_add(&persons->by_key, rights_hash(bytes_of_text(key)), number);
+}
+
 static struct result make_indexes(struct scim_persons *persons, struct error *err)
 {
     TRY(index_new(persons->count, &persons->by_subject, err));
+    TRY(index_new(persons->count, &persons->by_key, err));
     TRY(index_new(persons->count, &persons->by_external, err));
     for (size_t i = 0; i < persons->count; i++) {
         const struct scim_person *row = &persons->rows[i];
-        if (row->subject[0] != '\0') index_add(&persons->by_subject, hash_of(row->issuer, row->subject), i);
+        index_subject(persons, i);
         index_add(&persons->by_external, hash_of(row->issuer, row->external_id), i);
     }
     return SUCCESS;
@@ -91,6 +114,7 @@ void scim_persons_free(struct scim_persons *persons)
     free(persons->rows);
     free(persons->texts);
     free(persons->by_subject.slots);
+    free(persons->by_key.slots);
     free(persons->by_external.slots);
     free(persons);
 }
@@ -103,6 +127,19 @@ const struct scim_person *scim_persons_of_subject(const struct scim_persons *per
     for (uint64_t entry; (entry = index_next(&persons->by_subject, &at)) != 0;) {
         const struct scim_person *row = &persons->rows[entry - 1];
         if (strcmp(row->issuer, issuer) == 0 && strcmp(row->subject, subject) == 0) return row;
+    }
+    return NULL;
+}
+
+const struct scim_person *scim_persons_of_key(const struct scim_persons *persons, const char *key)
+{
+    uint64_t at = rights_hash(bytes_of_text(key));
+
+    if (persons == NULL || persons->count == 0) return NULL;
+    for (uint64_t entry; (entry = index_next(&persons->by_key, &at)) != 0;) {
+        char own[PRINCIPAL_KEY_SIZE];
+        key_of(&persons->rows[entry - 1], own);
+        if (strcmp(own, key) == 0) return &persons->rows[entry - 1];
     }
     return NULL;
 }

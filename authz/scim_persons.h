@@ -28,3 +28,5 @@ DEFINE_OWNED(scim_persons);
 const struct scim_person *scim_persons_of_subject(const struct scim_persons *persons, const char *issuer, const char *subject);
 const struct scim_person *scim_persons_of_external(const struct scim_persons *persons, const char *issuer,
                                                    const char *external_id);
+/** By the principal_key() of a subject of a person's tokens. */
+const struct scim_person *scim_persons_of_key(const struct scim_persons *persons, const char *key);

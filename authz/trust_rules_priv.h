@@ -19,6 +19,7 @@ struct trust_rules {
     size_t group_count;
     struct persons_entry *persons; /* NULL: none */
     size_t persons_count;
+    bool persons_are_partial; /* one that is in force is missing */
     struct scim_entry services[SCIM_ENTRIES_MAX];
     size_t service_count;
 };

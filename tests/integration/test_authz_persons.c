@@ -312,6 +312,61 @@ static void the_last_officer_is_ended_by_who_appointed_it(void **state)
     assert_true(end_role(pg, &first, &of_bob, &err)); /* a robot of the person who appointed it */
 }
 
+/* An issuer that makes pairwise subjects gives alice one for each client; SCIM has joined both with her. */
+static void pairwise_subjects_are_one_person(void **state)
+{
+    static const struct principal again = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "alice-2"},
+                                  carol = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "carol"};
+    struct fixture *fixture = *state;
+    struct pg *pg = fixture->pg;
+    struct binding_create create;
+    struct error err = {0};
+
+    database_execute(
+        fixture->database,
+        "INSERT INTO scim_user (user_id, issuer, external_id, active) VALUES (gen_random_uuid(), 'https://i', 'A-1', true);"
+        "INSERT INTO scim_subject (issuer, subject, person) SELECT 'https://i', s, person FROM scim_user,"
+        " unnest('{alice,alice-2}'::text[]) AS s");
+    const struct persons one = behind(pg, &alice), other = behind(pg, &again), third = behind(pg, &carol);
+    assert_true(persons_are_known(&one) && persons_are_known(&other) && persons_meet(&one, &other));
+    assert_false(persons_are_others(&one, &other) || persons_are_none_of(&other, &one));
+    assert_true(persons_are_others(&one, &third) && persons_are_others(&third, &other));
+    const struct principal robot = made_by(pg, "robot$one", &alice, NULL);
+    rotate(pg, &robot, &again, 0);
+    const struct persons both = behind(pg, &robot);
+    assert_true(persons_are_one(&both));
+    assert_false(give(pg, ROLE_AUDITOR, &again, &alice, &create, &err) || give(pg, ROLE_AUDITOR, &again, &robot, &create, &err));
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &alice, &bob, &create, &err));
+    assert_false(give(pg, ROLE_SECURITY_OFFICER, &again, &carol, &create, &err)); /* the second officer is the first one */
+    assert_int_equal(err.kind, ERROR_DENIED);
+}
+
+/* SCIM has ended the one that would be left. */
+static void a_deactivated_officer_is_not_left(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg *pg = fixture->pg;
+    const struct principal robot = made_by(pg, "robot$one", &alice, NULL);
+    struct binding_create first, second;
+    struct error err = {0};
+
+    database_execute(
+        fixture->database,
+        "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+        " VALUES (gen_random_uuid(), 'https://i', 'us', '{ES256}', 60, '{}');"
+        "INSERT INTO scim_user (user_id, issuer, external_id, active) VALUES (gen_random_uuid(), 'https://i', 'B-1', true);"
+        "INSERT INTO scim_subject (issuer, subject, person) SELECT 'https://i', 'bob', person FROM scim_user");
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &robot, &bob, &first, &err));
+    assert_true(give(pg, ROLE_SECURITY_OFFICER, &bob, &alice, &second, &err));
+    database_execute(fixture->database, "UPDATE scim_user SET active = false");
+    assert_false(end_role(pg, &first, &alice, &err)); /* bob can't do anything as an officer */
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_true(end_role(pg, &first, &bob, &err));
+    assert_false(end_role(pg, &second, &bob, &err)); /* and its role does not end by any hand */
+    assert_true(end_role(pg, &second, &alice, &err));
+}
+
 static void nobody_gives_himself_a_role_by_a_robot(void **state)
 {
     struct fixture *fixture = *state;
@@ -324,6 +379,10 @@ static void nobody_gives_himself_a_role_by_a_robot(void **state)
     assert_int_equal(err.kind, ERROR_DENIED);
     assert_true(give(fixture->pg, ROLE_AUDITOR, &bob, &robot, &create, &err));
     assert_string_equal(create.binding.granting_person.key, root.key);
+    rotate(fixture->pg, &robot, &bob, 0); /* a second one has seen the secret, and the first one still has */
+    assert_false(give(fixture->pg, ROLE_AUDITOR, &bob, &robot, &create, &err) ||
+                 give(fixture->pg, ROLE_AUDITOR, &alice, &robot, &create, &err));
+    assert_int_equal(err.kind, ERROR_DENIED);
     assert_true(give(fixture->pg, ROLE_AUDITOR, &robot, &alice, &create, &err)); /* what it may do is seen to be its maker's */
 }
 
@@ -350,8 +409,7 @@ static void what_is_there_already_gets_its_persons(void **state)
         "DROP FUNCTION keep_person CASCADE; DROP FUNCTION keep_persons_behind CASCADE; ALTER TABLE robot DROP COLUMN person,"
         " DROP COLUMN behind; ALTER TABLE binding DROP COLUMN giver, DROP COLUMN giver_issuer");
     for (; migration->name != NULL; migration++)
-        if (strcmp(migration->name + strlen("0000"), "_persons") == 0 ||
-            strcmp(migration->name + strlen("0000"), "_persons_behind_robots") == 0)
+        if (strncmp(migration->name, "0038_", 5) == 0 || strncmp(migration->name, "0104_", 5) == 0)
             database_execute(fixture->database, migration->sql);
     assert_person(fixture->pg, &second, root.key);
     assert_person(fixture->pg, &founded, "");
@@ -375,6 +433,8 @@ int main(void)
         TEST(robots_of_one_person_do_not_appoint_both_officers),
         TEST(a_subject_and_its_robot_are_not_two_officers),
         TEST(the_last_officer_is_ended_by_who_appointed_it),
+        TEST(pairwise_subjects_are_one_person),
+        TEST(a_deactivated_officer_is_not_left),
         TEST(nobody_gives_himself_a_role_by_a_robot),
         TEST(what_is_there_already_gets_its_persons),
     };

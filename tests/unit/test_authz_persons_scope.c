@@ -116,12 +116,31 @@ static void nobody_is_a_person_while_documents_are_not_sound(void **state)
     assert_int_equal(separated.count, 0);
 }
 
+/* Without the document all subjects of any issuer would be persons. */
+static void a_document_that_is_not_understood_lets_nobody_in(void **state)
+{
+    OWNED(document) *own = document_of("acme", "ftp://i", "j/alice", NOW_MS);
+    const struct pinned_document pinned[] = {{own, 1}};
+    OWNED(trust_rules) *rules = NULL;
+    OWNED(authz_snapshot) *snapshot = NULL;
+    const struct principal alice = subject_of("i/alice");
+    struct error err = {0};
+
+    (void)state;
+    must(trust_rules_of(pinned, COUNT(pinned), &rules, &err), &err);
+    const struct authz_parts parts = {.rules = rules};
+    must(authz_snapshot_build(&parts, &snapshot, &err), &err);
+    const struct persons_scope scope = {snapshot, &acme, NOW_MS + 1};
+    const struct persons one = persons_of(&scope, &alice);
+    assert_false(persons_are_known(&one));
+}
+
 static void sets_are_compared_by_all_of_their_members(void **state)
 {
     const struct person a = person_new("ext:a", "https://i"), b = person_new("ext:b", "https://i"),
                         c = person_new("ext:c", "https://i"), nowhere = person_new("ext:d", NULL);
     const struct persons ab = {2, false, false, {a, b}}, only_c = {1, false, false, {c}}, bc = {2, false, false, {b, c}},
-                         some = {1, true, false, {a}}, hidden = {0, true, true, {{{0}, {0}, false}}},
+                         some = {1, true, false, {a}}, hidden = {0, true, true, {{{0}, {0}, {0}, false}}},
                          lost = {1, false, false, {nowhere}};
 
     (void)state;
@@ -151,10 +170,30 @@ static void rows_are_read_as_persons(void **state)
     assert_true(none.count == 0 && none.has_unknown);
 }
 
+/* The ninth has seen the secret, too: it must not approve what it may have asked for. */
+static void nobody_is_another_than_too_many(void **state)
+{
+    OWNED(authz_snapshot) *snapshot = snapshot_at(NOW_MS);
+    const struct persons_scope scope = {snapshot, &beta, NOW_MS - 1};
+    const struct person last = person_new("ext:9", "https://i");
+    const struct persons ninth = {1, false, false, {last}};
+    struct persons behind = {0};
+
+    (void)state;
+    persons_add_lines(&behind, "ext:1 https://i\next:2 https://i\next:3 https://i\next:4 https://i\next:5 https://i\n"
+                               "ext:6 https://i\next:7 https://i\next:8 https://i");
+    assert_true(persons_are_known(&behind) && persons_are_none_of(&ninth, &behind));
+    persons_add_lines(&behind, "ext:9 https://i");
+    const struct persons now = persons_as_of_now(&scope, &behind);
+    assert_false(persons_are_none_of(&ninth, &behind) || persons_are_none_of(&ninth, &now));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_is_a_person_while_documents_are_not_sound),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_document_that_is_not_understood_lets_nobody_in),
+                                       cmocka_unit_test(nobody_is_a_person_while_documents_are_not_sound),
                                        cmocka_unit_test(sets_are_compared_by_all_of_their_members),
+                                       cmocka_unit_test(nobody_is_another_than_too_many),
                                        cmocka_unit_test(rows_are_read_as_persons)};
 
     return RUN_TABLE(rows, check_row) + cmocka_run_group_tests(tests, NULL, NULL);
