@@ -33,8 +33,9 @@ static const struct pg_statement holdings_of_robot_sql = {
     "text text text", "int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement robot_owners_sql = {
     "robot_owners",
-    "SELECT DISTINCT p FROM robot, unnest(ARRAY[person, created_by] || ARRAY(SELECT split_part(x, ' ', 1) FROM unnest(behind) AS x)) AS p WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') LIMIT $2",
-    "text int8", "text"};
+    "SELECT split_part(p, ' ', 1), max(split_part(p, ' ', 2)) FROM robot, unnest(ARRAY[person, created_by] || behind) AS p"
+    " WHERE name = $1 AND (p LIKE 'ext:%' OR p = 'administrator') GROUP BY 1 LIMIT $2",
+    "text int8", "text text"};
 static const struct pg_statement subject_groups_delete_sql = {
     "subject_groups_delete", "DELETE FROM group_login WHERE issuer = $1 AND subject = $2", "text text", ""};
 /* The person that SCIM has provisioned, by a subject of its tokens or by its externalId: the names are sealed under the key that goes now. */
@@ -101,11 +102,13 @@ struct result subject_owners_find(const struct permit *permit, enum action actio
     struct subject_owners owners = {.count = 0};
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
+    char key[PRINCIPAL_KEY_SIZE];
 
     (void)permit_resource(permit, action);
     if (!is_robot(person)) {
         owners.count = 1;
-        key_of(person, owners.persons[0].key);
+        key_of(person, key);
+        owners.persons[0] = person_new(key, person->issuer);
         *owners_out = owners;
         return SUCCESS;
     }
@@ -115,7 +118,7 @@ struct result subject_owners_find(const struct permit *permit, enum action actio
     if (pg_rows_count(rows) > SUBJECT_OWNERS_MAX)
         return failure(err, ERROR_LIMIT, "more than %d persons have had a robot of this name", SUBJECT_OWNERS_MAX);
     for (; owners.count < pg_rows_count(rows); owners.count++)
-        (void)text_copy(owners.persons[owners.count].key, sizeof owners.persons[0].key, pg_text(rows, owners.count, 0));
+        owners.persons[owners.count] = person_new(pg_text(rows, owners.count, 0), pg_text(rows, owners.count, 1));
     *owners_out = owners;
     return SUCCESS;
 }

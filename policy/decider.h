@@ -262,6 +262,8 @@ bool decider_is_live(struct decider *decider, const struct principal *principal,
 struct persons decider_persons(struct decider *decider, const struct principal *principal, const struct uuid *organisation);
 /** persons_of_key() in the newest snapshot; of a trust rule those that have signed its version in force, and an unknown one. */
 struct persons decider_persons_of_key(struct decider *decider, const char *principal, const struct uuid *organisation);
+/** persons_as_of_now() in the newest snapshot. */
+struct persons decider_persons_now(struct decider *decider, const struct persons *stored, const struct uuid *organisation);
 /** persons_separated() in the newest snapshot. */
 void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out);
 /** authz_snapshot_home(). */

@@ -111,6 +111,14 @@ struct persons decider_persons_of_key(struct decider *decider, const char *princ
     return rule == NULL ? persons_of_key(&scope, principal) : of_rule(decider, &scope, rule);
 }
 
+struct persons decider_persons_now(struct decider *decider, const struct persons *stored, const struct uuid *organisation)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct persons_scope scope = {snapshot->authz, organisation, clock_wall_ms()};
+
+    return persons_as_of_now(&scope, stored);
+}
+
 void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
