@@ -111,6 +111,23 @@ static void set_text(char *destination, size_t size, const char *text)
     destination[length] = '\0';
 }
 
+/* Whether the asker may know of the rule: it is of the organisation of the thing, or has a role there, or the asker may explain everything. */
+static bool may_know_rule(const struct explained *explained, const char *key)
+{
+    const struct resource all = {.kind = RESOURCE_SYSTEM};
+    const struct authz_binding *bindings[BINDINGS_COVERING_MAX];
+    const char *name = explained->pair.resource.name;
+    const size_t length = strcspn(name, "/");
+
+    if (length > 0 && strncmp(key, name, length) == 0 && (key[length] == '/' || key[length] == ':')) return true;
+    if (authz_snapshot_covering(explained->now->authz, &explained->principal, &explained->pair.resource,
+                                explained->question->now_ms, bindings) > 0)
+        return true;
+    return authz_snapshot_authorize(explained->now->authz, explained->question->asker, ACTION_AUTHZ_EXPLAIN, &all,
+                                    clock_wall_ms())
+               .verdict == AUTHZ_ALLOWED;
+}
+
 /* The name of the robot that it is about; NULL: it is about a subject. */
 static const char *robot_of(const struct explain_question *question)
 {
@@ -141,6 +158,8 @@ static struct result find_principal(struct explained *explained, struct error *e
         *principal = (struct principal){.kind = PRINCIPAL_EXTERNAL, .expires_ms = INT64_MAX};
         set_text(principal->issuer, sizeof principal->issuer, question->issuer);
         set_text(principal->subject, sizeof principal->subject, question->subject);
+        if (trust_is_rule(principal) && !may_know_rule(explained, question->subject))
+            return failure(err, ERROR_NOT_FOUND, "there is no trust rule of this name that you may see");
     }
     bound(question->scope, principal);
     return SUCCESS;

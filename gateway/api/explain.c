@@ -8,6 +8,7 @@
 #include "authz/binding.h"
 #include "authz/claims.h"
 #include "authz/robot.h"
+#include "authz/step_up.h"
 #include "authz/trust_rules.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -229,7 +230,20 @@ struct result target_authz_explain(struct request *request, struct lookup *looku
 
 /* ---- the answer ---- */
 
-static struct result add_unknown(const struct wanted *wanted, json_t *answer, struct error *err)
+/* The decision does not know of it: gateway/pipeline asks before, of the login that a request brings. Of the caller its own login tells. */
+static bool needs_login(const struct wanted *wanted, const struct settings *settings)
+{
+    const struct explain_question *question = &wanted->question;
+    struct principal who = {.kind = question->robot == NULL ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT};
+    unsigned age_s = 0;
+
+    if (question->is_own)
+        return !step_up_is_met(question->asker, question->action, settings->step_up_acr, question->now_ms, &age_s);
+    (void)text_copy(who.issuer, sizeof who.issuer, question->issuer == NULL ? "" : question->issuer);
+    return !step_up_is_met(&who, question->action, settings->step_up_acr, question->now_ms, &age_s);
+}
+
+static struct result add_unknown(const struct wanted *wanted, const struct settings *settings, json_t *answer, struct error *err)
 {
     const struct explain_question *question = &wanted->question;
     static const char *const past[] = {"labels and names of then: they are those of now",
@@ -244,6 +258,9 @@ static struct result add_unknown(const struct wanted *wanted, json_t *answer, st
     if (question->action == ACTION_PROJECT_LABEL || question->action == ACTION_REPOSITORY_LABEL ||
         question->action == ACTION_PROJECT_CREATE)
         failures |= json_array_append_new(list, json_string("the label that would be asked for: policies may refuse it"));
+    if (!wanted->is_past && needs_login(wanted, settings))
+        failures |= json_array_append_new(
+            list, json_string("whether it has just logged in at its issuer: this action needs a fresh login"));
     for (size_t i = 0; wanted->is_past && i < sizeof past / sizeof past[0]; i++)
         failures |= json_array_append_new(list, json_string(past[i]));
     if (wanted->is_future)
@@ -265,7 +282,7 @@ static struct result handle_authz_explain(struct request *request, struct pg *pg
     TRY(read_wanted(request, &wanted, err));
     if (wanted.is_past) wanted.question.past = &past;
     TRY(decider_explain(request->permit, request->gateway->decider, &wanted.question, &answer, err));
-    TRY(add_unknown(&wanted, answer, err));
+    TRY(add_unknown(&wanted, request->gateway->settings, answer, err));
     response_json(request, 200, answer);
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;

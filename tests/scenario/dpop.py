@@ -289,6 +289,10 @@ def dangerous_actions_need_a_fresh_login():
         assert answer.status == 401 and 'error="insufficient_user_authentication",acr_values="phr mfa",max_age="900"' in said, (name, answer.status, said)
         assert event_of(answer)["out"] == "denied" and event_of(answer)["act"] == event_of(made)["act"], name
     old = issuer.token(**{**good, "auth_time": now - 1000})
+    for token, says in ((old, True), (issuer.token(**good), False)):
+        answer = first.call("POST", "/api/v1/authz/explain", json.dumps({"action": "robot.create", "resource": "main"}),
+                            {"Content-Type": "application/json", "Authorization": "Bearer " + token})
+        assert answer.json["allowed"] and any("fresh login" in each for each in answer.json["unknown"]) == says, answer.body
     assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
     nobody = make_robot_by(issuer.token(sub="nobody"))
     assert nobody.status == 401 and "insufficient_user_authentication" in nobody["WWW-Authenticate"]  # as for somebody with the right

@@ -265,6 +265,9 @@ def who_may_not_know_learns_nothing():
     names = ["robot$main+robot0", "robot$main+nobody", "robot$robot4"]  # of another organisation, of nobody, of the registry
     told = [shape(post(outsiders[1], {"robot": name, "action": "manifest.read", "resource": "globex/one/digits"})) for name in names]
     assert told[0] == told[1] == told[2] and told[0][0] == 404, told
+    rules = [post(outsiders[1], {"rule": name, "action": "project.read", "resource": "globex/one"}) for name in ("main:ci", "main:none", ":ci", "globexx:ci")]
+    assert {shape(each)[0] for each in rules} == {404} and shape(rules[0]) == shape(rules[1]), [each.body for each in rules]
+    assert post(outsiders[1], {"rule": "globex:none", "action": "project.read", "resource": "globex/one"}).status == 200
     anonymous = server.client().call("POST", "/api/v1/authz/explain", json.dumps(question), {"Content-Type": "application/json"})
     assert anonymous.status == 401, anonymous.body
     wrong = [{"resource": "main/one/digits", "action": "none"}, {"resource": "main/one", "action": "manifest.read"},
