@@ -94,6 +94,15 @@ static struct result prove_page(struct pg *pg, const struct signed_checkpoint *c
     return proven;
 }
 
+/* Each number once, and no other one: a proof of a tile shows nothing of a second row with the number of one of its entries. */
+static bool is_whole(const struct audit_page *page, const struct audit_span *span)
+{
+    if (audit_page_count(page) != span->until - span->from) return false;
+    for (size_t i = 0; i < audit_page_count(page); i++)
+        if (audit_page_sequence(page, i) != span->from + i) return false;
+    return true;
+}
+
 struct result audit_follow(struct pg *pg, const struct signed_checkpoint *checkpoint, const struct audit_span *span,
                            struct audit_page **page_out, struct error *err)
 {
@@ -101,8 +110,9 @@ struct result audit_follow(struct pg *pg, const struct signed_checkpoint *checkp
 
     assert(span->from < span->until && span->until <= checkpoint->size && span->until - span->from <= AUDIT_PAGE_MAX);
     TRY(audit_page_between(pg, span->from, span->until, &page, err));
-    if (audit_page_count(page) != span->until - span->from)
-        return failure(err, ERROR_FORKED, "an entry of the log from %llu on is missing", (unsigned long long)span->from);
+    if (!is_whole(page, span))
+        return failure(err, ERROR_FORKED, "an entry of the log from %llu on is missing, or is there twice",
+                       (unsigned long long)span->from);
     TRY(prove_page(pg, checkpoint, page, err));
     *page_out = GIVE(page);
     return SUCCESS;

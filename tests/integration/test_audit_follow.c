@@ -26,6 +26,13 @@ static struct signed_checkpoint signed_now(const struct audit_log *log, uint64_t
 #define LEAF(seq) \
     "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8') WHERE seq = " #seq
 
+/* A forged leaf beside the true one, with the same number and with its own hash: as somebody does who may drop the primary key. */
+#define FORGED "convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8')"
+#define BESIDE(seq)                                                                  \
+    "ALTER TABLE audit_entry DROP CONSTRAINT IF EXISTS audit_entry_pkey;"            \
+    " INSERT INTO audit_entry SELECT seq, ts, " FORGED ", sha256('\\x00' || " FORGED \
+    "), action, outcome FROM audit_entry WHERE seq = " #seq
+
 /* Edits in a transaction that is undone; and the span that is read, with what is said of it. */
 static const struct edit {
     const char *name, *sql;
@@ -56,6 +63,18 @@ static const struct edit {
      {256, 512},
      "as it was signed"},
     {"an entry that is gone", "DELETE FROM audit_entry WHERE seq = 280", {256, 300}, "is missing"},
+    {"an entry twice, in place of the next",
+     BESIDE(280) "; DELETE FROM audit_entry WHERE seq = 281",
+     {256, 300},
+     "is there twice"},
+    {"an entry twice, in place of the next: a whole tile",
+     BESIDE(280) "; DELETE FROM audit_entry WHERE seq = 281",
+     {256, 512},
+     "is there twice"},
+    {"an entry of the next tile in place of one of this",
+     BESIDE(512) "; DELETE FROM audit_entry WHERE seq = 281",
+     {256, 600},
+     "is there twice"},
 };
 
 static void check_edit(const struct audit_log *log, struct pg *pg, const struct signed_checkpoint *checkpoint,
