@@ -74,7 +74,8 @@ bool engine_wants_place(const struct engine *engine, const struct leaf *leaf)
 
 bool engine_wants_size(const struct engine *engine, const struct leaf *leaf)
 {
-    return detector_is_pull(leaf) && has_rule(engine, DETECTOR_BYTES);
+    /* Manifests count for nothing, and each of their reads would ask the database in vain. */
+    return detector_is_pull(leaf) && strcmp(leaf->targets[0].action, "manifest.read") != 0 && has_rule(engine, DETECTOR_BYTES);
 }
 
 bool engine_wants_person(const struct engine *engine, const struct leaf *leaf)

@@ -235,6 +235,30 @@ static struct engine *engine_of(enum detector detector)
     return engine;
 }
 
+/* What a rule wants to know costs a question to the database for each event. */
+static void asks_for_no_size_that_does_not_count(void **state)
+{
+    static const struct {
+        const char *action, *outcome;
+        bool wants;
+    } cases[] = {{"blob.read", "allowed", true},
+                 {"run.fetch", "allowed", true},
+                 {"blob.read", "denied", false},
+                 {"manifest.read", "allowed", false}};
+    struct played bytes = {.engine = engine_of(DETECTOR_BYTES), .time_ms = START},
+                  pulls = {.engine = engine_of(DETECTOR_PULLS), .time_ms = START};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct events one = {1, 0, ALICE, cases[i].action, cases[i].outcome, "a/b/c#sha256:1", 0, 0, 0, NULL};
+        const struct leaf leaf = leaf_of(&bytes, &one, 0);
+        assert_int_equal(engine_wants_size(bytes.engine, &leaf), cases[i].wants);
+        assert_false(engine_wants_size(pulls.engine, &leaf));
+    }
+    engine_free(bytes.engine);
+    engine_free(pulls.engine);
+}
+
 static void finds_the_attack_and_nothing_else(void **state)
 {
     const struct attack *row = *state;
@@ -347,6 +371,7 @@ static void says_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(asks_for_no_size_that_does_not_count),
         cmocka_unit_test(makes_no_second_alarm_after_a_start),
         cmocka_unit_test(says_what_was_found),
         cmocka_unit_test(keeps_its_memory),
