@@ -130,10 +130,9 @@ static struct result hear(struct request *request, struct pg *pg, const struct r
 
 /* A dataset may have another label than at the lease, its requester other rights, or the policies may be others. */
 static struct result decide_again(struct request *request, const struct runner_again *again, const struct run_holder *holder,
-                                  const struct run_held *held, struct error *err)
+                                  const struct run_held *held, char reason[RUN_REASON_SIZE], struct error *err)
 {
     enum runner_verdict verdict = RUNNER_MAY_NOT;
-    char reason[RUN_REASON_SIZE];
     struct error why = {0};
 
     TRY(runner_decide_again(request, again, &verdict, reason, err));
@@ -145,6 +144,21 @@ static struct result decide_again(struct request *request, const struct runner_a
     return failure(err, why.kind, "%s", why.message);
 }
 
+/* Whoever writes into rows can keep the run from ending, but not the runner from stopping. */
+static void stop(struct run_held *held, const char *reason)
+{
+    if (runner_lease_has_ended(held)) return;
+    held->has_ended = true;
+    (void)snprintf(held->reason, sizeof held->reason, "%s", reason);
+}
+
+/* What passes by itself takes no attempt from anybody. All else may be false rows: with them the attempt ends with its deadline. */
+static bool will_pass(const struct error *why)
+{
+    return why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_UNCERTAIN || why->kind == ERROR_FULL ||
+           why->kind == ERROR_NO_MEMORY;
+}
+
 static struct result handle_heartbeat(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED(run_envelope) *order = NULL, *asked = NULL;
@@ -152,17 +166,18 @@ static struct result handle_heartbeat(struct request *request, struct pg *pg, st
     struct run_held held;
     int64_t ends_ms = 0;
     struct error why = {0};
+    char reason[RUN_REASON_SIZE] = ""; /* why it may not go on */
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say(request, &held, err);
     TRY(run_lease_prove(request, pg, &holder, &order, &ends_ms, err));
     TRY(run_request_find(lookup_of(pg), &holder.run, &asked, err));
     const struct runner_again again = {order, asked, &held.where};
-    const struct result decided = decide_again(request, &again, &holder, &held, &why);
-    if (decided.ok || why.kind != ERROR_CORRUPT)
-        TRY(hear(request, pg, &holder, err)); /* with false rows it ends with its deadline */
+    const struct result decided = decide_again(request, &again, &holder, &held, reason, &why);
+    if (reason[0] == '\0' && (decided.ok || will_pass(&why))) TRY(hear(request, pg, &holder, err));
     if (!decided.ok) return failure(err, why.kind, "%s", why.message);
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));
+    if (reason[0] != '\0') stop(&held, reason);
     return say(request, &held, err);
 }
 

@@ -373,6 +373,25 @@ def a_run_that_can_not_be_decided_does_not_go_on():
     state["bob"].call("DELETE", "/" + other["run"])
 
 
+def a_run_that_rows_keep_from_ending_does_not_go_on():
+    """As if somebody had the role of the gateways: a running run whose row says that it is finishing can't be ended. Its requester has lost its role."""
+    leaver, runner = Person(state["world"], "goer"), state["runner"]
+    asked = leaver.request()
+    leaver.wait(asked, "ordered")
+    assert opened(runner.lease()["lease"])[0]["run"] == asked["run"] and runner.start(asked["run"]).status == 204
+    assert runner.beat(asked["run"]).json["stop"] is False
+    sql(f"SET ROLE sijil_app; UPDATE run SET state = 'finishing' WHERE run_id = '{asked['run']}'")
+    assert runner.beat(asked["run"]).json["stop"] is False
+    leaver.lose_role()
+    sijil_test.wait_until(lambda: runner.beat(asked["run"]).json["stop"], 30, "the runner is not told to stop")
+    deadline = f"SELECT deadline FROM run_attempt WHERE run_id = '{asked['run']}'"
+    before, answer = sql(deadline), runner.beat(asked["run"]).json
+    assert answer["stop"] is True and "lost all roles" in answer["reason"] and sql(deadline) == before, (answer, before, sql(deadline))
+    sql(f"UPDATE run SET state = 'running' WHERE run_id = '{asked['run']}'")
+    assert runner.beat(asked["run"]).json["stop"] is True
+    assert "lost all roles" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+
+
 # ---- who gets what ----
 
 def an_attempt_has_one_lease_whatever_the_database_says():
@@ -662,7 +681,7 @@ if __name__ == "__main__":
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
         a_requester_that_loses_its_rights_trains_no_more, a_lost_answer_is_decided_again, duties_that_came_after_the_order_count,
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, a_heartbeat_believes_no_order_of_a_row,
-        a_run_that_can_not_be_decided_does_not_go_on, a_kept_certificate_that_is_none_keeps_no_refusal_away, an_attempt_has_one_lease_whatever_the_database_says,
+        a_run_that_can_not_be_decided_does_not_go_on, a_run_that_rows_keep_from_ending_does_not_go_on, a_kept_certificate_that_is_none_keeps_no_refusal_away, an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         people_learn_why_a_run_waits, a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
         a_copy_of_a_runner_is_noticed, a_session_is_in_no_row, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits, an_approval_that_is_only_a_row_does_not_count,
