@@ -133,7 +133,7 @@ static const struct one_way_row {
     {"UPDATE audit_log SET altered = size + 1", "refused"},
     {"UPDATE audit_log SET size = size + 10, altered = size + 9", "done"},
     {"UPDATE audit_log SET altered = altered - 1", "refused"},
-    {"UPDATE audit_log SET size = size - 5", "done"}, /* which gateways notice by themselves */
+    {"UPDATE audit_log SET size = size - 5", "refused"},
     {"UPDATE audit_log SET size = size + 1", "done"},
 };
 
