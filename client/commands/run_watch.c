@@ -80,6 +80,12 @@ struct result run_watch(struct invocation *invocation, struct session *session, 
     }
 }
 
+/* The state is a row of the database. Outputs are shown, be it none, only of an admission that sijil-keyd has signed. */
+static bool has_admission(const json_t *run)
+{
+    return json_is_array(json_object_get(run, "outputs"));
+}
+
 struct result run_verdict(struct invocation *invocation, const struct run_address *address, const json_t *run, struct error *err)
 {
     struct buffer OWNED_BUFFER advice = BUFFER(RUN_PATH_MAX);
@@ -87,10 +93,13 @@ struct result run_verdict(struct invocation *invocation, const struct run_addres
 
     cell_text(json_object_get(run, "state"), state);
     cell_text(json_object_get(run, "reason"), reason);
-    if (strcmp(state, "succeeded") == 0) return SUCCESS;
+    const bool has_succeeded = strcmp(state, "succeeded") == 0;
+    if (has_succeeded && has_admission(run)) return SUCCESS;
     TRY(run_advice(address, run, &advice, err));
     if (advice.length > 0) invocation_explain(invocation, "try", buffer_text(&advice));
     invocation->ends_with = EXIT_RUN;
+    if (has_succeeded)
+        return failure(err, ERROR_INVALID, "the registry says that the run has succeeded, and has no admission of it that holds");
     const bool has_reason = json_object_get(run, "reason") != NULL;
     return failure(err, ERROR_INVALID, "the run has ended: %.32s%s%.180s", state, has_reason ? ": " : "",
                    has_reason ? reason : "");

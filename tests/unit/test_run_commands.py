@@ -72,6 +72,8 @@ def waiting_shows_each_step_and_ends_with_the_run(world):
     again = world.peer.add(Run(outputs={"model": "a"}, state="running", looks=[{"state": "succeeded", **ENDED}]))
     answer = world.json("show", again.id, "--follow")
     assert answer["state"] == "succeeded" and "envelopes" not in answer
+    false = world.peer.add(Run(state="running", looks=[{"state": "succeeded", **ENDED}]))
+    assert "has no admission of it that holds" in world.sijil("show", false.id, "--follow", code=7).stderr
 
 
 def a_terminal_has_one_line_that_changes(world):
