@@ -380,7 +380,7 @@ def a_run_that_rows_keep_from_ending_does_not_go_on():
     leaver.wait(asked, "ordered")
     assert opened(runner.lease()["lease"])[0]["run"] == asked["run"] and runner.start(asked["run"]).status == 204
     assert runner.beat(asked["run"]).json["stop"] is False
-    sql(f"SET ROLE sijil_app; UPDATE run SET state = 'finishing' WHERE run_id = '{asked['run']}'")
+    sql(f"SET ROLE sijil_app; UPDATE run SET state = 'finishing' WHERE run_id = '{asked['run']}'; RESET ROLE")
     assert runner.beat(asked["run"]).json["stop"] is False
     leaver.lose_role()
     sijil_test.wait_until(lambda: runner.beat(asked["run"]).json["stop"], 30, "the runner is not told to stop")
