@@ -6,11 +6,14 @@
 #include "base/memory.h"
 
 static _Thread_local unsigned lacks;
+static _Thread_local bool is_reading, has_lacked;
 
+/* Without memory jansson drops characters of a text that it reads, perhaps its end, and then copies it up to there: it gets no memory for the copy. */
 static void *take(size_t size)
 {
-    void *block = memory_resize(NULL, size);
+    void *block = is_reading && has_lacked ? NULL : memory_resize(NULL, size);
 
+    has_lacked = has_lacked || block == NULL;
     if (block == NULL) lacks++;
     return block;
 }
@@ -117,6 +120,17 @@ static json_t *load_with_room(struct bytes text, json_error_t *problem)
     return NULL;
 }
 
+static json_t *load(struct bytes text, size_t longest, json_error_t *problem)
+{
+    is_reading = true;
+    has_lacked = false;
+    json_t *value = longest > FEED_MAX
+                        ? load_with_room(text, problem)
+                        : json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, problem);
+    is_reading = false;
+    return value;
+}
+
 /* Our own words: those of jansson name its tokens, and quote the text. */
 static struct result not_json(const json_error_t *problem, struct error *err)
 {
@@ -147,9 +161,7 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
     if (word > WORD_MAX) return failure(err, ERROR_INVALID, "not JSON: a number or word of %zu letters", word);
     if (text.length == 0) return failure(err, ERROR_INVALID, "not JSON: it is empty");
     const unsigned before = json_lacks();
-    OWNED_JSON value = word > FEED_MAX
-                           ? load_with_room(text, &problem)
-                           : json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    OWNED_JSON value = load(text, word, &problem);
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
     if (value == NULL) return not_json(&problem, err);
     *value_out = GIVE(value);

@@ -163,6 +163,27 @@ static void canonical_json_survives_lack_of_memory(void **state)
     fail_each(read_and_write, NULL, ERROR_NO_MEMORY, 10);
 }
 
+static struct result read_text_of(void *context, struct error *err)
+{
+    const size_t *length = context;
+    char text[1100] = {'"'};
+    OWNED_JSON value = NULL;
+
+    memset(text + 1, 'x', *length);
+    text[*length + 1] = '"';
+    TRY_UNTOUCHED(value, json_read(bytes_of_text(text), sizeof text, &value, err));
+    assert_int_equal(json_string_length(value), *length);
+    return SUCCESS;
+}
+
+/* jansson's buffer may have to grow for any character, also for the last quote. */
+static void texts_at_the_end_of_a_buffer_survive_lack_of_memory(void **state)
+{
+    (void)state;
+    for (size_t size = 16; size <= 1024; size *= 2)
+        for (size_t length = size - 4; length <= size; length++) fail_each(read_text_of, &length, ERROR_NO_MEMORY, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -170,6 +191,7 @@ int main(void)
         cmocka_unit_test(json_depth_is_bounded),
         cmocka_unit_test(json_has_a_limit_of_values),
         cmocka_unit_test(canonical_json_survives_lack_of_memory),
+        cmocka_unit_test(texts_at_the_end_of_a_buffer_survive_lack_of_memory),
     };
 
     return RUN_TABLE(json_rows, json_is_strict_and_canonical) + RUN_TABLE(any_number_rows, numbers_without_room_are_fractions) +
