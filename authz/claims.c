@@ -135,7 +135,8 @@ static void read_login(const json_t *payload, struct claims *claims)
 
 void claims_fill(const struct claims *claims, struct principal *principal)
 {
-    const char *bound = claims->key != NULL ? claims->key : claims->confirmation;
+    /* Not the key: an upload that one program began goes on with another one's. */
+    const char *bound = claims->confirmation;
 
     principal->expires_ms = claims->expires_s * 1000;
     principal->auth_time_s = claims->auth_time_s;
