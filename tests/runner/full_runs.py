@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """usage: full_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve` where something is full or slow: the runner's disk, the registry's disk, the way of a
 long log. No run is lost or refused for that. A limit on the size of files makes a disk full (EFBIG)."""
+import contextlib
 import resource
 import time
 
@@ -15,7 +16,8 @@ def set_room(world, size):
     resource.prlimit(world.process.pid, *limits)  # first: a worker that begins after this has it, too
     for _ in range(10):  # a worker that was just beginning has the limits of before, and is not listed yet
         for pid in workers(world):
-            resource.prlimit(pid, *limits)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                resource.prlimit(pid, *limits)
         time.sleep(0.02)
 
 
