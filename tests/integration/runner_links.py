@@ -50,6 +50,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/token"):
             return self.answer(200, {"Content-Type": "application/json"}, json.dumps({"access_token": "t", "expires_in": 300}).encode())
+        if self.path.startswith("/.well-known/"):
+            return self.answer(404)  # it publishes nothing about itself
         if self.path == LOCATION:
             Registry.resumed_at.append(Registry.held)
             return self.answer(204, {"Range": f"0-{Registry.held - 1}", "Location": LOCATION})
