@@ -32,10 +32,13 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+    char command[64];
+
     (void)state;
     dpop_nonces_free(nonces);
     ecdsa_key_free(key);
-    return 0;
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
 }
 
 static struct result make_and_read(const struct dpop_call *call, const char *path, struct dpop_proof *proof, struct error *err)
