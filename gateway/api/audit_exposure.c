@@ -62,6 +62,7 @@ struct result target_audit_exposure(struct request *request, struct lookup *look
     static const char *const parts[] = {"credential", "run", "since", "until", "within"};
     struct buffer OWNED_BUFFER text = BUFFER(QUESTION_MAX);
 
+    if (api_asks_for_credential(request, ACTION_AUDIT_READ)) return SUCCESS;
     TRY(target_audit_read(request, lookup, err));
     TRY(audit_read_purpose(request, err));
     TRY(check_question(request, err));

@@ -68,8 +68,7 @@ struct result target_persons_reject(struct request *request, struct lookup *look
 struct result target_persons_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    (void)api_pair(request, ACTION_PERSONS_READ, RESOURCE_SYSTEM, "");
-    return SUCCESS;
+    return log_document_target_list(request, ACTION_PERSONS_READ);
 }
 
 struct result target_persons_show(struct request *request, struct lookup *lookup, struct error *err)

@@ -74,8 +74,7 @@ struct result target_scim_reject(struct request *request, struct lookup *lookup,
 struct result target_scim_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    (void)api_pair(request, ACTION_SCIM_READ, RESOURCE_SYSTEM, "");
-    return SUCCESS;
+    return log_document_target_list(request, ACTION_SCIM_READ);
 }
 
 struct result target_scim_show(struct request *request, struct lookup *lookup, struct error *err)
