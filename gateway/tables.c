@@ -3,6 +3,7 @@
 #include "audit/archive.h"
 #include "audit/cosigned.h"
 #include "audit/erasure.h"
+#include "audit/kept_answer.h"
 #include "audit/log_key_jobs.h"
 #include "audit/published.h"
 #include "audit/query.h"
@@ -89,6 +90,7 @@ const struct pg_table *const gateway_tables[] = {
     &audit_erasure_table,
     &audit_rewrap_table,
     &audit_saved_table,
+    &kept_answer_table,
     &erased_subject_table,
     &audit_archive_table,
     &audit_check_table,

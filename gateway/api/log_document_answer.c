@@ -61,8 +61,7 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
 
     TRY(document_show(request, pg, documents->read, documents->kind, &value, err));
     if (documents->add != NULL) TRY(documents->add(request, pg, value, err));
-    response_json(request, 200, value);
-    return SUCCESS;
+    return document_answer_shown(request, value, documents->add == NULL, err);
 }
 
 const struct handler handler_log_document_list = {.handle = handle_list};

@@ -22,8 +22,8 @@ SCHEMA(robot_wanted, "a robot to be made", HAS_TEXT("name", REQUIRED, FORM_NAME,
         HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid")
 
 PART(robot, "a robot", ROBOT_MEMBERS)
-SCHEMA(robot_secret, "a robot and its new secret", ROBOT_MEMBERS,
-       HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, 64, "the password at /token; shown this once"))
+SCHEMA_WITH(SCHEMA_HAS_SECRET, robot_secret, "a robot and its new secret", ROBOT_MEMBERS,
+            HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, 64, "the password at /token; shown this once"))
 SCHEMA(robots, "a page of robots", HAS_LIST("robots", REQUIRED, 1000, schema_robot, "by name"), HAS_NEXT)
 
 /* The wanted robot; the organisation is a view of the document. */

@@ -26,6 +26,7 @@ struct asked_label;        /* policy/label.h */
 struct runner_certificate; /* crypto/runner_certificate.h */
 struct enrolled_runner;    /* gateway/pipeline/runner_gate.h */
 struct run_grant;          /* gateway/pipeline/run_gate.h */
+struct repeat;             /* gateway/pipeline/repeat_priv.h */
 
 struct request {
     struct gateway *gateway;
@@ -60,6 +61,7 @@ struct request {
     struct bytes body;                       /* for routes with a gathered body; complete */
     struct signed_document *signed_document; /* in the body; NULL before it was asked for (gateway/pipeline/signed_body.h) */
     json_t *document;                        /* the same, parsed; NULL before the first call of request_document() */
+    struct repeat *repeat;                   /* of a request with Idempotency-Key, once its handler runs; NULL without one */
 
     unsigned waits;                       /* number of calls of request_wait() */
     bool is_counted;                      /* as an attempt with an opaque token: authz/opaque_login.h */
