@@ -63,7 +63,7 @@ struct fsck_report {
     uint64_t unwraps, reads; /* keys that sijil-keyd has unwrapped, by the last event; events that allow reading content */
     uint64_t successions;    /* recoveries: this log goes on from another one (docs/recovery.md) */
     uint64_t succeeds_at;    /* the number of the newest one's entry */
-    char succeeds[FSCK_FINDING_SIZE]; /* "sha256:STATEMENT SIZE ROOT", of the log that ended */
+    char succeeds[FSCK_FINDING_SIZE]; /* "sha256:STATEMENT SIZE ROOT OFFICERS", of the log that ended */
     int64_t made_ms;                  /* when the dump was made */
     unsigned passes;
     uint64_t findings[FSCK_KIND_COUNT]; /* their number, by kind */
