@@ -311,7 +311,7 @@ struct result log_check_notes(struct log_check *check, const struct log_keys *ke
     for (size_t i = 0; i < count; i++) {
         bool is_signed = false;
         TRY(check_next_note(check, keys, rows, i, &is_signed, err));
-        foreign += !is_signed;
+        foreign += !is_signed || !pg_bool(rows, i, 3); /* the root beside it is not that of the note */
     }
     if (count > 0) cursor->id = pg_int8(rows, count - 1, 2);
     *count_out = count;
