@@ -21,7 +21,10 @@ static const struct pg_statement detection_size_sql = {
     " WHERE o.name = $1 AND p.name = $2 AND b.region_id = $3 AND b.digest = $4 LIMIT 1",
     "text text text text", "int8"};
 static const struct pg_statement detection_robot_sql = {
-    "detection_robot", "SELECT coalesce(person, '') FROM robot WHERE name = $1 ORDER BY created_at DESC LIMIT 1", "text", "text"};
+    "detection_robot",
+    "SELECT split_part(x.each, ' ', 1) FROM (SELECT person, behind FROM robot WHERE name = $1 ORDER BY created_at DESC LIMIT 1) r,"
+    " unnest(CASE WHEN cardinality(r.behind) > 0 THEN r.behind ELSE ARRAY[r.person] END) AS x(each) WHERE x.each <> 'unknown' LIMIT 16",
+    "text", "text"};
 static const struct pg_statement *const statements[] = {
     &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql, &detection_size_sql, &detection_robot_sql,
 };
@@ -64,14 +67,16 @@ struct result detection_size(struct pg *pg, const struct detection_blob *blob, u
     return SUCCESS;
 }
 
-struct result detection_person_of_robot(struct pg *pg, const char *name, char person_out[80], struct error *err)
+struct result detection_persons_of_robot(struct pg *pg, const char *name, struct event_known *known, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text(&arguments, name);
     TRY(pg_run(pg, &detection_robot_sql, &arguments, &rows, err));
-    (void)snprintf(person_out, 80, "%.79s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
+    known->person_count = pg_rows_count(rows) < EVENT_PERSONS_MAX ? pg_rows_count(rows) : EVENT_PERSONS_MAX;
+    for (size_t i = 0; i < known->person_count; i++)
+        (void)snprintf(known->persons[i], sizeof known->persons[i], "%.79s", pg_text(rows, i, 0));
     return SUCCESS;
 }
 

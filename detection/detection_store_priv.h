@@ -19,8 +19,8 @@ struct detection_blob {
     const char *region, *digest;
 };
 RESULT detection_size(struct pg *pg, const struct detection_blob *blob, uint64_t *size_bytes_out, struct error *err);
-/** The person behind the newest robot of this name; "": nobody. */
-RESULT detection_person_of_robot(struct pg *pg, const char *name, char person_out[80], struct error *err);
+/** The persons behind the newest robot of this name, in `known`; none: nobody. */
+RESULT detection_persons_of_robot(struct pg *pg, const char *name, struct event_known *known, struct error *err);
 RESULT detection_advance(struct pg *pg, uint64_t at, struct error *err);
 
 /** A change: one more alarm of the event position.at is recorded, under a permit for alarm.raise. ERROR_CONFLICT: it was recorded before. */

@@ -125,7 +125,7 @@ static struct result look_up(struct detective *detective, struct audit_page *pag
     known->is_new_country = first.is_new_country;
     if (engine_wants_size(detective->engine, leaf))
         TRY(known_size_of(&detective->sizes, detective->hash_key, detective->pg, leaf, &known->size_bytes, err));
-    return engine_wants_person(detective->engine, leaf) ? known_person_of(&source, page, index, known->person, err) : SUCCESS;
+    return engine_wants_person(detective->engine, leaf) ? known_persons_of(&source, page, index, known, err) : SUCCESS;
 }
 
 static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)

@@ -49,34 +49,36 @@ struct result known_size_of(struct known_sizes *sizes, const uint8_t hash_key[16
 
 /* ---- persons ---- */
 
-static struct result person_of_names(struct pg *pg, const char *issuer, const char *subject, char person_out[80],
-                                     struct error *err)
+static struct result persons_of_names(struct pg *pg, const char *issuer, const char *subject, struct event_known *known,
+                                      struct error *err)
 {
     struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
 
     _Static_assert(PRINCIPAL_KEY_SIZE <= 80, "a person has room");
     if (subject == NULL) return SUCCESS;
-    if (issuer == NULL) return detection_person_of_robot(pg, subject, person_out, err);
+    if (issuer == NULL) return detection_persons_of_robot(pg, subject, known, err);
     if (text_copy(principal.issuer, sizeof principal.issuer, issuer) &&
-        text_copy(principal.subject, sizeof principal.subject, subject))
-        principal_key(&principal, person_out);
+        text_copy(principal.subject, sizeof principal.subject, subject)) {
+        principal_key(&principal, known->persons[0]);
+        known->person_count = 1;
+    }
     secret_wipe(&principal, sizeof principal);
     return SUCCESS;
 }
 
-struct result known_person_of(const struct first_place_source *source, struct audit_page *page, size_t index, char person_out[80],
-                              struct error *err)
+struct result known_persons_of(const struct first_place_source *source, struct audit_page *page, size_t index,
+                               struct event_known *known, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_MAX);
     struct error ignored = {0};
     OWNED_JSON payload = NULL;
 
-    person_out[0] = '\0';
+    known->person_count = 0;
     const struct result opened = audit_page_payload(page, index, source->keyd, source->origin, &text, err);
     if (!opened.ok) return err->kind == ERROR_CORRUPT ? SUCCESS : opened;
     if (text.length == 0) return SUCCESS;
     const bool is_read = json_read(buffer_bytes(&text), PAYLOAD_MAX, &payload, &ignored).ok;
     secret_wipe(text.data, text.length);
     if (!is_read) return SUCCESS;
-    return person_of_names(source->pg, json_text_of(payload, "issuer"), json_text_of(payload, "subject"), person_out, err);
+    return persons_of_names(source->pg, json_text_of(payload, "issuer"), json_text_of(payload, "subject"), known, err);
 }

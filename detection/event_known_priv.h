@@ -15,6 +15,6 @@ struct known_sizes {
 /** The size of the blob that the event reads; 0: not known. `hash_key`: as of engine_new(). */
 RESULT known_size_of(struct known_sizes *sizes, const uint8_t hash_key[16], struct pg *pg, const struct leaf *leaf,
                      uint64_t *size_bytes_out, struct error *err) __attribute__((nonnull));
-/** The person behind the actor. "" if nobody knows, and after an erasure. */
-RESULT known_person_of(const struct first_place_source *source, struct audit_page *page, size_t index, char person_out[80],
-                       struct error *err) __attribute__((nonnull));
+/** The persons behind the actor, in `known`. None if nobody knows, and after an erasure. */
+RESULT known_persons_of(const struct first_place_source *source, struct audit_page *page, size_t index, struct event_known *known,
+                        struct error *err) __attribute__((nonnull));
