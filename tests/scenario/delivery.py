@@ -185,7 +185,7 @@ def what_the_document_leaves_out_does_not_leave():
     assert whole and all(line["class_uid"] == 6003 for line in whole), "another class has left"
     for line in whole:
         assert not {"raw_data", "actor", "user", "src_endpoint", "status_detail", "http_request"} & set(line) and "request" not in line["api"], line
-        assert all("#" not in one["name"] and "region" not in one for one in line["resources"]), line
+        assert all("#" not in one["name"] and "data" not in one for one in line["resources"]), line
     withdraw("bare")
 
 
