@@ -122,6 +122,7 @@ struct wanted {
     const char *value;
 };
 
+/* The value may be added later. */
 static struct result add_conditions(const struct wanted *wanted, struct search *search, struct error *err)
 {
     search->condition_count = 2;
@@ -129,7 +130,7 @@ static struct result add_conditions(const struct wanted *wanted, struct search *
     for (size_t i = 0; i < 2 && wanted->actions[i] != NULL; i++)
         TRY(search_condition_add(&search->conditions[0], wanted->actions[i], err));
     search->conditions[1].field = wanted->field;
-    return search_condition_add(&search->conditions[1], wanted->value, err);
+    return wanted->value == NULL ? SUCCESS : search_condition_add(&search->conditions[1], wanted->value, err);
 }
 
 static struct result look(const struct request *request, const struct search_source *source, struct search *search,
@@ -230,24 +231,95 @@ static bool is_exposed(const struct exposure *exposure, const json_t *who)
 
 /* ---- what it made ---- */
 
-/* robot.rotate has the robot's id alone; the event that made the robot has its name. */
-static struct result name_robot(const struct request *request, const struct exposure *exposure, char name[256], struct error *err)
+/* The id that an event robot.rotate has: the event that made the robot has its name, too. False: it is another event. */
+static bool rotated_id(const json_t *entry, char id_out[UUID_TEXT_SIZE])
 {
-    const struct wanted wanted = {{"robot.create"}, SEARCH_DETAIL, name};
-    struct leaf leaf;
+    const char *action = json_text_of(entry, "act"), *outcome = json_text_of(entry, "out");
+    struct bytes left = detail_of(json_text_of(entry, "res"));
+    char word[256];
+
+    return action != NULL && outcome != NULL && strcmp(action, "robot.rotate") == 0 && !has_failed(outcome) &&
+           next_word(&left, word, sizeof word) && is_token(word, id_out);
+}
+
+/* The ids of a page, each once and without a name. */
+static struct result collect_ids(const struct exposure *exposure, const json_t *events, json_t *names, struct error *err)
+{
     char id[UUID_TEXT_SIZE];
 
-    if (!is_token(name, id)) return SUCCESS;
-    const struct result found = find_event(request, &exposure->source, &wanted, &leaf, err);
-    if (!found.ok) return err->kind == ERROR_NOT_FOUND ? SUCCESS : found;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+        if (!is_exposed(exposure, json_object_get(event, "who")) || !rotated_id(json_object_get(event, "entry"), id)) continue;
+        if (json_object_get(names, id) == NULL && json_object_set_new(names, id, json_null()) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
+    }
+    return SUCCESS;
+}
+
+/* "NAME ID", of the event that made a robot. */
+static struct result take_name(struct bytes leaf_text, json_t *names, struct error *err)
+{
+    char name[256], id[256];
+    struct leaf leaf;
+
+    TRY(leaf_read(leaf_text, &leaf, err));
     struct bytes left = detail_of(leaf.targets[0].resource);
-    (void)next_word(&left, name, 256);
+    if (!next_word(&left, name, sizeof name) || !next_word(&left, id, sizeof id) || json_object_get(names, id) == NULL)
+        return SUCCESS;
+    return json_object_set_new(names, id, json_string(name)) == 0
+               ? SUCCESS
+               : failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
+}
+
+/* The events that made the robots of one search. */
+static struct result find_names(const struct request *request, const struct exposure *exposure, struct search *search,
+                                json_t *names, struct error *err)
+{
+    struct search_progress progress = {.is_done = false};
+
+    for (unsigned i = 0; i < LOOKS_MAX && !progress.is_done; i++, search->from = progress.searched) {
+        OWNED(audit_page) *page = NULL;
+        TRY(audit_search_page(request, &exposure->source, search, &page, &progress, err));
+        for (size_t k = 0; k < audit_page_count(page); k++) TRY(take_name(audit_page_leaf(page, k), names, err));
+    }
+    return SUCCESS;
+}
+
+/* One search for SEARCH_VALUES_MAX of them; *at: how many were looked for. */
+static struct result name_some(const struct request *request, const struct exposure *exposure, json_t *names, size_t *at,
+                               struct error *err)
+{
+    struct search *search = memory_zeroed(1, sizeof *search);
+    const struct wanted wanted = {{"robot.create"}, SEARCH_DETAIL, NULL};
+    const char *id;
+    json_t *name;
+    size_t place = 0;
+
+    if (search == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a search");
+    audit_search_init(search, SEARCH_VALUES_MAX);
+    struct result named = add_conditions(&wanted, search, err);
+    json_object_foreach (names, id, name) {
+        if (named.ok && place >= *at && place < *at + SEARCH_VALUES_MAX)
+            named = search_condition_add(&search->conditions[1], id, err);
+        place++;
+    }
+    *at += SEARCH_VALUES_MAX;
+    if (named.ok) named = find_names(request, exposure, search, names, err);
+    free(search);
+    return named;
+}
+
+/* A robot that was made before the log, or that the search does not find, keeps its id as its name. */
+static struct result name_robots(const struct request *request, const struct exposure *exposure, const json_t *events,
+                                 json_t *names, struct error *err)
+{
+    TRY(collect_ids(exposure, events, names, err));
+    for (size_t at = 0; at < json_object_size(names);) TRY(name_some(request, exposure, names, &at, err));
     return SUCCESS;
 }
 
 /* A robot counts from the event on that showed its secret; a run from its request on. */
-static struct result add_made(const struct request *request, const struct exposure *exposure, const json_t *entry, json_t *row,
-                              struct error *err)
+static struct result add_made(const json_t *names, const json_t *entry, json_t *row, struct error *err)
 {
     const char *action = json_text_of(entry, "act"), *outcome = json_text_of(entry, "out");
     struct bytes left = detail_of(json_text_of(entry, "res"));
@@ -257,8 +329,8 @@ static struct result add_made(const struct request *request, const struct exposu
     const bool is_run = strcmp(action, "run.request") == 0;
     const bool is_robot = strcmp(action, "robot.create") == 0 || strcmp(action, "robot.rotate") == 0;
     if ((!is_run && !is_robot) || !next_word(&left, name, sizeof name)) return SUCCESS;
-    if (is_robot) TRY(name_robot(request, exposure, name, err));
-    json_t *next = json_pack("{s:s, s:s}", "kind", is_run ? "run" : "credential", "name", name);
+    const char *known = json_text_of(names, name);
+    json_t *next = json_pack("{s:s, s:s}", "kind", is_run ? "run" : "credential", "name", known == NULL ? name : known);
     return json_object_set_new(row, "next", next) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a row");
 }
 
@@ -276,8 +348,7 @@ static struct result add_digests(const json_t *entry, json_t *digests, struct er
     return SUCCESS;
 }
 
-static struct result add_row(const struct request *request, const struct exposure *exposure, const json_t *event, json_t *rows,
-                             struct error *err)
+static struct result add_row(const json_t *names, const json_t *event, json_t *rows, struct error *err)
 {
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
     int64_t time_ms = 0;
@@ -290,17 +361,21 @@ static struct result add_row(const struct request *request, const struct exposur
     if (row == NULL || (json_integer_of(entry, "ts", &time_ms) && !api_set_time(row, "time", time_ms)))
         return failure(err, ERROR_NO_MEMORY, "no memory for a row");
     TRY(add_digests(entry, json_object_get(row, "digests"), err));
-    TRY(add_made(request, exposure, entry, row, err));
+    TRY(add_made(names, entry, row, err));
     return json_array_append(rows, row) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a row");
 }
 
 static struct result add_rows(const struct request *request, const struct exposure *exposure, const json_t *events, json_t *rows,
                               struct error *err)
 {
+    OWNED_JSON names = json_object();
+
+    if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
+    TRY(name_robots(request, exposure, events, names, err));
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *event = json_array_get(events, i);
         if (!is_exposed(exposure, json_object_get(event, "who"))) continue;
-        TRY(add_row(request, exposure, event, rows, err));
+        TRY(add_row(names, event, rows, err));
     }
     return SUCCESS;
 }

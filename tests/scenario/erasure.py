@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import signal
 import subprocess
 import tempfile
@@ -361,7 +362,19 @@ def an_exposure_lists_what_was_done_and_by_what_was_made():
     assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
 
 
+def on_a_terminal(who, *words):
+    """What the command says there beside its answer."""
+    master, slave = os.openpty()
+    done = subprocess.run([sijil_test.program("sijil"), *words], env=environment_of(who), stdout=subprocess.DEVNULL, stderr=slave, timeout=60)
+    os.close(slave)
+    said = os.read(master, 65536).decode()
+    os.close(master)
+    assert done.returncode == 0, said
+    return said
+
+
 def a_person_gets_a_copy_of_what_is_held():
+    assert re.search(r"(\d+) of \1 events", on_a_terminal("ben", "audit", "subject", at))
     own = json_lines("ben", "audit", "subject", at)
     pseudonym = plan_of("ben")["pseudonym"]
     assert own[-1]["pseudonym"] == pseudonym and own[-1]["held"]["roles"] == 1, own[-1]
