@@ -62,6 +62,11 @@ struct result api_call_in(struct session *session, const char *method, const cha
     return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, answer_out, err);
 }
 
+struct result api_no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a request or an answer");
+}
+
 struct result api_call(struct invocation *invocation, const char *method, const char *path, const json_t *body,
                        json_t **answer_out, struct error *err)
 {

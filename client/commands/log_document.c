@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "client/commands/audit_priv.h"
+#include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/log_document_priv.h"
 #include "client/local.h"
@@ -15,11 +15,6 @@
 #define PAYLOAD_ROOM ((size_t)16 * 1024)
 #define LIFE_MS      ((int64_t)365 * 86400000)
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 static struct result print_one(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
     const json_t *document = json_object_get(answer, "document"), *delivery = json_object_get(answer, "delivery"),
@@ -28,9 +23,9 @@ static struct result print_one(const struct invocation *invocation, const json_t
         json_pack("{s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state", json_object_get(answer, "state"),
                   "version", json_object_get(document, "version"), "expires", json_object_get(document, "expires"));
 
-    if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return no_memory(err);
-    if (delivery != NULL && json_object_update(shown, (json_t *)(uintptr_t)delivery) != 0) return no_memory(err);
-    if (provisioned != NULL && json_object_update(shown, (json_t *)(uintptr_t)provisioned) != 0) return no_memory(err);
+    if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return api_no_memory(err);
+    if (delivery != NULL && json_object_update(shown, (json_t *)(uintptr_t)delivery) != 0) return api_no_memory(err);
+    if (provisioned != NULL && json_object_update(shown, (json_t *)(uintptr_t)provisioned) != 0) return api_no_memory(err);
     return api_print(invocation, shown, err);
 }
 
@@ -139,9 +134,9 @@ static struct result sign_too(struct invocation *invocation, struct session *ses
     TRY(show_document(kind, document, err));
     TRY(documents_sign(kind->of->kind, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(found, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return no_memory(err);
+    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
     OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     TRY(log_document_path(kind, document->name, "/approval", &path, err));
     return post(invocation, session, buffer_text(&path), body, err);
 }
