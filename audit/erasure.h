@@ -18,7 +18,7 @@ struct erasure_person {
     char pseudonym[65];
     char issuer[ERASURE_NAME_SIZE]; /* "": a robot of this registry */
     char subject[ERASURE_NAME_SIZE];
-    uint64_t events;   /* of this actor */
+    uint64_t events;   /* of this actor; exports of them that auditors made before the newest one count, too */
     uint64_t newest;   /* number of the newest one */
     int64_t newest_ms; /* its time; without events: when a role of the person was last given or ended */
     uint64_t witness;  /* the newest event whose sealed part names the person, or ERASURE_NO_WITNESS */

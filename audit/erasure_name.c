@@ -52,12 +52,10 @@ static struct result try_all(struct wanted *wanted, struct error *err)
 
 static struct result has_acted(struct pg *pg, const char *pseudonym, bool *has_out, struct error *err)
 {
-    struct audit_selection selection = {.until = INT64_MAX, .limit = 1, .key_count = 1};
+    struct audit_selection selection = erasure_own_events(pseudonym);
     OWNED(audit_page) *page = NULL;
-    char key[80];
 
-    (void)snprintf(key, sizeof key, "act:%s", pseudonym);
-    leaf_key_id(key, selection.keys[0]);
+    selection.limit = 1;
     TRY(audit_page_select(pg, &selection, &page, err));
     *has_out = audit_page_count(page) > 0;
     return SUCCESS;

@@ -4,10 +4,14 @@
 #pragma once
 
 #include "audit/erasure.h"
+#include "audit/query_priv.h"
 #include "audit/search_store_priv.h"
 
 /** Whether the log has the event that began the erasure of this person: then its sealed parts are gone on purpose. */
 RESULT erasure_is_recorded(struct pg *pg, const char *pseudonym, bool *is_recorded_out, struct error *err);
+
+/** Selects the events of the person, and not the exports that auditors made of them. The text must live as long. `limit` is 0. */
+struct audit_selection erasure_own_events(const char *pseudonym);
 
 RESULT erasure_select_row(struct pg *pg, const char *pseudonym, struct erasure_row *row_out, struct error *err);
 /** One row with the leaf of the event that began the erasure, or none. */

@@ -90,6 +90,7 @@ static struct result check_row(const struct audit_selection *selection, struct a
     if (event->is_readable) memcpy(event->facts, leaf.facts, sizeof event->facts);
     fits = fits && leaf.sequence == row.sequence;
     for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(&leaf, selection->keys[k]);
+    fits = fits && (selection->actor == NULL || strcmp(leaf.actor, selection->actor) == 0);
     if (fits) return SUCCESS;
     return failure(err, ERROR_FORKED, "entry %llu of the log does not match its row, or the index of keys",
                    (unsigned long long)row.sequence);

@@ -11,6 +11,8 @@ struct audit_selection {
     uint64_t from, until;
     size_t limit, key_count; /* an event must have all keys that are given */
     uint8_t keys[2][LEAF_KEY_ID_SIZE];
+    const char *
+        actor; /* of the one key act:...: the events of this actor alone, without exports that others made under its key; or NULL */
     struct archived_leaves *kept; /* of the same entries, or NULL: they are not read again */
 };
 RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err);

@@ -361,6 +361,19 @@ def an_exposure_lists_what_was_done_and_by_what_was_made():
     assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
 
 
+def an_auditors_export_is_no_event_of_the_person():
+    """It stands under the person's key; the person is not told of it, and it stops no erasure."""
+    before, own = plan_of("alice"), json_lines("ann", "audit", "subject", at, "alice", "--purpose", "request 17")
+    export = {"key": "act:" + before["pseudonym"], "nonce": "0123456789abcdef" * 2, "purpose": "an inquiry"}
+    number = Client(server, state["auditor"]).api("POST", "/audit/exports", export)["number"]
+    assert f"act:{before['pseudonym']}" in events(action="audit.export")[-1]["entry"]["k"]
+    assert plan_of("alice") == before
+    after = json_lines("ann", "audit", "subject", at, "alice", "--purpose", "request 17")
+    assert after == own and number not in {event.get("seq") for event in after}
+    seen = Client(server, people["alice"]["login"]).api("GET", "/self/events?limit=1000")
+    assert {event["entry"]["actor"] for event in seen["events"]} == {before["pseudonym"]} and "an inquiry" not in json.dumps(seen), seen["events"][-2:]
+
+
 def a_person_gets_a_copy_of_what_is_held():
     own = json_lines("ben", "audit", "subject", at)
     pseudonym = plan_of("ben")["pseudonym"]
@@ -486,6 +499,7 @@ def a_person_that_never_acted_is_erased_too():
         admin().api("DELETE", f"/bindings/{binding['id']}")
     pseudonym = sijil("ben", "admin", "erase", at, "erin", "--issuer", server.people.url, "--json")["pseudonym"]
     assert pseudonym == plan["pseudonym"]
+    Client(server, state["auditor"]).api("POST", "/audit/exports", {"key": "act:" + pseudonym, "nonce": "0123456789abcdef" * 2})  # is no event of the person
     named = f"WHERE pseudonym = '{pseudonym}'"
     row = server.sql(f"SELECT subject::text || ' ' || binding_id::text FROM audit_named {named}")
     for change in (f"binding_id = '{other['id']}'", "subject = decode(repeat('ab', 32), 'hex')"):  # the database names somebody else
@@ -549,8 +563,10 @@ def the_whole_log_is_sound_after_all_of_that():
 
 
 prepare()
-run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
+run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made,
+    a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
-    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_that_acts_after_its_plan_keeps_the_pseudonym,
+    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too,
+    a_person_that_acts_after_its_plan_keeps_the_pseudonym,
     a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)
