@@ -529,15 +529,19 @@ def a_client_in_a_new_country_makes_an_alarm():
     load_set(networks=[{"cidr": "127.0.0.0/24", "facts": {"geo": "AE/DU", "assurance": 2}}, {"cidr": "127.0.1.0/24", "facts": {"geo": "FR", "assurance": 2}}])
     client = server.client(robots["traveller"])
 
-    def read(address):
-        token = client.token("repository:main/models/digits:pull")
+    def read(address, scope="repository:main/models/digits:pull"):
+        token = client.token(scope)
         link = client.connection(address=address)
-        client.call("GET", "/v2/main/models/digits/manifests/none", headers={"Authorization": "Bearer " + token}, connection=link)
+        answer = client.call("GET", "/v2/main/models/digits/manifests/none", headers={"Authorization": "Bearer " + token}, connection=link)
         link.close()
+        return answer.status
 
     for address in ("127.0.0.1", "127.0.0.7", "127.0.0.1"):
         read(address)
     time.sleep(5)
+    assert not alarms("new-country"), alarms("new-country")
+    assert read("127.0.1.9", "repository:main/other/x:pull") == 401  # a refused request from there hides nothing
+    time.sleep(4)
     assert not alarms("new-country"), alarms("new-country")
     read("127.0.1.9")
     wait_until(lambda: alarms("new-country"), 40, "no alarm tells of the new country")
