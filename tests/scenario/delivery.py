@@ -176,6 +176,26 @@ def a_region_that_is_not_listed_gets_numbers_alone():
     withdraw("abroad")
 
 
+def names_in_a_detail_are_decided_too():
+    """The policies keep the log of repositories in the country; a token's scope names them, and so does the key of an export."""
+    regions = first_set()["regions"]
+    load_set(regions={**regions, "fr/soc": {**regions[REGION], "geo": "FR"}})
+    put("soc", {"transport": "file", "region": "fr/soc", "address": "soc.ndjson", "classes": ALL})
+    put("short", {"transport": "file", "region": "fr/soc", "address": "short.ndjson", "classes": {"authentication": ["detail"]}})
+    server.client(robots["reader"]).token("repository:main/models/merger:pull registry:catalog:*")
+    auditor().api("POST", "/audit/exports", {"key": "res:main/models/merger", "nonce": "0123456789abcdef" * 2})
+    mints = [event["seq"] for event in events("token.mint") if "merger" in event["res"]]
+    for name in ("soc", "short"):
+        has_all(name, lambda: lines(name + ".ndjson"))
+    assert "merger" not in json.dumps(lines("soc.ndjson") + lines("short.ndjson"))
+    whole = {line["metadata"]["sequence"]: line for line in lines("soc.ndjson") if "metadata" in line}
+    assert whole and len(mints) == 1 and mints[0] not in whole, "events without names leave whole"
+    assert mints[0] in {line["metadata"]["sequence"] for line in lines("short.ndjson") if "metadata" in line}, "without the detail it names nothing"
+    for name in ("soc", "short"):
+        withdraw(name)
+    load_set()
+
+
 def what_the_document_leaves_out_does_not_leave():
     put("bare", {"transport": "file", "region": REGION, "address": "bare.ndjson",
                  "classes": {"api-activity": ["actor", "detail", "rules", "request", "region"]}})
@@ -585,7 +605,7 @@ def main():
     prepare()
     try:
         run(a_file_has_each_event_and_can_be_rotated, events_are_whole_and_name_nobody, a_torn_line_of_a_kill_becomes_a_line,
-            a_region_that_is_not_listed_gets_numbers_alone, what_the_document_leaves_out_does_not_leave, names_leave_for_a_purpose_alone,
+            a_region_that_is_not_listed_gets_numbers_alone, names_in_a_detail_are_decided_too, what_the_document_leaves_out_does_not_leave, names_leave_for_a_purpose_alone,
             a_webhook_gets_signed_cloud_events, a_renewed_key_signs_beside_the_one_before, a_webhook_that_fails_misses_no_number,
             a_webhook_with_a_wrong_certificate_gets_nothing, rsyslog_gets_all_over_mutual_tls, rsyslog_that_dies_misses_no_number,
             what_was_not_taken_is_decided_again, a_sink_needs_rights_and_signatures, metrics_say_how_far_sinks_are, a_burst_of_denials_makes_one_alarm,
