@@ -12,6 +12,7 @@
 #include "gateway/api/audit_priv.h"
 
 #define THUMBPRINT   43 /* characters of an x5t#S256 */
+#define CERTIFICATE  "x5t#S256:"
 #define BASE64_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 #define LOOKS_MAX    10 /* of a search for one event: each takes a second at most */
 #define QUESTION_MAX 4096
@@ -38,6 +39,7 @@ SCHEMA(exposure, "a page of the exposure of a credential",
 struct exposure {
     enum { OF_ACTOR, OF_RUN, OF_TOKEN, OF_CERTIFICATE } kind;
     const char *name;
+    size_t named; /* of a token: so many of the actors that are searched for have this name */
     struct search_source source;
     struct search search;
 };
@@ -174,15 +176,17 @@ static bool is_token(const char *text, char request_out[UUID_TEXT_SIZE])
     return true;
 }
 
+/* The actors of this name, if there are any, are in the condition already. */
 static struct result by_token(const struct request *request, const char *id, struct exposure *exposure, struct error *err)
 {
     const struct wanted wanted = {{"token.mint", "run.token"}, SEARCH_REQUEST, id};
-    struct search_condition *condition = &exposure->search.conditions[exposure->search.condition_count++];
+    struct search_condition *condition = &exposure->search.conditions[exposure->search.condition_count - 1];
     struct leaf leaf;
 
-    exposure->kind = OF_TOKEN;
-    condition->field = SEARCH_ACTOR;
+    exposure->named = condition->count;
     const struct result found = find_event(request, &exposure->source, &wanted, &leaf, err);
+    if (!found.ok && err->kind == ERROR_NOT_FOUND && condition->count > 0) return SUCCESS;
+    exposure->kind = OF_TOKEN;
     if (!found.ok && err->kind == ERROR_NOT_FOUND)
         return failure(err, ERROR_NOT_FOUND,
                        "no event made a token of this id: its first 36 characters are the id of the request");
@@ -190,19 +194,37 @@ static struct result by_token(const struct request *request, const char *id, str
     return search_condition_add(condition, leaf.actor, err);
 }
 
+static bool is_thumbprint(const char *text)
+{
+    return strlen(text) == THUMBPRINT && text_consists_of(bytes_of_text(text), BASE64_CHARS);
+}
+
+static struct result by_certificate(struct exposure *exposure, struct error *err)
+{
+    exposure->kind = OF_CERTIFICATE;
+    exposure->name += strlen(CERTIFICATE);
+    return is_thumbprint(exposure->name) ? SUCCESS : failure(err, ERROR_INVALID, "a thumbprint has %d characters", THUMBPRINT);
+}
+
+/*
+ * Issuers choose the names of persons: many are UUIDs, as ids of tokens begin, or have the form of a thumbprint. So whoever has the name counts, too; a
+ * certificate, for which all events are read, counts if nobody has it, or if it is asked for as one.
+ */
 static struct result read_credential(const struct request *request, struct exposure *exposure, struct error *err)
 {
     struct search *search = &exposure->search;
+    struct search_condition *condition = &search->conditions[0];
     char id[UUID_TEXT_SIZE];
 
-    if (is_token(exposure->name, id)) return by_token(request, id, exposure, err);
-    if (strlen(exposure->name) == THUMBPRINT && text_consists_of(bytes_of_text(exposure->name), BASE64_CHARS)) {
-        exposure->kind = OF_CERTIFICATE;
-        return SUCCESS;
-    }
-    struct search_condition *condition = &search->conditions[search->condition_count++];
+    if (strncmp(exposure->name, CERTIFICATE, strlen(CERTIFICATE)) == 0) return by_certificate(exposure, err);
     condition->field = SEARCH_ACTOR;
-    return audit_search_actor(request, &exposure->source, exposure->name, condition, err);
+    TRY(audit_search_actor(request, &exposure->source, exposure->name, condition, err));
+    search->condition_count = 1;
+    if (is_token(exposure->name, id)) return by_token(request, id, exposure, err);
+    if (condition->count > 0 || !is_thumbprint(exposure->name)) return SUCCESS;
+    search->condition_count = 0;
+    exposure->kind = OF_CERTIFICATE;
+    return SUCCESS;
 }
 
 static struct result read_question(const struct request *request, struct exposure *exposure, struct error *err)
@@ -218,13 +240,24 @@ static struct result read_question(const struct request *request, struct exposur
     return search_condition_add(condition, run, err);
 }
 
-static bool is_exposed(const struct exposure *exposure, const json_t *who)
+static bool has_the_name(const struct exposure *exposure, const json_t *entry)
 {
+    const struct search_condition *condition = &exposure->search.conditions[0];
+    const char *actor = json_text_of(entry, "actor");
+
+    for (size_t i = 0; i < exposure->named; i++)
+        if (actor != NULL && strcmp(condition->values[i], actor) == 0) return true;
+    return false;
+}
+
+static bool is_exposed(const struct exposure *exposure, const json_t *event)
+{
+    const json_t *who = json_object_get(event, "who");
     const char *token = json_text_of(who, "token"), *certificate = json_text_of(who, "certificate");
     const size_t length = strlen(exposure->name);
 
     if (exposure->kind == OF_CERTIFICATE) return certificate != NULL && strcmp(certificate, exposure->name) == 0;
-    if (exposure->kind != OF_TOKEN) return true;
+    if (exposure->kind != OF_TOKEN || has_the_name(exposure, json_object_get(event, "entry"))) return true;
     return token != NULL && strncmp(token, exposure->name, length) == 0 && (token[length] == '\0' || token[length] == '.');
 }
 
@@ -299,7 +332,7 @@ static struct result add_rows(const struct request *request, const struct exposu
 {
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *event = json_array_get(events, i);
-        if (!is_exposed(exposure, json_object_get(event, "who"))) continue;
+        if (!is_exposed(exposure, event)) continue;
         TRY(add_row(request, exposure, event, rows, err));
     }
     return SUCCESS;

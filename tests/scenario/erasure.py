@@ -361,6 +361,24 @@ def an_exposure_lists_what_was_done_and_by_what_was_made():
     assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
 
 
+def an_exposure_of_a_person_whose_name_looks_like_a_token_or_a_certificate():
+    """As each subject of some issuers does. The id of a token that is somebody's name, too, shows both."""
+    token = events(action="token.mint")[-1]
+    asked = ("AAAAAAAAAAAAAAAAAAAAAIkzqFVrSaSaFHy782bbtaQ", "450d160a-037c-4baa-a883-484a67378c18", token["entry"]["req"])
+    issuer = sijil_test.Issuer("https://names.example", f"https://127.0.0.1:{server.port}")
+    admin().api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
+    for name in asked:
+        admin().api("POST", "/bindings", {"issuer": issuer.url, "subject": name, "role": "consumer", "scope": "main/models"})
+        place = Client(server, sijil_test.Person(("oidc", issuer.token(sub=name)))).repository("main/models/digits")
+        assert place.call("GET", "tags/list", scope="repository:main/models/digits:pull").status == 200
+        own = {event["seq"] for event in events(actor=name)}
+        rows = Client(server, state["auditor"]).api("GET", "/audit/exposure?" + urllib.parse.urlencode({"credential": name, "purpose": "incident 9"}))["events"]
+        assert len(own) == 2 and {row["seq"] for row in rows if row["subject"] == name} == own, (name, own, rows)
+    assert token["entry"]["actor"] in {row["actor"] for row in rows}, rows
+    certificate = {"credential": "x5t#S256:" + asked[0], "purpose": "incident 9"}
+    assert Client(server, state["auditor"]).api("GET", "/audit/exposure?" + urllib.parse.urlencode(certificate))["events"] == []
+
+
 def an_auditors_export_is_no_event_of_the_person():
     """It stands under the person's key; the person is not told of it, and it stops no erasure."""
     before, own = plan_of("alice"), json_lines("ann", "audit", "subject", at, "alice", "--purpose", "request 17")
@@ -563,7 +581,7 @@ def the_whole_log_is_sound_after_all_of_that():
 
 
 prepare()
-run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made,
+run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, an_exposure_of_a_person_whose_name_looks_like_a_token_or_a_certificate,
     a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
