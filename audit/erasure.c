@@ -89,7 +89,7 @@ static struct result newest_events(struct pg *pg, const char *pseudonym, struct 
     return audit_page_select(pg, &selection, page_out, err);
 }
 
-/* A person that never acted: the row of a role names it. */
+/* A person that never acted: the row of a role, or of SCIM, names it. */
 static struct result find_named(const struct search_source *source, const char *pseudonym, struct erasure_person *person_out,
                                 struct error *err)
 {

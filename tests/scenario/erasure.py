@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Persons are erased from the log: planned, signed by two persons, stopped by holds, resumed after kill -9 at each step, certified; and after the change of the
 epoch no copy of the database gives them back (docs/erasure.md)."""
+import base64
 import hashlib
 import json
 import os
@@ -541,6 +542,29 @@ def a_person_that_never_acted_is_erased_too():
     assert "Stage 1 of 2" in said and pseudonym in said, said
 
 
+def a_person_of_scim_that_never_acted_is_erased_too():
+    """No event and no role names it: its row of SCIM does, and its names are sealed under its key."""
+    robot = admin().api("POST", "/robots", {"name": "scim"})
+    path = os.path.join(folder.name, "scim.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"name": "hr", "issuer": server.people.url, "claim": "/sub", "client": "robot:" + robot["id"], "deactivations": 5, "others": "admit"}, file)
+    sijil("admin", "login", at, "--username", server.admin[0], "--ca-file", server.ca_file, given=server.admin[1])
+    assert "in force" in sijil("admin", "admin", "scim", "draft", at, path, "--key", root_key)
+    headers = {"Authorization": "Basic " + base64.b64encode(f"{robot['name']}:{robot['secret']}".encode()).decode(), "Content-Type": "application/scim+json"}
+    user = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": "olga", "externalId": "id-of-olga"}
+    made = server.client().call("POST", "/scim/v2/Users", json.dumps(user), headers)
+    assert made.status == 201, made.body
+    plan = sijil("ann", "admin", "erase", at, "id-of-olga", "--json")
+    assert plan["events"] == 0 and {row["rule"] for row in plan["refused"]} == {"ERASURE-ROLE"}, plan
+    assert server.client().call("DELETE", "/scim/v2/Users/" + made.json["id"], headers=headers).status == 204
+    for by in ("ann", "ben"):
+        sign(by, "id-of-olga")
+    await_done(plan["pseudonym"])
+    assert server.sql("SELECT count(*) FROM scim_user") == server.sql("SELECT count(*) FROM audit_named") == "0"
+    assert "nobody of this name has acted" in sijil("ann", "admin", "erase", at, "id-of-olga", code=3)
+    sijil("admin", "admin", "scim", "revoke", at, "hr", "--reason", "a test", "--key", root_key)
+
+
 def a_person_that_acts_after_its_plan_keeps_the_pseudonym():
     people["finn"] = {"login": make_person(server, "finn", "consumer", "main/models")}
     planned = plan_of("finn")
@@ -585,6 +609,6 @@ run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by
     a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
-    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too,
+    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_of_scim_that_never_acted_is_erased_too,
     a_person_that_acts_after_its_plan_keeps_the_pseudonym,
     a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)
