@@ -365,3 +365,15 @@ struct result decider_explain(const struct permit *permit, struct decider *decid
     take_thing(permit, snapshot, question, &explained.pair);
     return explain_then(permit, &explained, &context, &request, answer_out, err);
 }
+
+bool decider_explain_token(const struct permit *permit, struct decider *decider, const struct explain_question *question)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    struct action_pair pair = {.action = question->action};
+
+    take_thing(permit, snapshot, question, &pair);
+    const struct token_demand demand =
+        token_demand_of(authz_snapshot_rules(snapshot->authz), &pair.resource.organisation, question->now_ms);
+    if (question->is_own) return token_demand_refusal(&demand, question->asker) != NULL;
+    return demand.any || demand.key || demand.certificate || demand.lifetime_max_s > 0;
+}

@@ -115,6 +115,8 @@ RESULT exchange_authenticate(struct exchange *exchange, struct pg *pg, struct er
 RESULT exchange_spend_proof(struct exchange *exchange, struct pg *pg, struct error *err);
 /** The pairs are known: a person whose login is not good enough for one of them has no credential any more. */
 void exchange_demand_login(struct exchange *exchange);
+/** The same for tokens that an organisation demands (authz/token_demand.h). */
+void exchange_demand_token(struct exchange *exchange);
 /** The registry's URL as the client uses it. */
 void request_own_url(const struct request *request, char url_out[HOSTS_URL_SIZE]);
 /** Whether the client came with a proof, or with a token that is bound to a key. */

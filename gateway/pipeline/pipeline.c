@@ -169,6 +169,7 @@ static enum step_result step_target(struct exchange *exchange, struct pg *pg)
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
     exchange_demand_login(exchange);
+    exchange_demand_token(exchange);
     return STEP_NEXT;
 }
 

@@ -35,8 +35,9 @@ struct request {
     char id[37];    /* request id, also in X-Request-Id and in the event */
     char trace[33]; /* trace id of the caller's traceparent (W3C Trace Context), or "" */
     struct sockaddr_storage client;
-    char client_address[46];                        /* "127.0.0.1", or "unix" */
-    char client_confirmation[44];                   /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    char client_address[46];      /* "127.0.0.1", or "unix" */
+    char client_confirmation[44]; /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    const char *client_names; /* of this certificate, if an authority of clients has signed it: lines (gateway/http/exchange.h) */
     const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     const struct principal *principal;              /* of the kind PRINCIPAL_NONE until a credential is accepted */
     const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER or PRINCIPAL_RUN; else NULL */
