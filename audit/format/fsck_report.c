@@ -78,7 +78,9 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
                           report->succeeds_at, report->succeeds));
     if (report->unreadable > 0)
         TRY(buffer_format(
-            text, err, "  unreadable  %" PRIu64 " entries that this version can't read as events; a newer gateway wrote them\n",
+            text, err,
+            "  unreadable  %" PRIu64
+            " entries of a later version: their columns, keys and rows were not compared. Use a newer sijil-verify\n",
             report->unreadable));
     return SUCCESS;
 }
@@ -86,7 +88,12 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
 struct result fsck_report_text(const struct fsck_report *report, struct buffer *text, struct error *err)
 {
     TRY(write_findings(report, text, err));
-    if (fsck_report_count(report) == 0 && report->released == 0)
+    if (fsck_report_count(report) == 0 && report->unreadable > 0)
+        TRY(buffer_format(text, err,
+                          "Sound as far as this version can read: %" PRIu64 " of %" PRIu64
+                          " entries are of a later one (\"unreadable\").\n\n",
+                          report->unreadable, report->size));
+    else if (fsck_report_count(report) == 0 && report->released == 0)
         TRY(buffer_format(text, err, "Sound: %" PRIu64 " entries, and all rows follow from them.\n\n", report->size));
     else if (fsck_report_count(report) == 0)
         TRY(buffer_format(text, err,
