@@ -150,7 +150,9 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
     const bool is_grant = is_action(leaf, "binding.create") && !is_outcome(leaf, "denied") && !is_outcome(leaf, "failed") &&
                           strstr(detail_of(leaf), "break-glass") != NULL;
 
-    if (!is_grant && !is_action(leaf, "administrator.replace")) return false;
+    const bool is_broken = is_action(leaf, "breakglass.approve") && is_outcome(leaf, "allowed");
+
+    if (!is_grant && !is_broken && !is_action(leaf, "administrator.replace")) return false;
     name_actor(leaf, alarm);
     return alone(feeding, alarm);
 }
@@ -158,9 +160,16 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {{"rule.draft", "rule.approve"}, {"groups.draft", "groups.approve"},  {"persons.draft", "persons.approve"},
-             {"scim.draft", "scim.approve"}, {"sink.draft", "sink.approve"},      {"detection.draft", "detection.approve"},
-             {"key.enroll", "key.approve"},  {"runner.invite", "runner.approve"}, {"runner.invite", "runner.confirm"},
+} pairs[] = {{"rule.draft", "rule.approve"},
+             {"groups.draft", "groups.approve"},
+             {"persons.draft", "persons.approve"},
+             {"scim.draft", "scim.approve"},
+             {"sink.draft", "sink.approve"},
+             {"detection.draft", "detection.approve"},
+             {"breakglass.request", "breakglass.approve"},
+             {"key.enroll", "key.approve"},
+             {"runner.invite", "runner.approve"},
+             {"runner.invite", "runner.confirm"},
              {"run.request", "run.approve"}};
 
 /* A person may have two accounts, or act as its robot. Somebody who is no person stands for itself. */

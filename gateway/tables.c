@@ -11,6 +11,7 @@
 #include "audit/sequencer.h"
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
+#include "authz/break_glass.h"
 #include "authz/dpop_spent.h"
 #include "authz/erased_subject.h"
 #include "authz/group_login.h"
@@ -46,6 +47,7 @@ const struct pg_table *const gateway_tables[] = {
     &issuer_renew_table,
     &trust_rule_table,
     &group_login_table,
+    &break_glass_table,
     &dpop_spent_table,
     &scim_user_table,
     &scim_change_table,

@@ -116,15 +116,20 @@ static struct result read_draft(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
-static struct result show_document(const struct log_document_place *kind, const struct document *document, struct error *err)
+/* `found`: the row of the registry, which may say whose hash the document has; the hash is computed here again. */
+static struct result show_document(const struct log_document_place *kind, const struct document *document, const json_t *found,
+                                   struct error *err)
 {
+    const json_t *body = json_object_get(document->json, "body"),
+                 *holder = verified_holder(found, json_text_of(body, "principal"));
     const char *name;
     json_t *value;
 
     (void)fprintf(stderr, "You sign: version %llu of the %s %s\n", (unsigned long long)document->version, kind->of->what,
                   document->name);
     TRY(documents_show_member("expires", json_object_get(document->json, "expires"), err));
-    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(documents_show_member(name, value, err));
+    json_object_foreach ((json_t *)(uintptr_t)body, name, value) TRY(documents_show_member(name, value, err));
+    json_object_foreach ((json_t *)(uintptr_t)holder, name, value) TRY(documents_show_member(name, value, err));
     return SUCCESS;
 }
 
@@ -136,7 +141,7 @@ static struct result sign_too(struct invocation *invocation, struct session *ses
     OWNED_JSON approval = NULL;
 
     TRY(read_draft(invocation, kind, json_object_get(found, "envelopes"), &document, err));
-    TRY(show_document(kind, document, err));
+    TRY(show_document(kind, document, found, err));
     TRY(documents_sign(kind->of->kind, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(found, "envelopes"));
     if (json_array_append(envelopes, approval) != 0) return no_memory(err);

@@ -85,8 +85,8 @@ struct result log_document_target_named(struct request *request, enum action act
 
 /* ---- coming into force ---- */
 
-static struct result put_in_force(struct request *request, struct pg *pg, const struct signed_body *body, enum action action,
-                                  struct error *err)
+struct result log_document_put_in_force(struct request *request, struct pg *pg, const struct signed_body *body,
+                                        enum action action, struct error *err)
 {
     struct action_pair pair = request->pairs[0];
     struct document_change plain;
@@ -130,14 +130,14 @@ static struct result check_room(const struct request *request, const struct log_
     struct tally tally = {document->name, clock_wall_ms(), 0};
 
     TRY(document_view_visit_all(request->gateway->documents, documents->kind, count_one, &tally, err));
-    if (tally.count < documents->most) return SUCCESS;
+    if (documents->most == 0 || tally.count < documents->most) return SUCCESS;
     return failure(err, ERROR_LIMIT, "a registry has at most %u of these in force: withdraw a %s first", documents->most,
                    documents->what);
 }
 
 /* All that does not depend on who has signed. */
-static struct result check_document(struct request *request, struct pg *pg, const struct log_documents *documents,
-                                    const struct document *document, struct error *err)
+struct result log_document_check_new(struct request *request, struct pg *pg, const struct log_documents *documents,
+                                     const struct document *document, struct error *err)
 {
     struct document_known known;
 
@@ -155,12 +155,12 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     struct document_signers signers;
 
     TRY(request_envelope(request, &body, err));
-    TRY(check_document(request, pg, documents, body->document, err));
+    TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));
     if (signers.has_root) {
         TRY(document_check(body->document, &trust, err));
-        return put_in_force(request, pg, body, documents->approve, err);
+        return log_document_put_in_force(request, pg, body, documents->approve, err);
     }
     TRY(document_record_draft(request, body, documents->draft, err));
     return document_answer(request, 201, body->document, 0, err);
@@ -175,11 +175,11 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
-    TRY(check_document(request, pg, documents, body->document, err));
+    TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, documents->approve, err);
+    return log_document_put_in_force(request, pg, body, documents->approve, err);
 }
 
 /* ---- the end ---- */
@@ -200,7 +200,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check(body->document, &trust, err));
     TRY(document_check_approver(request, body->document, &trust, err));
-    return put_in_force(request, pg, body, documents->revoke, err);
+    return log_document_put_in_force(request, pg, body, documents->revoke, err);
 }
 
 static struct result handle_reject(struct request *request, struct pg *pg, struct error *err)
