@@ -45,7 +45,7 @@ static bool read_names(struct bytes text, struct erasure_person *person)
 static struct result read_event(const struct search_source *source, struct audit_page *page, size_t index,
                                 struct erasure_person *person, bool *is_found_out, struct error *err)
 {
-    const struct payload_opener opener = {source->keyd, source->origin};
+    const struct payload_opener opener = {source->keyd, source->origin, NULL};
     struct buffer OWNED_BUFFER text = BUFFER(TALLY_TEXT_MAX);
     struct leaf leaf;
 

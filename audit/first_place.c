@@ -4,6 +4,7 @@
 
 #include "audit/first_place_priv.h"
 #include "audit/format/posting.h"
+#include "audit/payload_keys_priv.h"
 #include "audit/query_priv.h"
 #include "audit/search_blind_priv.h"
 #include "base/clock.h"
@@ -27,13 +28,20 @@ struct first_place_memo {
         int year;           /* 0: none yet */
         struct secret *key; /* NULL: the year has none */
     } years[YEARS];
+    struct kept_keys *keys;
+    struct country_memo *countries;
     int64_t since_ms; /* monotonic time: since when places are remembered */
     struct seen seen[SEEN];
 };
 
 struct first_place_memo *first_place_memo_new(void)
 {
-    return memory_zeroed(1, sizeof(struct first_place_memo));
+    OWNED(first_place_memo) *memo = memory_zeroed(1, sizeof *memo);
+    struct error ignored;
+
+    if (memo == NULL || !kept_keys_new(&memo->keys, &ignored).ok) return NULL;
+    memo->countries = country_memo_new();
+    return memo->countries == NULL ? NULL : GIVE(memo);
 }
 
 static void forget_keys(struct first_place_memo *memo)
@@ -49,6 +57,7 @@ void first_place_memo_begin(struct first_place_memo *memo)
     const int64_t now_ms = clock_monotonic_ms();
 
     forget_keys(memo);
+    kept_keys_begin(memo->keys);
     if (now_ms - memo->since_ms < FORGET_MS) return;
     memset(memo->seen, 0, sizeof memo->seen);
     memo->since_ms = now_ms;
@@ -58,6 +67,8 @@ void first_place_memo_free(struct first_place_memo *memo)
 {
     if (memo == NULL) return;
     forget_keys(memo);
+    kept_keys_free(memo->keys);
+    country_memo_free(memo->countries);
     free(memo);
 }
 
@@ -183,7 +194,7 @@ struct result first_place_of(const struct first_place_source *source, struct aud
                              const struct leaf *leaf, struct first_place *place_out, struct error *err)
 {
     const struct bytes subject = audit_page_subject(page, index);
-    const struct blind_reader reader = {{source->keyd, source->origin}, NULL};
+    const struct blind_reader reader = {{source->keyd, source->origin, source->memo->keys}, source->memo->countries};
     struct first_place place = {false, false};
     struct blind_values values;
     bool was = false;

@@ -33,10 +33,11 @@ struct bytes audit_page_subject(const struct audit_page *page, size_t index);
 /** The salt of its commitment to the payload; empty without a payload. */
 struct bytes audit_page_salt(const struct audit_page *page, size_t index);
 
-/** With what payloads are opened: sijil-keyd, and the origin of the log. */
+/** With what payloads are opened: sijil-keyd, the origin of the log, and the keys that a job keeps, or NULL (audit/payload_keys_priv.h). */
 struct payload_opener {
     struct keyd_client *keyd;
     const char *origin;
+    struct kept_keys *kept;
 };
 /** audit_page_payload() for a caller that has read the event. */
 RESULT audit_page_payload_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,

@@ -279,7 +279,7 @@ struct result search_meets(const struct search_hunt *hunt, struct audit_page *pa
     if (!meets_all(hunt->search, &terms, &values, false)) return SUCCESS;
     *meets_out = true;
     if (!has_blind_condition(hunt->search)) return SUCCESS;
-    const struct blind_reader reader = {{hunt->source->keyd, hunt->source->origin}, NULL};
+    const struct blind_reader reader = {{hunt->source->keyd, hunt->source->origin, NULL}, NULL};
     TRY(blind_values_of(page, index, &leaf, &reader, &values, err));
     *meets_out = meets_all(hunt->search, &terms, &values, true);
     secret_wipe(&values, sizeof values);

@@ -185,11 +185,57 @@ static void a_place_is_new_once(void **state)
     audit_log_close(&log);
 }
 
+/* alice's visit of a new network, read again. */
+static bool is_still_seen(const struct first_place_source *source, const struct signed_checkpoint *checkpoint)
+{
+    const struct audit_span span = {0, COUNT(visits)};
+    OWNED(audit_page) *page = NULL;
+    struct first_place place;
+    struct error err = {0};
+    struct leaf leaf;
+
+    assert_true(audit_follow(source->pg, checkpoint, &span, &page, &err).ok);
+    assert_true(leaf_read(audit_page_leaf(page, 3), &leaf, &err).ok);
+    if (!first_place_of(source, page, 3, &leaf, &place, &err).ok) fail_msg("%s", err.message);
+    return place.is_new_network;
+}
+
+/* Keys stay in memory from page to page, but each page has the row: an erased person's key opens nothing from the next page on. */
+static void a_kept_key_needs_its_row(void **state)
+{
+    struct audit_log log;
+    struct search_index_state indexed = {.size = 1};
+    struct error err = {0};
+    OWNED(first_place_memo) *memo = first_place_memo_new();
+
+    (void)state;
+    assert_non_null(memo);
+    audit_log_open(&log);
+    for (size_t i = 0; i < COUNT(visits); i++) record_from(&log, visits[i].subject, visits[i].address);
+    const struct signed_checkpoint checkpoint = signed_now(&log, COUNT(visits));
+    OWNED(pg) *pg = reader(&log);
+    OWNED(search_index) *index = NULL;
+    assert_true(search_index_new(pg, keyd_process_client(log.keyd), TEST_ORIGIN, &index, &err).ok);
+    while (indexed.indexed < indexed.size) assert_true(search_index_step(index, &indexed, &err).ok);
+    const struct first_place_source source = {pg, keyd_process_client(log.keyd), TEST_ORIGIN, memo};
+    assert_true(is_still_seen(&source, &checkpoint));
+    database_execute(log.database,
+                     "CREATE TABLE old_subject AS TABLE audit_subject;"
+                     " UPDATE audit_subject SET wrapped_key = set_byte(wrapped_key, 40, 1 + get_byte(wrapped_key, 40) % 255)");
+    assert_false(is_still_seen(&source, &checkpoint));
+    database_execute(log.database, "UPDATE audit_subject s SET wrapped_key = o.wrapped_key FROM old_subject o WHERE o.id = s.id");
+    assert_true(is_still_seen(&source, &checkpoint));
+    database_execute(log.database, "DELETE FROM audit_subject");
+    assert_false(is_still_seen(&source, &checkpoint));
+    audit_log_close(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_was_signed_is_followed),
         cmocka_unit_test(a_place_is_new_once),
+        cmocka_unit_test(a_kept_key_needs_its_row),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
