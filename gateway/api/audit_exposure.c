@@ -32,7 +32,8 @@ PART(exposed_event, "an event of the credential", HAS_COUNT("seq", REQUIRED, "it
 SCHEMA(exposure, "a page of the exposure of a credential",
        HAS_LIST("events", REQUIRED, 1000, schema_exposed_event, "oldest first"), HAS_NEXT,
        HAS_COUNT("searched_to", REQUIRED, "each event before this number was looked at"),
-       HAS_COUNT("known_to", REQUIRED, "the search knows the events before this number"))
+       HAS_COUNT("known_to", REQUIRED, "the search knows the events before this number"),
+       HAS_COUNT("wanted_to", REQUIRED, "the answer is complete if known_to is not smaller; else ask again later"))
 
 /* What the events are found by; of a token and a certificate what is sealed beside them is compared, too. */
 struct exposure {
@@ -142,6 +143,9 @@ static struct result look(const struct request *request, const struct search_sou
         TRY(audit_search_page(request, source, search, &page, &progress, err));
         if (audit_page_count(page) > 0) return leaf_read(audit_page_leaf(page, 0), leaf_out, err);
     }
+    if (progress.known < progress.wanted)
+        return failure(err, ERROR_UNAVAILABLE,
+                       "the index of searches does not have the whole log yet: ask again in some minutes");
     return failure(err, ERROR_NOT_FOUND, "there is no such event");
 }
 
@@ -327,8 +331,9 @@ static struct result answer(struct request *request, const struct exposure *expo
 
     TRY(read_events(request, page, &shown, &events, err));
     audit_search_next(&exposure->search, page, shown, &progress, next);
-    OWNED_JSON value = json_pack("{s:[], s:I, s:I, s:s*}", "events", "searched_to", (json_int_t)progress.searched, "known_to",
-                                 (json_int_t)progress.known, "next", next[0] == '\0' ? NULL : next);
+    OWNED_JSON value =
+        json_pack("{s:[], s:I, s:I, s:I, s:s*}", "events", "searched_to", (json_int_t)progress.searched, "known_to",
+                  (json_int_t)progress.known, "wanted_to", (json_int_t)progress.wanted, "next", next[0] == '\0' ? NULL : next);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an exposure");
     TRY(add_rows(request, exposure, json_object_get(events, "events"), json_object_get(value, "events"), err));
     response_json(request, 200, value);
