@@ -66,13 +66,13 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *delivery = json_object_get(row, "delivery");
-        json_t *shown =
-            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"),
-                      "state", json_object_get(row, "state"), "version", json_object_get(document, "version"), "transport",
-                      json_object_get(body, "transport"), "region", json_object_get(body, "region"), "next",
-                      json_object_get(delivery, "next"), "stopped_at", json_object_get(delivery, "stopped_at"), "missing",
-                      json_object_get(row, "missing"), "address", json_object_get(body, "address"), "issuer",
-                      json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name",
+                                  json_object_get(row, "name"), "state", json_object_get(row, "state"), "version",
+                                  json_object_get(document, "version"), "transport", json_object_get(body, "transport"), "region",
+                                  json_object_get(body, "region"), "next", json_object_get(delivery, "next"), "stopped_at",
+                                  json_object_get(delivery, "stopped_at"), "problem", json_object_get(delivery, "problem"),
+                                  "missing", json_object_get(row, "missing"), "address", json_object_get(body, "address"),
+                                  "issuer", json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
     }
     return SUCCESS;
@@ -80,9 +80,9 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
 
 struct result command_sink_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"SINK", "name"},          {"STATE", "state"},     {"VERSION", "version"},
-                                            {"BY", "transport"},       {"REGION", "region"},   {"NEXT", "next"},
-                                            {"STOPPED", "stopped_at"}, {"MISSING", "missing"}, {"ADDRESS", "address"}};
+    static const struct column columns[] = {
+        {"SINK", "name"}, {"STATE", "state"},        {"VERSION", "version"}, {"BY", "transport"},    {"REGION", "region"},
+        {"NEXT", "next"}, {"STOPPED", "stopped_at"}, {"MISSING", "missing"}, {"ADDRESS", "address"}, {"PROBLEM", "problem"}};
     OWNED(session) *session = NULL;
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();

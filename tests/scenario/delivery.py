@@ -17,7 +17,7 @@ import threading
 import time
 
 from signing_keys import DAY, canonical, utc
-from sijil_test import LeftOut, NoToken, Server, free_port, make_robot, run, wait_until
+from sijil_test import LeftOut, NoToken, Server, free_port, make_robot, program, run, wait_until
 
 TYPE = "application/vnd.sijil.{}.v1+json"
 SET = "application/vnd.sijil.policy-set.v1+json"
@@ -185,7 +185,7 @@ def what_the_document_leaves_out_does_not_leave():
     assert whole and all(line["class_uid"] == 6003 for line in whole), "another class has left"
     for line in whole:
         assert not {"raw_data", "actor", "user", "src_endpoint", "status_detail", "http_request"} & set(line) and "request" not in line["api"], line
-        assert all("#" not in one["name"] and "region" not in one for one in line["resources"]), line
+        assert all("#" not in one["name"] and "data" not in one for one in line["resources"]), line
     withdraw("bare")
 
 
@@ -285,11 +285,24 @@ def a_webhook_that_fails_misses_no_number():
     assert len(ids) == len(set(ids)), "a batch that was taken came again"
 
 
+def listed_by_command():
+    host, (name, secret) = f"127.0.0.1:{server.port}", server.admin
+    environment = {**os.environ, "XDG_CONFIG_HOME": server.root + "/client", "SIJIL_CONFIG_HOME": server.root + "/client"}
+
+    def sijil(*words, text=None):
+        return subprocess.run([program("sijil"), *words], input=text, check=True, capture_output=True, text=True, env=environment, timeout=60).stdout
+
+    sijil("login", host, "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+    return sijil("admin", "sink", "list", host).splitlines()
+
+
 def a_webhook_with_a_wrong_certificate_gets_nothing():
     robots["wrong"] = begin_webhook("stranger")
     put("hook", webhook_body(robots["wrong"]))
     act(2)
     wait_until(lambda: "certificate" in shown("hook")["delivery"].get("problem", ""), 60, "the certificate is no problem")
+    listed = listed_by_command()
+    assert "PROBLEM" in listed[0] and any("certificate" in line for line in listed if line.startswith("hook ")), listed
     assert not any(headers["Host"].endswith(f":{robots['wrong'].server_address[1]}") for headers, _ in Webhook.got)
     Webhook.got.clear()
     put("hook", webhook_body(robots["webhook"], signature="v1a"))
