@@ -24,14 +24,20 @@ static const struct pg_statement erasure_forget_sql = {
 static const struct pg_statement erasure_end_sql = {
     "erasure_end", "SELECT changed FROM erasure_end($1, $2) AS changed", "text int8", "int8"};
 static const struct pg_statement erasure_role_sql = {
-    "erasure_role", "SELECT binding_id FROM binding WHERE issuer = $1 AND subject = $2 ORDER BY created_at, binding_id LIMIT 1", "text text", "uuid"};
+    "erasure_role",
+    "SELECT role, person FROM (SELECT binding_id AS role, 0::int8 AS person, created_at FROM binding WHERE issuer = $1 AND subject = $2"
+    " UNION ALL SELECT NULL, person, created_at FROM scim_user WHERE issuer = $1 AND external_id = $2) AS named ORDER BY person, created_at, role LIMIT 1",
+    "text text", "uuid int8"};
 static const struct pg_statement erasure_name_sql = {
-    "erasure_name", "INSERT INTO audit_named (pseudonym, subject, binding_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "text bytea uuid", ""};
+    "erasure_name", "INSERT INTO audit_named (pseudonym, subject, binding_id, person) VALUES ($1, $2, $3, nullif($4, 0)) ON CONFLICT DO NOTHING",
+    "text bytea uuid int8", ""};
 static const struct pg_statement erasure_named_sql = {
     "erasure_named",
-    "SELECT b.issuer, b.subject, n.subject, (SELECT max(greatest(o.created_at, o.revoked_at, CASE WHEN o.expires_at <= now() THEN o.expires_at END)) FROM binding o"
-    " WHERE o.issuer = b.issuer AND o.subject = b.subject)"
-    " FROM audit_named n JOIN binding b USING (binding_id) WHERE n.pseudonym = $1",
+    "SELECT w.issuer, w.name, w.subject, greatest((SELECT max(greatest(o.created_at, o.revoked_at, CASE WHEN o.expires_at <= now() THEN o.expires_at END))"
+    " FROM binding o WHERE o.issuer = w.issuer AND o.subject = w.name),"
+    " (SELECT greatest(u.created_at, u.ended_at) FROM scim_user u WHERE u.issuer = w.issuer AND u.external_id = w.name))"
+    " FROM (SELECT coalesce(b.issuer, u.issuer) AS issuer, coalesce(b.subject, u.external_id) AS name, n.subject FROM audit_named n"
+    " LEFT JOIN binding b USING (binding_id) LEFT JOIN scim_user u USING (person) WHERE n.pseudonym = $1) AS w",
     "text", "text text bytea timestamptz"};
 static const struct pg_statement erasure_begin_named_sql = {
     "erasure_begin_named", "SELECT 1::int8 FROM erasure_begin_named($1, $2, $3) AS done", "text int8 int8", "int8"};
@@ -135,7 +141,9 @@ struct result erasure_select_role(struct pg *pg, const char *const names[2], str
     pg_add_text(&arguments, names[1]);
     TRY(pg_run(pg, &erasure_role_sql, &arguments, &rows, err));
     *is_found_out = pg_rows_count(rows) == 1 && text_copy(named_out->issuer, sizeof named_out->issuer, names[0]);
-    if (*is_found_out) named_out->binding = pg_uuid(rows, 0, 0);
+    if (!*is_found_out) return SUCCESS;
+    named_out->person = pg_int8(rows, 0, 1);
+    if (named_out->person == 0) named_out->binding = pg_uuid(rows, 0, 0);
     return SUCCESS;
 }
 
@@ -145,7 +153,8 @@ struct result erasure_insert_named(struct pg *pg, const char *pseudonym, const s
 
     pg_add_text(&arguments, pseudonym);
     pg_add_bytes(&arguments, (struct bytes){named->index, sizeof named->index});
-    pg_add_uuid(&arguments, &named->binding);
+    pg_add_uuid(&arguments, named->person == 0 ? &named->binding : NULL);
+    pg_add_int8(&arguments, named->person);
     return pg_run(pg, &erasure_name_sql, &arguments, NULL, err);
 }
 

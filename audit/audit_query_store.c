@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/own_reads.h"
@@ -15,6 +16,8 @@
 #define KEY_RANGE                                                                                     \
     " WHERE k.key = $1 AND k.last >= $2 AND k.last < least($3, 9223372036854710271) + 65536 AND i.seq >= $2" \
     " AND i.seq < $3 "
+/* An export of act:... stands under this key, too (docs/formats/audit-export.md), and its actor is the auditor. Its leaf is never released. */
+#define OWN  "AND (e.action <> 'audit.export' OR position($5 IN e.leaf) > 0) "
 #define UP   "ORDER BY k.last, i.seq LIMIT $4"
 #define DOWN "ORDER BY k.last DESC, i.seq DESC LIMIT $4"
 /* The runs of a key do not overlap, so only the first run that ends at or after a number can hold it. */
@@ -33,6 +36,10 @@ static const struct pg_statement audit_list_key_up_sql = {
     "audit_list_key_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8", COLUMNS};
 static const struct pg_statement audit_list_key_down_sql = {
     "audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS};
+static const struct pg_statement audit_list_own_up_sql = {
+    "audit_list_own_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE OWN UP, "bytea int8 int8 int8 bytea", COLUMNS};
+static const struct pg_statement audit_list_own_down_sql = {
+    "audit_list_own_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE OWN DOWN, "bytea int8 int8 int8 bytea", COLUMNS};
 static const struct pg_statement audit_list_both_up_sql = {
     "audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS};
 static const struct pg_statement audit_list_both_down_sql = {
@@ -47,25 +54,35 @@ static const struct pg_statement audit_count_mints_sql = {
                          " WHERE action IN ('token.mint', 'run.token') AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
     "int8 int8", "int8 int8 int8"};
 static const struct pg_statement *const statements[] = {
-    &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_both_up_sql,
-    &audit_list_both_down_sql, &audit_list_numbers_sql, &audit_select_facts_sql, &audit_count_mints_sql,
+    &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_own_up_sql,
+    &audit_list_own_down_sql, &audit_list_both_up_sql, &audit_list_both_down_sql, &audit_list_numbers_sql, &audit_select_facts_sql, &audit_count_mints_sql,
 };
 /* clang-format on */
 const struct pg_table audit_query_table = PG_TABLE(statements);
 
 struct result audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err)
 {
-    static const struct pg_statement *const lists[3][2] = {{&audit_list_down_sql, &audit_list_up_sql},
+    enum { OF_ONE_ACTOR = 3 }; /* others: by the number of keys */
+    static const struct pg_statement *const lists[4][2] = {{&audit_list_down_sql, &audit_list_up_sql},
                                                            {&audit_list_key_down_sql, &audit_list_key_up_sql},
-                                                           {&audit_list_both_down_sql, &audit_list_both_up_sql}};
+                                                           {&audit_list_both_down_sql, &audit_list_both_up_sql},
+                                                           {&audit_list_own_down_sql, &audit_list_own_up_sql}};
+    const size_t which = selection->actor != NULL ? OF_ONE_ACTOR : selection->key_count;
     struct pg_arguments arguments = {0};
+    char member[96]; /* "actor":"..." as the leaf has it: in a text of the leaf the quotes would be escaped */
+
+    assert(selection->actor == NULL || selection->key_count == 1);
 
     if (selection->key_count > 0) pg_add_bytes(&arguments, (struct bytes){selection->keys[0], LEAF_KEY_ID_SIZE});
     pg_add_int8(&arguments, (int64_t)selection->from);
     pg_add_int8(&arguments, (int64_t)selection->until);
     pg_add_int8(&arguments, (int64_t)selection->limit);
     if (selection->key_count > 1) pg_add_bytes(&arguments, (struct bytes){selection->keys[1], LEAF_KEY_ID_SIZE});
-    return pg_run(pg, lists[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
+    if (selection->actor != NULL) {
+        (void)snprintf(member, sizeof member, "\"actor\":\"%s\"", selection->actor);
+        pg_add_bytes(&arguments, bytes_of_text(member));
+    }
+    return pg_run(pg, lists[which][selection->ascending ? 1 : 0], &arguments, rows_out, err);
 }
 
 struct result audit_select_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct pg_rows **rows_out,

@@ -45,7 +45,7 @@ static bool read_names(struct bytes text, struct erasure_person *person)
 static struct result read_event(const struct search_source *source, struct audit_page *page, size_t index,
                                 struct erasure_person *person, bool *is_found_out, struct error *err)
 {
-    const struct payload_opener opener = {source->keyd, source->origin};
+    const struct payload_opener opener = {source->keyd, source->origin, NULL};
     struct buffer OWNED_BUFFER text = BUFFER(TALLY_TEXT_MAX);
     struct leaf leaf;
 
@@ -71,15 +71,25 @@ static struct result read_newest(const struct audit_page *page, const char *key,
     return SUCCESS;
 }
 
-static struct result newest_events(struct pg *pg, const char *key, struct audit_page **page_out, struct error *err)
+struct audit_selection erasure_own_events(const char *pseudonym)
 {
-    struct audit_selection selection = {.until = INT64_MAX, .limit = LOOKED_AT, .key_count = 1};
+    struct audit_selection selection = {.until = INT64_MAX, .key_count = 1, .actor = pseudonym};
+    char key[sizeof "act:" + 64];
 
+    (void)snprintf(key, sizeof key, "act:%.64s", pseudonym);
     leaf_key_id(key, selection.keys[0]);
+    return selection;
+}
+
+static struct result newest_events(struct pg *pg, const char *pseudonym, struct audit_page **page_out, struct error *err)
+{
+    struct audit_selection selection = erasure_own_events(pseudonym);
+
+    selection.limit = LOOKED_AT;
     return audit_page_select(pg, &selection, page_out, err);
 }
 
-/* A person that never acted: the row of a role names it. */
+/* A person that never acted: the row of a role, or of SCIM, names it. */
 static struct result find_named(const struct search_source *source, const char *pseudonym, struct erasure_person *person_out,
                                 struct error *err)
 {
@@ -102,7 +112,7 @@ struct result erasure_person_find(const struct permit *permit, enum action actio
     if (!erasure_is_pseudonym(pseudonym)) return failure(err, ERROR_NOT_FOUND, "no event has this pseudonym");
     memcpy(person.pseudonym, pseudonym, sizeof person.pseudonym);
     (void)snprintf(key, sizeof key, "act:%s", pseudonym);
-    TRY(newest_events(source->pg, key, &page, err));
+    TRY(newest_events(source->pg, person.pseudonym, &page, err));
     if (audit_page_count(page) == 0) return find_named(source, pseudonym, person_out, err);
     TRY(read_newest(page, key, &person, err));
     for (size_t i = 0; i < audit_page_count(page) && !is_found; i++) TRY(read_event(source, page, i, &person, &is_found, err));
@@ -117,14 +127,16 @@ struct result erasure_person_find(const struct permit *permit, enum action actio
 struct result erasure_person_events(const struct permit *permit, enum action action, struct pg *pg,
                                     const struct audit_filter *filter, struct audit_page **page_out, struct error *err)
 {
-    struct audit_selection selection = {
-        .ascending = filter->ascending, .from = filter->from, .until = filter->until, .limit = filter->limit, .key_count = 1};
+    assert(filter->key != NULL && strncmp(filter->key, "act:", 4) == 0);
+    struct audit_selection selection = erasure_own_events(filter->key + 4);
 
     (void)permit_resource(permit, action);
     if (filter->limit == 0 || filter->limit > AUDIT_PAGE_MAX || filter->from > INT64_MAX || filter->until > INT64_MAX)
         return failure(err, ERROR_INVALID, "a page has 1 to %d events", AUDIT_PAGE_MAX - 1);
-    assert(filter->key != NULL && strncmp(filter->key, "act:", 4) == 0);
-    leaf_key_id(filter->key, selection.keys[0]);
+    selection.ascending = filter->ascending;
+    selection.from = filter->from;
+    selection.until = filter->until;
+    selection.limit = filter->limit;
     return audit_page_select(pg, &selection, page_out, err);
 }
 
@@ -182,15 +194,14 @@ struct result erasure_rename(const struct permit *permit, struct pg *pg, const s
 
 struct result erasure_forget(const struct permit *permit, struct pg *pg, const char *pseudonym, uint64_t *next, struct error *err)
 {
-    struct audit_selection selection = {
-        .ascending = true, .from = *next, .until = INT64_MAX, .limit = ERASURE_STEP, .key_count = 1};
+    struct audit_selection selection = erasure_own_events(pseudonym);
     OWNED(audit_page) *page = NULL;
     int64_t numbers[ERASURE_STEP];
-    char key[80];
 
     require(permit, pseudonym);
-    (void)snprintf(key, sizeof key, "act:%s", pseudonym);
-    leaf_key_id(key, selection.keys[0]);
+    selection.ascending = true;
+    selection.from = *next;
+    selection.limit = ERASURE_STEP;
     TRY(audit_page_select(pg, &selection, &page, err));
     const size_t count = audit_page_count(page);
     for (size_t i = 0; i < count; i++) numbers[i] = (int64_t)audit_page_sequence(page, i);

@@ -18,12 +18,12 @@ struct erasure_person {
     char pseudonym[65];
     char issuer[ERASURE_NAME_SIZE]; /* "": a robot of this registry */
     char subject[ERASURE_NAME_SIZE];
-    uint64_t events;   /* of this actor */
+    uint64_t events;   /* of this actor; exports of them that auditors made before the newest one count, too */
     uint64_t newest;   /* number of the newest one */
-    int64_t newest_ms; /* its time; without events: when a role of the person was last given or ended */
+    int64_t newest_ms; /* its time; without events: when a role was last given or ended, or SCIM made or ended the person */
     uint64_t witness;  /* the newest event whose sealed part names the person, or ERASURE_NO_WITNESS */
 };
-#define ERASURE_NO_WITNESS UINT64_MAX /* the person never acted: a role alone names it */
+#define ERASURE_NO_WITNESS UINT64_MAX /* the person never acted: a role or SCIM alone names it */
 void erasure_person_wipe(struct erasure_person *person);
 
 /** How a caller names a person. */
@@ -33,13 +33,13 @@ struct erasure_name {
     const char *subject; /* or the pseudonym itself */
 };
 /**
- * Somebody that never acted and whom a role names gets its key and its pseudonym now. ERROR_NOT_FOUND: neither has anybody of this name acted, nor does a role
- * name it. ERROR_CONFLICT: several issuers have such a subject; the issuer says which.
+ * Somebody that never acted and whom a role or SCIM names gets its key and its pseudonym now. ERROR_NOT_FOUND: nobody of this name has acted, and neither
+ * names it. ERROR_CONFLICT: several issuers have such a subject; the issuer says which.
  */
 RESULT erasure_pseudonym(const struct permit *permit, const struct search_source *source, const struct erasure_name *name,
                          char pseudonym_out[65], struct error *err) __attribute__((nonnull));
 /**
- * Opens the sealed part of the newest event of the person that has one; without events, a role names the person. ERROR_NOT_FOUND: nobody has this
+ * Opens the sealed part of the newest event of the person that has one; without events, a role or SCIM names the person. ERROR_NOT_FOUND: nobody has this
  * pseudonym. ERROR_CONFLICT: no sealed part names the person any more, so nothing is left to be erased.
  */
 RESULT erasure_person_find(const struct permit *permit, enum action action, const struct search_source *source,

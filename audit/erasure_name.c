@@ -1,4 +1,4 @@
-/* From the name of a person to the pseudonym. Somebody that never acted gets one, if a role names it: docs/erasure.md. */
+/* From the name of a person to the pseudonym. Somebody that never acted gets one, if a role or SCIM names it: docs/erasure.md. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ bool erasure_is_pseudonym(const char *text)
     return strlen(text) == 64 && text_consists_of(bytes_of_text(text), HEX_DIGITS);
 }
 
-/* Who has the name: `found` persons. If a role names the last one, it is in `named`. */
+/* Who has the name: `found` persons. If a role or SCIM names the last one, the row is in `named`. */
 struct wanted {
     const struct search_source *source;
     const char *subject;
@@ -52,12 +52,10 @@ static struct result try_all(struct wanted *wanted, struct error *err)
 
 static struct result has_acted(struct pg *pg, const char *pseudonym, bool *has_out, struct error *err)
 {
-    struct audit_selection selection = {.until = INT64_MAX, .limit = 1, .key_count = 1};
+    struct audit_selection selection = erasure_own_events(pseudonym);
     OWNED(audit_page) *page = NULL;
-    char key[80];
 
-    (void)snprintf(key, sizeof key, "act:%s", pseudonym);
-    leaf_key_id(key, selection.keys[0]);
+    selection.limit = 1;
     TRY(audit_page_select(pg, &selection, &page, err));
     *has_out = audit_page_count(page) > 0;
     return SUCCESS;
@@ -79,7 +77,8 @@ static struct result give_pseudonym(struct wanted *wanted, struct error *err)
 
 static struct result check_found(const struct wanted *wanted, struct error *err)
 {
-    if (wanted->found == 0) return failure(err, ERROR_NOT_FOUND, "nobody of this name has acted here, and no role names it");
+    if (wanted->found == 0)
+        return failure(err, ERROR_NOT_FOUND, "nobody of this name has acted here, and neither a role nor SCIM names it");
     if (wanted->found > 1)
         return failure(err, ERROR_CONFLICT, "%u issuers have a subject of this name: say which with the issuer", wanted->found);
     return SUCCESS;

@@ -4,6 +4,7 @@
 
 #include "audit/first_place_priv.h"
 #include "audit/format/posting.h"
+#include "audit/payload_keys_priv.h"
 #include "audit/query_priv.h"
 #include "audit/search_blind_priv.h"
 #include "base/clock.h"
@@ -27,13 +28,20 @@ struct first_place_memo {
         int year;           /* 0: none yet */
         struct secret *key; /* NULL: the year has none */
     } years[YEARS];
+    struct kept_keys *keys;
+    struct country_memo *countries;
     int64_t since_ms; /* monotonic time: since when places are remembered */
     struct seen seen[SEEN];
 };
 
 struct first_place_memo *first_place_memo_new(void)
 {
-    return memory_zeroed(1, sizeof(struct first_place_memo));
+    OWNED(first_place_memo) *memo = memory_zeroed(1, sizeof *memo);
+    struct error ignored;
+
+    if (memo == NULL || !kept_keys_new(&memo->keys, &ignored).ok) return NULL;
+    memo->countries = country_memo_new();
+    return memo->countries == NULL ? NULL : GIVE(memo);
 }
 
 static void forget_keys(struct first_place_memo *memo)
@@ -49,6 +57,7 @@ void first_place_memo_begin(struct first_place_memo *memo)
     const int64_t now_ms = clock_monotonic_ms();
 
     forget_keys(memo);
+    kept_keys_begin(memo->keys);
     if (now_ms - memo->since_ms < FORGET_MS) return;
     memset(memo->seen, 0, sizeof memo->seen);
     memo->since_ms = now_ms;
@@ -58,6 +67,8 @@ void first_place_memo_free(struct first_place_memo *memo)
 {
     if (memo == NULL) return;
     forget_keys(memo);
+    kept_keys_free(memo->keys);
+    country_memo_free(memo->countries);
     free(memo);
 }
 
@@ -95,36 +106,46 @@ static struct result key_of_year(const struct first_place_source *source, int ye
     return SUCCESS;
 }
 
-/* The lowest place of a list; POSTING_BLOCK: it has none. */
-static struct result lowest(struct bytes list, unsigned *place_out, struct error *err)
+/* The lowest place of a list that is not in `denied`; POSTING_BLOCK: there is none. */
+static struct result lowest(struct bytes list, struct bytes denied, unsigned *place_out, struct error *err)
 {
-    struct posting posting = {{0}};
+    struct posting posting = {{0}}, without = {{0}};
     unsigned place = 0;
 
     TRY(posting_add(&posting, list, err));
-    while (place < POSTING_BLOCK && !posting_has(&posting, place)) place++;
+    if (denied.length > 0) TRY(posting_add(&without, denied, err));
+    while (place < POSTING_BLOCK && (!posting_has(&posting, place) || posting_has(&without, place))) place++;
     *place_out = place;
     return SUCCESS;
 }
 
-/* Whether one of the rows (block, list), ordered by block, has an entry before `sequence`. */
+/* Whether one of the rows, ordered by block, has an entry before `sequence`. */
 static struct result has_earlier(const struct pg_rows *rows, uint64_t sequence, bool *has_out, struct error *err)
 {
     for (size_t i = 0; i < pg_rows_count(rows) && !*has_out; i++) {
+        const struct bytes denied = pg_is_null(rows, i, 2) ? (struct bytes){NULL, 0} : pg_bytes(rows, i, 2);
         unsigned place = POSTING_BLOCK;
-        TRY(lowest(pg_bytes(rows, i, 1), &place, err));
+        TRY(lowest(pg_bytes(rows, i, 1), denied, &place, err));
         *has_out = (uint64_t)pg_int8(rows, i, 0) * POSTING_BLOCK + place < sequence;
     }
     return SUCCESS;
 }
 
-static struct result was_in_year(const struct first_place_source *source, const struct first_place_query *query,
-                                 uint64_t sequence, bool *was_out, struct error *err)
+/* A denied event takes the actor nowhere: else one refused request from a new place would hide all later ones. */
+static struct result was_before(const struct first_place_source *source, const struct first_place_query *query, uint64_t sequence,
+                                bool *was_out, struct error *err)
 {
-    OWNED(pg_rows) *rows = NULL;
+    struct first_place_cursor after = {-1, INT64_MAX};
+    size_t count = FIRST_PLACE_ROWS;
 
-    TRY(first_place_rows(source->pg, query, &rows, err));
-    return has_earlier(rows, sequence, was_out, err);
+    while (count == FIRST_PLACE_ROWS && !*was_out) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(first_place_rows(source->pg, query, &after, &rows, err));
+        count = pg_rows_count(rows);
+        TRY(has_earlier(rows, sequence, was_out, err));
+        if (count > 0) after = (struct first_place_cursor){pg_int8(rows, count - 1, 0), pg_int8(rows, count - 1, 3)};
+    }
+    return SUCCESS;
 }
 
 /* Looking back over the turn of a year, too: each year has its own key. */
@@ -140,14 +161,14 @@ static struct result was_there(const struct first_place_source *source, const st
         const struct secret *key = NULL;
         TRY(key_of_year(source, year - back, &key, err));
         if (key == NULL) continue;
-        const struct first_place_query query = {blind_key_of(key, value->field, value->text), subject,
+        const struct first_place_query query = {true, blind_key_of(key, value->field, value->text), subject,
                                                 leaf->sequence / POSTING_BLOCK};
         if (back == 0) {
             own_key = query.key;
             seen = slot_of(source->memo, own_key, subject);
             *was_out = was_seen(seen, own_key, subject, leaf->sequence);
         }
-        if (!*was_out) TRY(was_in_year(source, &query, leaf->sequence, was_out, err));
+        if (!*was_out) TRY(was_before(source, &query, leaf->sequence, was_out, err));
     }
     if (seen != NULL) note_seen(seen, own_key, subject, leaf->sequence);
     return SUCCESS;
@@ -172,18 +193,17 @@ static struct result judge(const struct first_place_source *source, const struct
 static struct result was_anywhere(const struct first_place_source *source, const struct leaf *leaf, struct bytes subject,
                                   bool *was_out, struct error *err)
 {
-    OWNED(pg_rows) *rows = NULL;
+    const struct first_place_query query = {.subject = subject, .block = leaf->sequence / POSTING_BLOCK};
 
     *was_out = false;
-    TRY(first_place_subject_rows(source->pg, subject, leaf->sequence / POSTING_BLOCK, &rows, err));
-    return has_earlier(rows, leaf->sequence, was_out, err);
+    return was_before(source, &query, leaf->sequence, was_out, err);
 }
 
 struct result first_place_of(const struct first_place_source *source, struct audit_page *page, size_t index,
                              const struct leaf *leaf, struct first_place *place_out, struct error *err)
 {
     const struct bytes subject = audit_page_subject(page, index);
-    const struct blind_reader reader = {{source->keyd, source->origin}, NULL};
+    const struct blind_reader reader = {{source->keyd, source->origin, source->memo->keys}, source->memo->countries};
     struct first_place place = {false, false};
     struct blind_values values;
     bool was = false;

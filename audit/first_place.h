@@ -28,8 +28,8 @@ struct first_place_source {
 /** The number of entries that the index knows: only these have places. */
 RESULT first_place_known(struct pg *pg, uint64_t *known_out, struct error *err) __attribute__((nonnull));
 /**
- * Whether the event of the page, which was read, is the first one of its actor from the client's network, and from its country, while the actor
- * has earlier events. An event whose payload is erased, and one of an actor that was never seen before, is nowhere new.
+ * Whether the event of the page, which was read and is not denied, is the first one of its actor from the client's network, and from its country, while the
+ * actor has earlier events. Denied ones don't count. An event whose payload is erased, and one of an actor that was never seen before, is nowhere new.
  */
 struct first_place {
     bool is_new_network, is_new_country;

@@ -272,32 +272,39 @@ static struct result read_note(const struct log_keys *keys, const struct pg_rows
     return SUCCESS;
 }
 
+static struct result compare_note(struct log_check *check, const struct signed_checkpoint *checkpoint, struct error *err)
+{
+    struct merkle_hash root;
+
+    if (checkpoint->size > check->size)
+        return failure(err, ERROR_FORKED, "sijil-keyd has signed %llu events, but only %llu are here: the log was truncated",
+                       (unsigned long long)checkpoint->size, (unsigned long long)check->size);
+    TRY(merkle_root_at(&check->tiles.tiles.source, checkpoint->size, &root, err));
+    if (merkle_hash_equal(&root, &checkpoint->root)) return SUCCESS;
+    return failure(err, ERROR_FORKED, "the first %llu events are not those that sijil-keyd has signed",
+                   (unsigned long long)checkpoint->size);
+}
+
 struct result log_check_note(struct log_check *check, const struct log_keys *keys, const struct pg_rows *rows, size_t i,
                              bool *is_signed_out, struct error *err)
 {
     struct signed_checkpoint checkpoint;
-    struct merkle_hash root;
 
     TRY(read_note(keys, rows, i, &checkpoint, is_signed_out, err));
-    if (!*is_signed_out) return SUCCESS;
-    if (checkpoint.size > check->size)
-        return failure(err, ERROR_FORKED, "sijil-keyd has signed %llu events, but only %llu are here: the log was truncated",
-                       (unsigned long long)checkpoint.size, (unsigned long long)check->size);
-    TRY(merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, err));
-    if (merkle_hash_equal(&root, &checkpoint.root)) return SUCCESS;
-    return failure(err, ERROR_FORKED, "the first %llu events are not those that sijil-keyd has signed",
-                   (unsigned long long)checkpoint.size);
+    return *is_signed_out ? compare_note(check, &checkpoint, err) : SUCCESS;
 }
 
 /* A row with a larger size may be newer than this round: keyd may have signed a longer log since. So only the signature of the
- * row is verified. */
+ * row is verified. A row with another root beside its note was edited: it does not count as signed, but its note does. */
 static struct result check_next_note(struct log_check *check, const struct log_keys *keys, const struct pg_rows *rows, size_t i,
                                      bool *is_signed_out, struct error *err)
 {
     struct signed_checkpoint checkpoint;
 
-    if (pg_int8(rows, i, 0) > (int64_t)check->size) return read_note(keys, rows, i, &checkpoint, is_signed_out, err);
-    return log_check_note(check, keys, rows, i, is_signed_out, err);
+    TRY(read_note(keys, rows, i, &checkpoint, is_signed_out, err));
+    if (!*is_signed_out) return SUCCESS;
+    *is_signed_out = bytes_equal(pg_bytes(rows, i, 3), (struct bytes){checkpoint.root.bytes, sizeof checkpoint.root.bytes});
+    return checkpoint.size > check->size ? SUCCESS : compare_note(check, &checkpoint, err);
 }
 
 struct result log_check_notes(struct log_check *check, const struct log_keys *keys, struct note_cursor *cursor, size_t *count_out,
@@ -311,7 +318,7 @@ struct result log_check_notes(struct log_check *check, const struct log_keys *ke
     for (size_t i = 0; i < count; i++) {
         bool is_signed = false;
         TRY(check_next_note(check, keys, rows, i, &is_signed, err));
-        foreign += !is_signed;
+        foreign += is_signed ? 0 : 1;
     }
     if (count > 0) cursor->id = pg_int8(rows, count - 1, 2);
     *count_out = count;

@@ -33,8 +33,8 @@ static const struct pg_statement check_runs_sql = {
     "bytea int8 int8", "bytea int8 int8 bytea bool"};
 static const struct pg_statement check_notes_sql = {
     "check_notes",
-    "SELECT size, CASE WHEN octet_length(note) <= 2048 THEN note ELSE '' END, id FROM audit_checkpoint WHERE id > $1 ORDER BY id LIMIT 64",
-    "int8", "int8 text int8"};
+    "SELECT size, CASE WHEN octet_length(note) <= 2048 THEN note ELSE '' END, id, root FROM audit_checkpoint WHERE id > $1 ORDER BY id LIMIT 64",
+    "int8", "int8 text int8 bytea"};
 static const struct pg_statement check_end_sql = {
     "check_end", "SELECT " LOG_HAS_MORE("audit_payload") " FROM audit_log l", "", "bool"};
 static const struct pg_statement check_indexed_sql = {"check_indexed", "SELECT indexed FROM audit_search", "", "int8"};

@@ -10,11 +10,9 @@
 #include "audit/format/proof.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/own_reads.h"
+#include "audit/payload_keys_priv.h"
 #include "audit/query_priv.h"
 #include "base/memory.h"
-
-#define PAGE_KEYS_MAX \
-    64 /* subjects of one page whose keys are unwrapped once; the keys of further subjects are unwrapped each time */
 
 struct audit_page {
     struct pg_rows *rows;
@@ -25,11 +23,7 @@ struct audit_page {
         uint8_t facts[LEAF_TARGETS_MAX][LEAF_FACTS_DIGEST];
     } * events;               /* the contents of the leaves */
     struct page_facts *facts; /* NULL until audit_page_load_facts() */
-    size_t key_count;
-    struct page_key {
-        uint8_t subject[32];
-        struct secret *key;
-    } keys[PAGE_KEYS_MAX];
+    struct page_keys keys;
 };
 
 static void read_row(const struct audit_page *page, size_t index, struct audit_row *row)
@@ -90,6 +84,7 @@ static struct result check_row(const struct audit_selection *selection, struct a
     if (event->is_readable) memcpy(event->facts, leaf.facts, sizeof event->facts);
     fits = fits && leaf.sequence == row.sequence;
     for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(&leaf, selection->keys[k]);
+    fits = fits && (selection->actor == NULL || strcmp(leaf.actor, selection->actor) == 0);
     if (fits) return SUCCESS;
     return failure(err, ERROR_FORKED, "entry %llu of the log does not match its row, or the index of keys",
                    (unsigned long long)row.sequence);
@@ -225,39 +220,6 @@ bool audit_page_is_readable(const struct audit_page *page, size_t index)
     return page->events[index].is_readable;
 }
 
-static struct result open_key(struct keyd_client *keyd, const struct audit_row *row, struct secret **key_out, struct error *err)
-{
-    struct wrapped_key wrapped = {.version = (uint32_t)row->key_version, .length = row->wrapped_key.length};
-
-    if (row->subject.length != 32 || wrapped.length > sizeof wrapped.bytes || row->salt.length != LEAF_SALT_SIZE)
-        return failure(err, ERROR_CORRUPT, "the stored payload of event %llu is damaged", (unsigned long long)row->sequence);
-    memcpy(wrapped.bytes, row->wrapped_key.data, wrapped.length);
-    return keyd_subject_key_open(keyd, row->subject.data, &wrapped, key_out, err);
-}
-
-static const struct page_key *known_key(const struct audit_page *page, struct bytes subject)
-{
-    for (size_t i = 0; i < page->key_count; i++)
-        if (bytes_equal(subject, (struct bytes){page->keys[i].subject, 32})) return &page->keys[i];
-    return NULL;
-}
-
-static void keep_key(struct audit_page *page, struct bytes subject, struct secret **key)
-{
-    if (page->key_count == PAGE_KEYS_MAX) return;
-    struct page_key *slot = &page->keys[page->key_count++];
-    memcpy(slot->subject, subject.data, sizeof slot->subject);
-    slot->key = GIVE(*key);
-}
-
-static struct result open_with(const struct secret *key, const struct audit_row *row, const struct leaf *leaf, const char *origin,
-                               struct buffer *payload, struct error *err)
-{
-    if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
-    const struct sealed_payload sealed = {key->bytes, row->salt.data, row->box, origin};
-    return payload_open(&sealed, leaf, payload, err);
-}
-
 static struct result check_beside(const struct audit_page *page, size_t index, const struct audit_row *row, struct error *err)
 {
     if (!page->events[index].is_readable || page->events[index].has_payload || row->salt.length == 0) return SUCCESS;
@@ -273,18 +235,11 @@ static bool is_sealed(const struct audit_row *row)
 struct result audit_page_payload_of(struct audit_page *page, size_t index, const struct leaf *leaf,
                                     const struct payload_opener *with, struct buffer *payload, struct error *err)
 {
-    OWNED(secret) *key = NULL;
     struct audit_row row;
 
     read_row(page, index, &row);
     TRY(check_beside(page, index, &row, err));
-    if (!is_sealed(&row)) return SUCCESS;
-    const struct page_key *known = known_key(page, row.subject);
-    if (known != NULL) return open_with(known->key, &row, leaf, with->origin, payload, err);
-    TRY(open_key(with->keyd, &row, &key, err));
-    TRY(open_with(key, &row, leaf, with->origin, payload, err));
-    keep_key(page, row.subject, &key);
-    return SUCCESS;
+    return is_sealed(&row) ? page_keys_open(&page->keys, &row, leaf, with, payload, err) : SUCCESS;
 }
 
 struct result audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
@@ -297,7 +252,7 @@ struct result audit_page_payload(struct audit_page *page, size_t index, struct k
     TRY(check_beside(page, index, &row, err));
     if (!is_sealed(&row)) return SUCCESS;
     TRY(leaf_read(row.leaf, &leaf, err));
-    return audit_page_payload_of(page, index, &leaf, &(struct payload_opener){keyd, origin}, payload, err);
+    return audit_page_payload_of(page, index, &leaf, &(struct payload_opener){keyd, origin, NULL}, payload, err);
 }
 
 const char *audit_page_missing(const struct audit_page *page, size_t index)
@@ -342,7 +297,7 @@ void audit_page_free(struct audit_page *page)
 {
     if (page == NULL) return;
     page_facts_free(page->facts);
-    for (size_t i = 0; i < page->key_count; i++) secret_free(page->keys[i].key);
+    page_keys_done(&page->keys);
     free(page->events);
     archived_leaves_free(page->archived);
     pg_rows_free(page->rows);

@@ -11,6 +11,8 @@ struct audit_selection {
     uint64_t from, until;
     size_t limit, key_count; /* an event must have all keys that are given */
     uint8_t keys[2][LEAF_KEY_ID_SIZE];
+    const char *
+        actor; /* of the one key act:...: the events of this actor alone, without exports that others made under its key; or NULL */
     struct archived_leaves *kept; /* of the same entries, or NULL: they are not read again */
 };
 RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err);
@@ -33,10 +35,11 @@ struct bytes audit_page_subject(const struct audit_page *page, size_t index);
 /** The salt of its commitment to the payload; empty without a payload. */
 struct bytes audit_page_salt(const struct audit_page *page, size_t index);
 
-/** With what payloads are opened: sijil-keyd, and the origin of the log. */
+/** With what payloads are opened: sijil-keyd, the origin of the log, and the keys that a job keeps, or NULL (audit/payload_keys_priv.h). */
 struct payload_opener {
     struct keyd_client *keyd;
     const char *origin;
+    struct kept_keys *kept;
 };
 /** audit_page_payload() for a caller that has read the event. */
 RESULT audit_page_payload_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,

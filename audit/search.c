@@ -182,6 +182,8 @@ static struct result search_within(struct hunt *hunt, struct search *search, str
 
     TRY(search_known(hunt->by.permit, hunt->by.source->pg, &progress->known, &size, err));
     TRY(bound(hunt->by.source, search, progress->known, err));
+    const bool ends_before = search->until < progress->known;
+    progress->wanted = ends_before && progress->known < search->size ? progress->known : search->size;
     const struct result result = run(hunt, page_out, err);
     search_walk_free(hunt->walk);
     progress->searched = hunt->searched;

@@ -31,6 +31,7 @@ struct search {
     int64_t since_ms, until_ms; /* times of the events, since <= ts < until; 0 and INT64_MAX: all */
     size_t limit;               /* 1 to AUDIT_PAGE_MAX */
     unsigned budget_ms;         /* of looking for further events */
+    uint64_t size;              /* entries of the log when the question came; 0: nobody asks whether the answer is complete */
     size_t condition_count;     /* an event must meet all */
     struct search_condition conditions[SEARCH_FIELD_COUNT + 1]; /* one for each field, and one for `key` */
 };
@@ -44,6 +45,7 @@ struct search_source {
 
 struct search_progress {
     uint64_t known;    /* entries that the index knows: the events before this number */
+    uint64_t wanted;   /* that a complete answer needs: `size`, or less if what is searched ends before `known` */
     uint64_t searched; /* ascending: all events before this number were searched; descending: all from this number on */
     bool is_done;      /* false: the page is full, or the budget ran out; go on from `searched` */
 };

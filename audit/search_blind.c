@@ -127,7 +127,7 @@ static struct result countries_of(struct bytes text, struct blind_values *countr
     return SUCCESS;
 }
 
-#define MEMO_ROWS 64
+#define MEMO_ROWS 256
 
 struct country_memo {
     struct memo_row {

@@ -192,11 +192,13 @@ static struct result find_years(const struct search_source *source, const struct
     return open_years(source, blind_year(first_ms), blind_year(last_ms), years, err);
 }
 
-static struct result add_groups(const struct search *search, const struct years *years, struct search_walk *walk,
+/* A country has far more rows than an address or a network, so it comes after them (search_walk.c). */
+static struct result add_groups(const struct search *search, const struct years *years, bool countries, struct search_walk *walk,
                                 struct error *err)
 {
     for (size_t i = 0; i < search->condition_count; i++) {
         const struct search_condition *condition = &search->conditions[i];
+        if ((condition->field == SEARCH_COUNTRY) != countries) continue;
         if (search_field_is_blind(condition->field)) TRY(add_blind_group(condition, years, walk, err));
         else add_open_group(condition, walk);
     }
@@ -219,7 +221,8 @@ struct result search_add_groups(const struct permit *permit, const struct search
 
     if (scope.length > 0) search_walk_add(walk, &(struct posting_key){.key = search_key(field, scope)}, 1);
     struct result result = has_blind_condition(search) ? find_years(source, search, &years, err) : SUCCESS;
-    if (result.ok) result = add_groups(search, &years, walk, err);
+    if (result.ok) result = add_groups(search, &years, false, walk, err);
+    if (result.ok) result = add_groups(search, &years, true, walk, err);
     years_free(&years);
     return result;
 }
@@ -279,7 +282,7 @@ struct result search_meets(const struct search_hunt *hunt, struct audit_page *pa
     if (!meets_all(hunt->search, &terms, &values, false)) return SUCCESS;
     *meets_out = true;
     if (!has_blind_condition(hunt->search)) return SUCCESS;
-    const struct blind_reader reader = {{hunt->source->keyd, hunt->source->origin}, NULL};
+    const struct blind_reader reader = {{hunt->source->keyd, hunt->source->origin, NULL}, NULL};
     TRY(blind_values_of(page, index, &leaf, &reader, &values, err));
     *meets_out = meets_all(hunt->search, &terms, &values, true);
     secret_wipe(&values, sizeof values);

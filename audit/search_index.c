@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "audit/payload_keys_priv.h"
 #include "audit/query_priv.h"
 #include "audit/search_batch_priv.h"
 #include "base/memory.h"
@@ -22,8 +23,9 @@ struct result search_index_new(struct pg *pg, struct keyd_client *keyd, const ch
     OWNED(search_index) *index = memory_zeroed(1, sizeof *index);
 
     if (index == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");
-    *index = (struct search_index){.pg = pg, .reader = {{keyd, origin}, country_memo_new()}};
+    *index = (struct search_index){.pg = pg, .reader = {{keyd, origin, NULL}, country_memo_new()}};
     if (index->reader.memo == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");
+    TRY(kept_keys_new(&index->reader.opener.kept, err));
     TRY(search_batch_new(&index->batch, err));
     *index_out = GIVE(index);
     return SUCCESS;
@@ -77,6 +79,7 @@ static struct result add_page(struct search_index *index, uint64_t *next, uint64
 {
     OWNED(audit_page) *page = NULL;
 
+    kept_keys_begin(index->reader.opener.kept);
     TRY(audit_page_between(index->pg, *next, until, &page, err));
     TRY(audit_page_load_facts(page, index->pg, err));
     if (audit_page_count(page) != until - *next)
@@ -114,6 +117,7 @@ struct result search_index_step(struct search_index *index, struct search_index_
 {
     struct search_index_state state = {.indexed = 0};
 
+    kept_keys_begin(index->reader.opener.kept); /* also if there is nothing to read */
     TRY(pg_begin(index->pg, err));
     const struct result done = step(index, &state, err);
     if (!done.ok) {
@@ -131,5 +135,6 @@ void search_index_free(struct search_index *index)
     secret_free(index->key);
     search_batch_free(index->batch);
     country_memo_free(index->reader.memo);
+    kept_keys_free(index->reader.opener.kept);
     free(index);
 }

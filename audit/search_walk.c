@@ -119,16 +119,24 @@ static struct result add_places(struct search_walk *walk, const struct cursor *c
     return SUCCESS;
 }
 
-static struct result intersect(struct search_walk *walk, struct walk_step *step, struct error *err)
+/* A block may have rows of thousands of subjects under a blind key: they are read only if places are left. */
+static struct result intersect_with(struct search_walk *walk, bool is_blind, struct walk_step *step, struct error *err)
 {
-    memset(&step->places, 0xff, sizeof step->places);
-    for (size_t i = 0; i < walk->count; i++) {
+    for (size_t i = 0; i < walk->count && !posting_is_empty(&step->places); i++) {
         const struct group *group = &walk->groups[i];
         struct posting any = {{0}};
+        if (group->cursors[0].key.is_blind != is_blind) continue;
         for (size_t k = 0; k < group->count; k++) TRY(add_places(walk, &group->cursors[k], step->block, &any, err));
         posting_intersect(&step->places, &any);
     }
     return SUCCESS;
+}
+
+static struct result intersect(struct search_walk *walk, struct walk_step *step, struct error *err)
+{
+    memset(&step->places, 0xff, sizeof step->places);
+    TRY(intersect_with(walk, false, step, err));
+    return intersect_with(walk, true, step, err);
 }
 
 struct result search_walk_next(struct search_walk *walk, struct walk_step *step, struct error *err)

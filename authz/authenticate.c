@@ -264,6 +264,7 @@ static const struct authz_robot *log_in(const struct attempt *attempt, struct by
 
     const bool is_counted = attempts_begin(attempts, &who, clock_monotonic_ms(), &wait_s);
     const struct authz_robot *robot = authz_snapshot_login(attempt->snapshot, name, secret, attempt->credential->now_ms);
+    if (robot_secret_names_certificate(secret) != attempt->credential->is_certificate) robot = NULL;
     if (robot == NULL && is_counted)
         refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
     else if (robot == NULL)

@@ -68,6 +68,7 @@ struct credential {
     bool takes_bare_secrets;        /* below /scim/v2: clients that only know Bearer send name:secret in base64 */
     const char *authorization;      /* the header's value; NULL without one */
     const char *thumbprint;         /* x5t#S256 of the client's certificate; NULL without one */
+    bool is_certificate;            /* the password is what TLS says of the client's certificate (authz/robot.h), and no secret */
     const struct dpop_proof *proof; /* of the client's key: good but for the token that comes with it; NULL without one */
     struct trust_use *rule; /* at /token: zeroed, for the trust rule that the token of a CI system matches; NULL elsewhere */
     const struct sockaddr *client; /* wrong secrets are counted for its network; NULL: it came through a local proxy */
@@ -79,6 +80,7 @@ struct authentication {
     char description[200];  /* of the error, for a person and for error_description; no secret, no quotes */
     unsigned wait_s;        /* OAUTH_TOO_MANY: for Retry-After */
     unsigned age_s;         /* OAUTH_STEP_UP: the most that the login may be ago */
+    bool needs_proof;       /* a token that is bound to a key is demanded, so the challenge is DPoP */
     bool is_waiting;        /* an issuer is being asked about the token: nothing else is set, and the check is made again soon */
     /*
      * After a wrong secret: the robot's name, for the sealed part of the event. "" if the text can't be a robot's

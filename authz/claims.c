@@ -129,6 +129,10 @@ static void read_login(const json_t *payload, struct claims *claims)
 {
     const char *acr = json_text_of(payload, "acr");
 
+    const char *client = json_text_of(payload, "client_id"); /* RFC 9068, 2.2; azp of others */
+
+    if (client == NULL) client = json_text_of(payload, "azp");
+    claims->client = claims_text_is_plain(client, PRINCIPAL_CLIENT_SIZE - 1) ? client : NULL;
     claims->acr = claims_text_is_plain(acr, PRINCIPAL_ACR_SIZE - 1) ? acr : NULL;
     if (!claims_time(payload, "auth_time", &claims->auth_time_s)) claims->auth_time_s = 0;
 }
@@ -139,7 +143,10 @@ void claims_fill(const struct claims *claims, struct principal *principal)
     const char *bound = claims->confirmation;
 
     principal->expires_ms = claims->expires_s * 1000;
+    principal->is_key_bound = claims->key != NULL;
+    principal->lifetime_s = (unsigned)(claims->expires_s - claims->issued_s);
     principal->auth_time_s = claims->auth_time_s;
+    (void)snprintf(principal->client, sizeof principal->client, "%s", claims->client == NULL ? "" : claims->client);
     (void)snprintf(principal->acr, sizeof principal->acr, "%s", claims->acr == NULL ? "" : claims->acr);
     (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s", bound == NULL ? "" : bound);
 }

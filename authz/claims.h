@@ -32,7 +32,8 @@ struct claims {
     const char *confirmation;          /* x5t#S256; NULL: it is not bound to a certificate */
     const char *key;                   /* jkt; NULL: it is not bound to a key */
     const char *acr;                   /* of the login; NULL without one that is plain and fits a principal */
-    int64_t auth_time_s;               /* of the login; 0: none */
+    const char *client;  /* client_id or azp: the program that logged in; NULL without one that is plain and fits a principal */
+    int64_t auth_time_s; /* of the login; 0: none */
     int64_t issued_s, expires_s;
 };
 
@@ -42,7 +43,7 @@ bool claims_text_is_plain(const char *text, size_t maximum);
 /** ERROR_DENIED names the claim that is wrong. `payload` must come from jws_parse(). */
 RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err);
 
-/** Expiry, confirmation and login of the principal. */
+/** Expiry, lifetime, confirmation and login of the principal. */
 void claims_fill(const struct claims *claims, struct principal *principal);
 
 /** A NumericDate (RFC 7519, 2) in whole seconds; its fraction is cut off. False unless it is from 0 to the year 36812. */

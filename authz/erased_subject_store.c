@@ -23,6 +23,7 @@ static const struct pg_statement holdings_of_subject_sql = {
     "holdings_of_subject",
     "SELECT (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND " IS_LIVE ") +"
     " (SELECT count(*) FROM group_login WHERE issuer = $1 AND subject = $2 AND until > now() AND cardinality(groups) > 0) +"
+    " (SELECT count(*) FROM break_glass_holder WHERE issuer = $1 AND subject = $2 AND until > now()) +"
     " (SELECT count(*) FROM scim_subject JOIN scim_user u USING (person) WHERE scim_subject.issuer = $1 AND subject = $2 AND u.active) +"
     " (SELECT count(*) FROM scim_user WHERE issuer = $1 AND external_id = $2 AND active),"
     " (SELECT count(*) FROM binding WHERE issuer = $1 AND subject = $2 AND NOT (" IS_LIVE "))," REST,
@@ -43,7 +44,9 @@ static const struct pg_statement subject_scim_delete_sql = {
     "subject_scim_delete",
     "DELETE FROM scim_user u WHERE u.issuer = $1 AND (u.external_id = $2 OR EXISTS (SELECT FROM scim_subject s WHERE s.person = u.person AND s.issuer = $1"
     " AND s.subject = $2))", "text text", ""};
-static const struct pg_statement *const statements[] = {&subject_scim_delete_sql, &subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
+static const struct pg_statement subject_glasses_delete_sql = {
+    "subject_glasses_delete", "DELETE FROM break_glass_holder WHERE issuer = $1 AND subject = $2", "text text", ""};
+static const struct pg_statement *const statements[] = {&subject_glasses_delete_sql, &subject_scim_delete_sql, &subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
 /* clang-format on */
 const struct pg_table erased_subject_table = PG_TABLE(statements);
 
@@ -146,6 +149,7 @@ static struct result delete_groups(struct pg *pg, const struct erasure_person *p
     pg_add_text(&arguments, person->issuer);
     pg_add_text(&arguments, person->subject);
     TRY(pg_run(pg, &subject_groups_delete_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, &subject_glasses_delete_sql, &arguments, NULL, err));
     return pg_run(pg, &subject_scim_delete_sql, &arguments, NULL, err);
 }
 

@@ -40,7 +40,8 @@ bool group_place_end(const struct trust_rules *rules, struct group_place *place)
 
     place->binding.expires_ms = entry->pinned.expires_ms;
     if (!entry->roles.is_provisioned) return true;
-    if (service != NULL && service->expires_ms < place->binding.expires_ms) place->binding.expires_ms = service->expires_ms;
+    if (service != NULL && service->pinned.expires_ms < place->binding.expires_ms)
+        place->binding.expires_ms = service->pinned.expires_ms;
     return service != NULL;
 }
 

@@ -12,13 +12,12 @@
 
 struct persons_entry {
     char name[PERSONS_NAME_MAX + 1];
-    uint64_t sequence; /* of the event that brought it into force */
-    int64_t effective_ms, expires_ms;
-    struct persons_rule rule; /* views into `json` */
-    json_t *json;             /* the document's; this has an owner of its own */
-    atomic_bool is_placed;    /* the organisation is there, and was there when the document was signed */
-    struct uuid organisation; /* nil: the registry */
+    struct pinned_entry pinned;
+    struct persons_rule rule; /* views into pinned.json */
+    atomic_uint place;        /* PERSONS_PLACED: the organisation is there, and was there when the document was signed */
+    struct uuid organisation; /* nil: the registry; to be read once it is placed */
 };
+enum { PERSONS_UNPLACED, PERSONS_PLACING, PERSONS_PLACED };
 
 size_t persons_entries_count(const struct trust_rules *rules);
 const struct persons_entry *persons_entries_at(const struct trust_rules *rules, size_t number);

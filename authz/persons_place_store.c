@@ -34,7 +34,7 @@ struct result persons_places_load(struct pg *pg, const struct trust_rules *rules
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         const struct persons_entry *entry = persons_entries_at(rules, (size_t)pg_int8(rows, i, 0) - 1);
         const struct uuid organisation = pg_uuid(rows, i, 1);
-        if ((uint64_t)pg_int8(rows, i, 2) <= entry->sequence) persons_entry_place(entry, &organisation);
+        if ((uint64_t)pg_int8(rows, i, 2) <= entry->pinned.sequence) persons_entry_place(entry, &organisation);
     }
     return SUCCESS;
 }

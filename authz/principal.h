@@ -24,9 +24,10 @@ struct principal_access {
     struct uuid repository; /* nil: it did not exist when the token was minted */
     bool pull, push, remove;
 };
-#define PRINCIPAL_ACCESS_MAX 16
-#define PRINCIPAL_ACR_SIZE   128
-#define PRINCIPAL_TOKEN_SIZE 64 /* an id of a request (36), a dot, and 22 characters: keyd/token.c */
+#define PRINCIPAL_ACCESS_MAX  16
+#define PRINCIPAL_ACR_SIZE    128
+#define PRINCIPAL_CLIENT_SIZE 128
+#define PRINCIPAL_TOKEN_SIZE  64 /* an id of a request (36), a dot, and 22 characters: keyd/token.c */
 
 struct principal {
     enum principal_kind kind;
@@ -37,9 +38,13 @@ struct principal {
     char source[80];                  /* id of the credential behind the token; when that is revoked, upload sessions end too */
     char token[PRINCIPAL_TOKEN_SIZE]; /* id of the token of ours that it came with; "" without one */
     char confirmation[44];            /* x5t#S256 that the token is bound to, or "" */
+    bool is_key_bound;                /* the token is bound to the key of a proof, which came with the request */
+    unsigned lifetime_s;              /* of the token, from iat to exp; 0: the credential is no token */
     char acr[PRINCIPAL_ACR_SIZE];     /* how the person logged in, as the issuer says it; "" if it says nothing */
-    int64_t auth_time_s;              /* when; 0 if the issuer does not say */
-    int64_t expires_ms;               /* of the credential; wall clock */
+    char client
+        [PRINCIPAL_CLIENT_SIZE]; /* of the issuer, by which the person logged in; "" if it says nothing, or in a token of ours */
+    int64_t auth_time_s;         /* when; 0 if the issuer does not say */
+    int64_t expires_ms;          /* of the credential; wall clock */
     int64_t replaced_ms; /* of a robot: when its secret was last replaced, as known at authentication; -1: it used the replaced
                                  secret */
     bool is_limited;     /* a token of ours: its rights are limited to `access`, `catalog` and `administration` below */

@@ -48,7 +48,7 @@ static const struct pg_statement history_robot_sql = {
     "text timestamptz", "uuid uuid text timestamptz text"};
 static const struct pg_statement history_bindings_sql = {
     "history_bindings",
-    "SELECT " BINDING_COLUMNS " FROM binding WHERE (robot_id = $1 OR (issuer = $2 AND subject = $3))"
+    "SELECT " BINDING_COLUMNS " FROM binding WHERE role <> 'break-glass' AND (robot_id = $1 OR (issuer = $2 AND subject = $3))"
     " AND (organisation_id IS NULL OR organisation_id = $4) AND " THERE_AT("$5") " AND (expires_at IS NULL OR expires_at > $5)"
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "audit/sequencer.h"
+#include "authz/robot_certificate.h"
 #include "authz/snapshot.h"
 #include "crypto/secret.h"
 #include "storage/lookup.h"
@@ -62,6 +63,7 @@ struct robot_rotate {
     struct uuid robot, organisation; /* organisation nil: of the registry */
     struct secret *secret;           /* the text with its prefix and '\0'; owned until robot_rotate_done() */
     uint8_t secret_hash[ROBOT_SECRET_HASH];
+    char certificate[ROBOT_CERTIFICATE_SIZE]; /* "": it gets a secret */
     int64_t lifetime_s, grace_s;
     char rotated_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
     char rotator_issuer[256];            /* of a subject */
@@ -70,6 +72,8 @@ struct robot_rotate {
 };
 RESULT robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,
                          int64_t lifetime_s, int64_t grace_s, struct error *err);
+/** It gets no secret, but logs in by this certificate. ERROR_INVALID: the text names none. */
+RESULT robot_rotate_to(struct robot_rotate *rotate, const char *certificate, struct error *err);
 void robot_rotate_done(struct robot_rotate *rotate);
 
 /** Ends a robot and all of its bindings, under ACTION_ROBOT_REVOKE on its organisation or the system. */
@@ -85,6 +89,7 @@ void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, co
 struct robot_row {
     struct authz_robot robot; /* without hashes; previous_until_ms is 0 unless the replaced secret is still valid */
     char organisation[64];    /* its name; "" of the registry */
+    char certificate[ROBOT_CERTIFICATE_SIZE]; /* "": it has a secret */
     int64_t created_ms;
 };
 struct robot_page {

@@ -16,7 +16,7 @@
 
 static const struct pg_statement robot_rotate_sql = {
     "robot_rotate",
-    "UPDATE robot SET secret_hash = $3, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
+    "UPDATE robot SET secret_hash = $3, certificate = $8, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
     " previous_hash = CASE WHEN $5::int8 > 0 THEN secret_hash END, previous_until ="
     " date_trunc('second', clock_timestamp() + CASE WHEN $5::int8 > 0 THEN $5::int8 ELSE " MARGIN_S " END * interval '1 second'),"
     " asked_since = CASE WHEN $5::int8 > 0 THEN asked_since"
@@ -25,7 +25,7 @@ static const struct pg_statement robot_rotate_sql = {
     " CASE WHEN cardinality(behind) BETWEEN 1 AND 15 THEN " PERSONS_BEHIND("$6", "$7") " ELSE '{unknown}' END) AS each)"
     " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
     " RETURNING name, expires_at, previous_until",
-    "uuid uuid bytea int8 int8 text text", "text timestamptz timestamptz"};
+    "uuid uuid bytea int8 int8 text text text", "text timestamptz timestamptz"};
 static const struct pg_statement *const statements[] = {
     &robot_rotate_sql,
 };
@@ -68,6 +68,7 @@ static struct result run_rotate(const struct permit *permit, struct change *chan
     pg_add_int8(&arguments, rotate->grace_s);
     pg_add_text(&arguments, rotate->rotated_by);
     pg_add_text(&arguments, rotate->rotator_issuer);
+    pg_add_text(&arguments, rotate->certificate[0] == '\0' ? NULL : rotate->certificate);
     TRY(pg_run(pg, &robot_rotate_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     (void)snprintf(rotate->name, sizeof rotate->name, "%s", pg_text(rows, 0, 0));
@@ -88,6 +89,16 @@ struct result robot_rotate_init(struct robot_rotate *rotate, const struct uuid *
     assert(lifetime_s >= 1 && lifetime_s <= ROBOT_SECONDS_MAX && grace_s >= 0 && grace_s <= ROBOT_GRACE_SECONDS_MAX);
     TRY(robot_secret_new(&made.secret, made.secret_hash, err));
     *rotate = made;
+    return SUCCESS;
+}
+
+struct result robot_rotate_to(struct robot_rotate *rotate, const char *certificate, struct error *err)
+{
+    if (!robot_certificate_is_possible(certificate))
+        return failure(err, ERROR_INVALID, "certificate: x5t#S256: and its SHA-256 in base64url, dns: or uri: and a name in it");
+    (void)snprintf(rotate->certificate, sizeof rotate->certificate, "%s", certificate);
+    robot_secret_hash(bytes_of_text(certificate), rotate->secret_hash);
+    robot_rotate_done(rotate);
     return SUCCESS;
 }
 

@@ -13,9 +13,10 @@
 /* clang-format off */
 #define ROW                                                                                                        \
     "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, ''),"               \
-    " CASE WHEN previous_hash IS NOT NULL AND previous_until > now() AND " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END" \
+    " CASE WHEN previous_hash IS NOT NULL AND previous_until > now() AND " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END," \
+    " coalesce(r.certificate, '')"                                                                                            \
     " FROM robot r LEFT JOIN organisation o USING (organisation_id) WHERE r.revoked_at IS NULL"
-#define ROW_TYPES "uuid uuid text timestamptz timestamptz text timestamptz"
+#define ROW_TYPES "uuid uuid text timestamptz timestamptz text timestamptz text"
 
 static const struct pg_statement robot_insert_sql = {
     "robot_insert",
@@ -185,6 +186,7 @@ static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row
     if (!pg_is_null(rows, row, 6)) made.robot.previous_until_ms = pg_time_ms(rows, row, 6);
     (void)snprintf(made.robot.name, sizeof made.robot.name, "%s", pg_text(rows, row, 2));
     (void)snprintf(made.organisation, sizeof made.organisation, "%s", pg_text(rows, row, 5));
+    (void)snprintf(made.certificate, sizeof made.certificate, "%s", pg_text(rows, row, 7));
     *row_out = made;
 }
 

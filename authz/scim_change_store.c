@@ -124,7 +124,7 @@ static struct result check_bound(struct pg *pg, const struct scim_entry *entry, 
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text(&arguments, entry->service.issuer);
-    pg_add_time(&arguments, entry->effective_ms);
+    pg_add_time(&arguments, entry->pinned.effective_ms);
     TRY(pg_run(pg, &scim_change_ended_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) < entry->service.ends_in_hour) return SUCCESS;
     return failure(

@@ -19,17 +19,14 @@ struct result scim_entries_add(void *context, const struct pinned_document *pinn
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "no memory for SCIM services") : SUCCESS;
     struct scim_entry *entry = &rules->services[rules->service_count++];
     (void)snprintf(entry->name, sizeof entry->name, "%.63s", document->name);
-    entry->sequence = pinned->sequence;
-    entry->effective_ms = document->effective_ms;
-    entry->expires_ms = document->expires_ms;
+    entry->pinned = pinned_entry_of(pinned);
     entry->service = service;
-    entry->json = json_incref(document->json);
     return SUCCESS;
 }
 
 void scim_entries_free(struct trust_rules *rules)
 {
-    for (size_t i = 0; i < rules->service_count; i++) json_decref(rules->services[i].json);
+    for (size_t i = 0; i < rules->service_count; i++) json_decref(rules->services[i].pinned.json);
 }
 
 size_t scim_entries_count(const struct trust_rules *rules)
@@ -42,15 +39,11 @@ const struct scim_entry *scim_entries_at(const struct trust_rules *rules, size_t
     return &rules->services[number];
 }
 
-bool scim_entry_is_in_force(const struct scim_entry *entry, int64_t now_ms)
-{
-    return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
-}
-
 const struct scim_entry *scim_entry_of_issuer(const struct trust_rules *rules, const char *issuer, int64_t now_ms)
 {
     for (size_t i = 0; i < scim_entries_count(rules); i++)
-        if (scim_entry_is_in_force(&rules->services[i], now_ms) && strcmp(rules->services[i].service.issuer, issuer) == 0)
+        if (pinned_entry_is_in_force(&rules->services[i].pinned, now_ms) &&
+            strcmp(rules->services[i].service.issuer, issuer) == 0)
             return &rules->services[i];
     return NULL;
 }
@@ -62,7 +55,7 @@ const struct scim_entry *scim_entry_of_client(const struct trust_rules *rules, c
     if (scim_entries_count(rules) == 0 || principal->kind != PRINCIPAL_ROBOT) return NULL;
     principal_key(principal, key);
     for (size_t i = 0; i < rules->service_count; i++)
-        if (scim_entry_is_in_force(&rules->services[i], now_ms) && strcmp(rules->services[i].service.client, key) == 0)
+        if (pinned_entry_is_in_force(&rules->services[i].pinned, now_ms) && strcmp(rules->services[i].service.client, key) == 0)
             return &rules->services[i];
     return NULL;
 }
@@ -76,7 +69,7 @@ static const struct scim_entry *deciding(const struct trust_rules *rules, const 
 
     for (size_t i = 0; i < scim_entries_count(rules); i++) {
         const struct scim_entry *entry = &rules->services[i];
-        if (entry->effective_ms > now_ms || strcmp(entry->service.issuer, issuer) != 0) continue;
+        if (entry->pinned.effective_ms > now_ms || strcmp(entry->service.issuer, issuer) != 0) continue;
         if (found == NULL || found->service.admits_others) found = entry;
     }
     return found;

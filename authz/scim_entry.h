@@ -9,6 +9,7 @@
 #include "authz/claims.h"
 #include "authz/scim_persons.h"
 #include "authz/snapshot.h"
+#include "authz/trust_rules.h"
 #include "documents/format/scim_service.h"
 
 #define SCIM_ENTRIES_MAX       8   /* documents that were not withdrawn */
@@ -16,15 +17,12 @@
 
 struct scim_entry {
     char name[SCIM_SERVICE_NAME_MAX + 1];
-    uint64_t sequence; /* of the event that brought it into force */
-    int64_t effective_ms, expires_ms;
-    struct scim_service service; /* views into `json` */
-    json_t *json;                /* the document's; this has an owner of its own */
+    struct pinned_entry pinned;
+    struct scim_service service; /* views into pinned.json */
 };
 
 size_t scim_entries_count(const struct trust_rules *rules);
 const struct scim_entry *scim_entries_at(const struct trust_rules *rules, size_t number);
-bool scim_entry_is_in_force(const struct scim_entry *entry, int64_t now_ms);
 /** The one in force of this issuer; NULL: none. */
 const struct scim_entry *scim_entry_of_issuer(const struct trust_rules *rules, const char *issuer, int64_t now_ms);
 /** The one in force that names this principal as its client; NULL: none. */

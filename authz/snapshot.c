@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/robot_certificate.h"
 #include "authz/snapshot_priv.h"
 #include "base/fault.h"
 #include "base/memory.h"
@@ -161,7 +162,7 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
     uint8_t hash[ROBOT_SECRET_HASH];
 
     const struct authz_robot *compared = robot != NULL ? robot : &nobody;
-    sha256_of(secret, hash);
+    robot_secret_hash(secret, hash);
     const bool equal = bytes_equal_secret((struct bytes){hash, sizeof hash},
                                           (struct bytes){compared->secret_hash, sizeof compared->secret_hash});
     const bool equals_previous = bytes_equal_secret((struct bytes){hash, sizeof hash},
@@ -174,7 +175,7 @@ int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secre
 {
     uint8_t hash[ROBOT_SECRET_HASH];
 
-    sha256_of(secret, hash);
+    robot_secret_hash(secret, hash);
     const bool is_newest =
         bytes_equal_secret((struct bytes){hash, sizeof hash}, (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
     return is_newest ? robot->previous_until_ms : -1;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/break_glass_load_priv.h"
 #include "authz/group_place.h"
 #include "authz/robot.h"
 #include "authz/scim_entry.h"
@@ -19,9 +20,10 @@
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
     " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n'), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
+/* A glass is broken by a signed document alone: a row with its role gives nothing. */
 #define BINDINGS                                                                                                  \
     "SELECT " BINDING_COLUMNS " FROM binding"                                                                     \
-    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "'"
+    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text timestamptz"
 
@@ -66,7 +68,7 @@ struct grant_of_document {
 
 /* The rows of a snapshot during loading. */
 struct loading {
-    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows, *login_rows, *member_rows;
+    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows, *login_rows, *member_rows, *glass_rows;
     struct scim_persons *persons;     /* NULL: not read */
     const struct trust_rules *rules;  /* NULL: none */
     struct grant_of_document *grants; /* of all rules, in the order of the places that were asked for */
@@ -85,6 +87,7 @@ static void loading_done(struct loading *loading)
     pg_rows_free(loading->place_rows);
     pg_rows_free(loading->login_rows);
     pg_rows_free(loading->member_rows);
+    pg_rows_free(loading->glass_rows);
     scim_persons_free(loading->persons);
     free(loading->grants);
     free(loading->places);
@@ -295,6 +298,7 @@ static void add_grants(struct loading *loading, struct authz_parts *parts)
         if (read_place(loading, i, &loading->bindings[parts->binding_count])) parts->binding_count++;
     parts->binding_count += add_group_bindings(loading, false, loading->bindings + parts->binding_count);
     parts->binding_count += add_group_bindings(loading, true, loading->bindings + parts->binding_count);
+    parts->binding_count += glass_bindings(loading->rules, loading->glass_rows, loading->bindings + parts->binding_count);
     parts->rules = loading->rules;
     parts->persons = loading->persons;
 }
@@ -306,6 +310,7 @@ static struct result run_all(struct pg *pg, struct loading *loading, struct erro
     TRY(run_places(pg, NULL, loading, err));
     TRY(persons_places_load(pg, loading->rules, err));
     TRY(run_logins(pg, NULL, loading, err));
+    TRY(glass_load(pg, loading->rules, NULL, &loading->glass_rows, err));
     TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
     TRY(scim_load_persons(pg, &loading->persons, err));
@@ -323,6 +328,7 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
     TRY(run_places(pg, change, loading, err));
     TRY(persons_places_load(pg, loading->rules, err));
     TRY(run_logins(pg, change, loading, err));
+    TRY(glass_load(pg, loading->rules, change, &loading->glass_rows, err));
     for (size_t i = 0; i < change->count; i++) {
         ids[i] = uuid_bytes(&change->organisations[i]);
         has_registry = has_registry || uuid_is_nil(&change->organisations[i]);
@@ -339,7 +345,8 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)
 {
     const size_t places = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
-    const size_t granted = places + add_group_bindings(loading, false, NULL) + add_group_bindings(loading, true, NULL);
+    const size_t glasses = loading->glass_rows == NULL ? 0 : pg_rows_count(loading->glass_rows);
+    const size_t granted = places + glasses + add_group_bindings(loading, false, NULL) + add_group_bindings(loading, true, NULL);
 
     loading->robots = memory_zeroed(parts->robot_count + 1, sizeof *loading->robots);
     loading->bindings = memory_zeroed(parts->binding_count + granted + 1, sizeof *loading->bindings);

@@ -22,14 +22,20 @@ static unsigned age_of(enum action action)
     return 0;
 }
 
-static bool is_listed(const char *wanted, const char *acr)
+static bool is_listed(const char *list, const char *word)
 {
-    struct bytes left = bytes_of_text(wanted);
+    struct bytes left = bytes_of_text(list);
 
-    if (strcmp(wanted, STEP_UP_ANY) == 0) return true;
     while (left.length > 0)
-        if (bytes_equal(text_cut(&left, ' '), bytes_of_text(acr))) return acr[0] != '\0';
+        if (bytes_equal(text_cut(&left, ' '), bytes_of_text(word))) return word[0] != '\0';
     return false;
+}
+
+void step_up_forget(struct principal *principal, const char *clients)
+{
+    if (clients[0] == '\0' || principal->is_limited || is_listed(clients, principal->client)) return;
+    principal->auth_time_s = 0;
+    principal->acr[0] = '\0';
 }
 
 bool step_up_is_met(const struct principal *principal, enum action action, const char *wanted, int64_t now_ms,
@@ -41,5 +47,6 @@ bool step_up_is_met(const struct principal *principal, enum action action, const
     if (wanted[0] == '\0' || age_s == 0 || principal->kind != PRINCIPAL_EXTERNAL || strcmp(principal->issuer, TRUST_ISSUER) == 0)
         return true;
     *age_s_out = age_s;
-    return principal->auth_time_s > 0 && passed_s >= -CLAIMS_SKEW_S && passed_s <= age_s && is_listed(wanted, principal->acr);
+    return principal->auth_time_s > 0 && passed_s >= -CLAIMS_SKEW_S && passed_s <= age_s &&
+           (strcmp(wanted, STEP_UP_ANY) == 0 || is_listed(wanted, principal->acr));
 }

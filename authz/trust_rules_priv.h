@@ -1,6 +1,7 @@
 /* authz/trust_rules_priv.h -- the inside of a list of signed documents that give roles. */
 #pragma once
 
+#include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
 #include "authz/persons_entry.h"
 #include "authz/rights_part_priv.h"
@@ -9,8 +10,8 @@
 struct trust_rules {
     atomic_uint owners;
     struct trust_rules *self; /* lets a holder of a const pointer add an owner */
-    struct document_pin pin, groups_pin, persons_pin, services_pin;
-    bool is_sound, groups_are_sound, persons_are_sound, services_are_sound;
+    struct document_pin pin, groups_pin, persons_pin, services_pin, glasses_pin;
+    bool is_sound, groups_are_sound, persons_are_sound, services_are_sound, glasses_are_sound;
     atomic_uint_least64_t read_until; /* of the trust rules; rises while they stay the same */
     struct trust_entry *entries;      /* by issuer, then the highest priority first */
     size_t count, capacity;
@@ -22,6 +23,8 @@ struct trust_rules {
     bool persons_are_partial; /* one that is in force is missing */
     struct scim_entry services[SCIM_ENTRIES_MAX];
     size_t service_count;
+    struct glass_entry *glasses; /* NULL: none */
+    size_t glass_count;
 };
 
 /** It has a reference to the JSON of the document. */
@@ -35,3 +38,6 @@ void persons_entries_free(struct trust_rules *rules);
 /** The same for SCIM services. */
 RESULT scim_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
 void scim_entries_free(struct trust_rules *rules);
+/** The same for broken glasses. */
+RESULT glass_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
+void glass_entries_free(struct trust_rules *rules);

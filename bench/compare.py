@@ -126,6 +126,9 @@ def parse():
                         help="of runs: another way to train, such as one of kubectl that waits for its job's end; may be repeated")
     parser.add_argument("--waiting", action="store_true", help="of runs: only what waiting runners cost")
     parser.add_argument("--events", type=int, action="append", help="of search: a size of the log; may be repeated (default: 10^5, 10^6, 5 x 10^6)")
+    parser.add_argument("--folder", help="of search: where the server has its files (default: below /var/tmp); a million events take 3 GB, their dump 2 GB")
+    parser.add_argument("--dump", type=int, metavar="SIZE", help="of search: the size at which the log is dumped and checked (default: the largest; 0: never)")
+    parser.add_argument("--verify", action="store_true", help="of search: measure a round of the verifier through the first size; it takes long")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()
@@ -148,7 +151,8 @@ def run(options, folder, record):
     elif options.what == "log":
         log_load.measure(folder, options.quick, record, tell)
     elif options.what == "search":
-        log_searches.measure(sorted(options.events or ([5000, 20000] if options.quick else log_searches.SIZES)), record, tell)
+        sizes = sorted(options.events or ([5000, 20000] if options.quick else log_searches.SIZES))
+        log_searches.measure(sizes, options, record, tell)
     else:
         peers(options, folder, record)
     return True

@@ -1,4 +1,4 @@
-"""`script/bench log`: how many events a second become durable, alone, beside searches, by four gateways, and beside Tessera's POSIX back end.
+"""`script/bench log`: how many events a second become durable, alone, beside searches, by four gateways, and beside Tessera's POSIX back end and immudb.
 
 The rows take turns, ROUNDS times; a figure is the middle one. Everything is on the disk of /var/tmp. At the end the log must have each number once."""
 import os
@@ -19,6 +19,7 @@ from registries import BUILD, Sijil
 from rows import settle
 
 ROUNDS, SECONDS, SEARCHERS = 3, 10, 2
+PEERS = {"tessera": "Tessera's POSIX back end", "immudb": "immudb's store"}
 
 
 def figures_of(said):
@@ -70,11 +71,16 @@ def alone(log, submitters):
 
 
 def together(log, gateways, submitters):
+    """With the CPU time of an event, as far as servers and appending programs have spent it when the last of them ends."""
     settle()
-    running = [subprocess.Popen(words_of(log, submitters), stdout=subprocess.PIPE, text=True) for _ in range(gateways)]
+    words, cpu, own = words_of(log, submitters), cpu_of_server(log), resource.getrusage(resource.RUSAGE_CHILDREN)
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(gateways)]
     found = [figures_of(one.communicate()[0]) for one in running]
-    return {"per_second": sum(one["per_second"] for one in found), "p50 ms": statistics.median(one["p50 ms"] for one in found),
-            "p99 ms": max(one["p99 ms"] for one in found), "failed": sum(one["failed"] for one in found)}
+    spent, per_second = resource.getrusage(resource.RUSAGE_CHILDREN), sum(one["per_second"] for one in found)
+    return {"per_second": per_second, "p50 ms": statistics.median(one["p50 ms"] for one in found),
+            "p99 ms": max(one["p99 ms"] for one in found), "failed": sum(one["failed"] for one in found),
+            "us of the servers": (cpu_of_server(log) - cpu) * 1e6 / (per_second * SECONDS),
+            "us of the appending program": (spent.ru_utime + spent.ru_stime - own.ru_utime - own.ru_stime) * 1e6 / (per_second * SECONDS)}
 
 
 def beside_searches(log, submitters):
@@ -99,13 +105,16 @@ def beside_searches(log, submitters):
             "behind at the end": behind}
 
 
-def tessera(folder, submitters):
-    program = os.environ.get("TESSERA_PROGRAM")
-    if not program:
+def peer(folder, name, submitters):
+    program = os.path.join(os.environ.get("PEERS_FOLDER", ""), name)
+    if not os.access(program, os.X_OK):
         return None
     place = tempfile.mkdtemp(dir=folder)
     settle()
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = figures_of(run_program(program, place, str(submitters), str(SECONDS)))
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found["us of the appending program"] = (spent.ru_utime + spent.ru_stime - own.ru_utime - own.ru_stime) * 1e6 / (found["per_second"] * SECONDS)
     shutil.rmtree(place)
     return found
 
@@ -130,9 +139,10 @@ def measure(folder, quick, record, tell):
         log_searches.await_index(log)
         events = log.auditor.api("GET", "/audit/events?prefix=org00&limit=300")["events"]
         log.questions = list(log_searches.questions(events, [events[-1]["entry"]["ts"], events[0]["entry"]["ts"]]).values())
-        rows = {"16 at a time": lambda: alone(log, 16), "256 at a time": lambda: alone(log, 256),
-                "256, beside searches": lambda: beside_searches(log, 256), "four gateways, 64 each": lambda: together(log, 4, 64),
-                "tessera POSIX, 256 at a time": lambda: tessera(folder, 256)}
+        rows = {f"{many} at a time": lambda many=many: alone(log, many) for many in (16, 64, 256)}
+        rows |= {f"{many}, beside searches": lambda many=many: beside_searches(log, many) for many in (16, 64, 256)}
+        rows |= {"four gateways, 64 each": lambda: together(log, 4, 64)}
+        rows |= {f"{PEERS[name]}, 256 at a time": lambda name=name: peer(folder, name, 256) for name in PEERS}
         runs = {name: [] for name in rows}
         for _ in range(ROUNDS):
             for name, row in rows.items():
@@ -148,5 +158,6 @@ def measure(folder, quick, record, tell):
     for name, figures in record.found["log"].items():
         if name != "events":
             print(f"| {name} | {figures['per_second']:,.0f} | {figures['p50 ms']} | {figures['p99 ms']} |")
-    if not runs["tessera POSIX, 256 at a time"]:
-        print("left out: Tessera, which could not be built")
+    for name, title in PEERS.items():
+        if not runs[f"{title}, 256 at a time"]:
+            print(f"left out: {name}, which could not be built")

@@ -50,8 +50,11 @@ def wait_for(url, ca_file):
 class Sijil:
     name = "sijil"
 
+    def __init__(self, folder=None):
+        self.root = folder
+
     def __enter__(self):
-        self.server = sijil_test.Server()
+        self.server = sijil_test.Server(folder=self.root)
         self.server.start()
         self.login = sijil_test.make_robot(self.server, "bench", "publisher", "main/models")
         self.url, self.ca_file = f"https://127.0.0.1:{self.server.port}", self.server.ca_file

@@ -115,6 +115,7 @@ static void take_issuer(const json_t *entry, struct host_issuer *issuer)
     (void)take_text(json_text_of(stored, "ca_file"), issuer->ca_file, sizeof issuer->ca_file);
     (void)take_text(json_text_of(stored, "refresh"), issuer->refresh, sizeof issuer->refresh);
     (void)json_integer_of(stored, "expires", &issuer->expires_ms);
+    (void)json_integer_of(stored, "callback_port", &issuer->callback_port);
 }
 
 /* What the environment names is another login than the stored one. */
@@ -205,9 +206,9 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
 static json_t *write_issuer(const struct host_issuer *issuer)
 {
     if (issuer->url[0] == '\0') return NULL;
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "url", issuer->url, "client_id", issuer->client_id, "scope", issuer->scope,
-                     "resource", issuer->resource, "ca_file", issuer->ca_file, "refresh", issuer->refresh, "expires",
-                     (json_int_t)issuer->expires_ms);
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "url", issuer->url, "client_id", issuer->client_id, "scope",
+                     issuer->scope, "resource", issuer->resource, "ca_file", issuer->ca_file, "refresh", issuer->refresh,
+                     "expires", (json_int_t)issuer->expires_ms, "callback_port", (json_int_t)issuer->callback_port);
 }
 
 struct result host_login_save(const char *host, const struct host_login *login, struct error *err)

@@ -18,6 +18,7 @@ struct host_issuer {
     char ca_file[512];                   /* "" for the system's authorities */
     char refresh[PROVIDER_REFRESH_SIZE]; /* "": the login ends with its access token */
     int64_t expires_ms;                  /* of the access token, by this machine's clock */
+    int64_t callback_port;               /* of --callback-port, for a fresh login later; 0: any */
 };
 
 struct host_login {

@@ -12,7 +12,7 @@
 
 #define CONNECT_SECONDS 15
 #define IDLE_SECONDS    60 /* a transfer that moves less than one byte a second for so long is cut */
-#define HEADERS_MAX     7
+#define HEADERS_MAX     8
 
 struct http {
     struct outgoing *outgoing;
@@ -98,7 +98,8 @@ static size_t take_headers(const struct exchange *exchange, struct outgoing_head
                                                      {"Range", request->range},
                                                      {"Content-Range", request->content_range},
                                                      {"DPoP", exchange->proof},
-                                                     {"Sijil-Runner-Session", request->session}};
+                                                     {"Sijil-Runner-Session", request->session},
+                                                     {"Idempotency-Key", request->repeat_key}};
     size_t count = 0;
 
     for (size_t i = 0; i < HEADERS_MAX; i++)
@@ -200,6 +201,7 @@ static struct result call_once(struct http *http, const struct http_request *req
     if (http->key != NULL) exchange.proof = buffer_text(&proof);
     const int64_t began_ms = clock_monotonic_ms();
     const struct result called = exchange_run(&exchange, url, &outcome, err);
+    response->was_cut = outcome.was_sent && (outcome.end == OUTGOING_NOT_AGAIN || outcome.end == OUTGOING_BROKEN);
     response->status = outcome.status;
     response->length = outcome.length;
     show(&exchange, began_ms);

@@ -39,6 +39,7 @@ struct http_request {
     const char *range;         /* "bytes=5-", or NULL */
     const char *content_range; /* "0-99", or NULL */
     const char *session;       /* of a runner: Sijil-Runner-Session, or NULL */
+    const char *repeat_key;    /* Idempotency-Key, or NULL: the same request may be sent again with it, and is done once */
     struct bytes body;
     const struct http_upload *upload;
     /** Takes the body of a 2xx answer piece by piece; NULL: the body goes into response->body. */
@@ -54,6 +55,7 @@ struct http_request {
 
 struct http_response {
     long status;
+    bool was_cut; /* the connection ended before the answer: it is not known whether the request was done */
     char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200], request_id[64];
     char nonce[DPOP_NONCE_MAX];                    /* for the next proof; "" without one */
     char log_offset[24], log_size[24], log_end[8]; /* of a run's log */

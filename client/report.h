@@ -15,6 +15,11 @@ struct report {
     void (*warn)(const char *warning);
     /** A retry in `seconds`, because of `why`, which has no secrets. NULL: retries are not shown. */
     void (*wait)(const char *why, unsigned seconds);
+    /**
+     * The person logs in again at its issuer, and the stored login of the host is the new one (RFC 9470). `acr_values`: how, as the registry names it; "": anyhow. NULL:
+     * nobody can be asked. ERROR_INVALID: another person has logged in.
+     */
+    RESULT (*log_in)(struct report *report, const char *host, const char *acr_values, struct error *err);
     char explanation[4096]; /* the registry's details beside the message: rule, decision, request id */
 };
 

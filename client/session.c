@@ -16,6 +16,7 @@
 #include "client/hosts.h"
 #include "client/local.h"
 #include "client/renew.h"
+#include "client/step_up.h"
 #include "client/terminal.h"
 
 #define TOKENS_MAX      8     /* scopes of one session; a push needs one, a mount two */
@@ -39,7 +40,8 @@ struct session {
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
     bool told_of_proxy;
-    bool has_asked; /* whether the registry takes proofs of a key */
+    bool has_stepped_up; /* the person has logged in again for it, or was asked to */
+    bool has_asked;      /* whether the registry takes proofs of a key */
     struct ecdsa_key
         *key; /* of this session's tokens; NULL: they are bound to none, or to the key of the session that it was cloned from */
     struct buffer warned;   /* the warnings that were shown, one a line, so that each is shown once */
@@ -368,20 +370,6 @@ static void show_warnings(struct session *session, char *warnings)
     warnings[0] = '\0';
 }
 
-/* RFC 9470: the login is too old, or of another kind. The person logs in again, and repeats the command. */
-static struct result login_is_stale(struct session *session, const struct http_response *response, struct error *err)
-{
-    static const char name[] = ",acr_values=\"";
-    const char *begin = strstr(response->challenge, name), *values = begin == NULL ? "" : begin + sizeof name - 1;
-    char text[600];
-
-    (void)snprintf(text, sizeof text, "sijil login %s --fresh%s%.*s%s, then the same command again", http_host(session->http),
-                   begin == NULL ? "" : " --acr-values '", (int)strcspn(values, "\"'"), values, begin == NULL ? "" : "'");
-    terminal_sanitize(text);
-    report_explain(session->report, "try", text);
-    return failure(err, ERROR_DENIED, "401: this needs a login at your issuer that is a few minutes old");
-}
-
 /* The login is valid, because it got a token; the token does not cover the request, because no role does. */
 static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
                                      struct error *err)
@@ -389,8 +377,7 @@ static struct result nothing_granted(struct session *session, const char *scope,
     const struct result refused = refusal(session->report, response, err);
 
     (void)refused.ok;
-    if (strstr(response->challenge, "error=\"insufficient_user_authentication\"") != NULL)
-        return login_is_stale(session, response, err);
+    if (step_up_is_wanted(response)) return step_up_refused(session->report, http_host(session->http), response, err);
     report_explain(session->report, "scope", scope);
     if (session_has_token(&session->login))
         return failure(err, ERROR_DENIED, "401: the token of `sijil ci login` has ended, or does not cover this: log in again");
@@ -414,6 +401,18 @@ static void ask_why(struct session *session, const struct http_request *request,
     response->status = status;
 }
 
+/* Once for each session, and not in a clone, which sends pieces of a large thing: nobody is asked by several threads. */
+static struct result log_in_again(struct session *session, const struct http_response *response, bool *is_done_out,
+                                  struct error *err)
+{
+    *is_done_out = false;
+    if (session->parent != session || session->has_stepped_up) return SUCCESS;
+    session->has_stepped_up = true;
+    TRY(step_up_log_in(session->report, http_host(session->http), response, &session->login, is_done_out, err));
+    for (unsigned i = 0; *is_done_out && i < TOKENS_MAX; i++) session->tokens[i].good_until_ms = 0;
+    return SUCCESS;
+}
+
 struct result session_call(struct session *session, const char *scope, const struct http_request *request,
                            struct http_response *response, struct error *err)
 {
@@ -427,6 +426,9 @@ struct result session_call(struct session *session, const char *scope, const str
         show_warnings(session, response->warnings);
         if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
         ask_why(session, &with_token, response);
+        bool is_again = false;
+        if (step_up_is_wanted(response)) TRY(log_in_again(session, response, &is_again, err));
+        if (is_again) continue;
         if (response->status != 401 || attempt > 0) break;
         token->good_until_ms = 0; /* revoked, or the registry has new keys: retry once with a new token */
     }

@@ -27,7 +27,7 @@ struct settings {
     uint64_t group;
     uint64_t destroyed;        /* the version, 0 for none */
     unsigned witness_patience; /* seconds, 0: the default */
-    bool has_group, init, add_version, add_log_key, force, log_restored;
+    bool has_group, init, add_version, add_log_key, force, log_restored, one_officer;
     bool *has_keys; /* set when the key ring and its token are open */
     struct server_options server;
     struct hsm_options token; /* module NULL: none */
@@ -100,6 +100,7 @@ static void take_option(struct settings *settings, int code)
             misused("--witness-patience is 5 to 3600 seconds");
         break;
     case KEYD_FORCE: settings->force = true; break;
+    case KEYD_ONE_OFFICER: settings->one_officer = true; break;
     case KEYD_LOG_RESTORED: settings->log_restored = true; break;
     case KEYD_TOKEN_MODULE: settings->token.module = optarg; break;
     case KEYD_TOKEN_LABEL: settings->token.token = optarg; break;
@@ -356,6 +357,7 @@ static struct result load_and_serve(const struct settings *settings, int directo
                               .keys = keys,
                               .quorum = quorum,
                               .rotation = rotation,
+                              .one_officer = settings->one_officer,
                               .check_run = policy_run_day};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);

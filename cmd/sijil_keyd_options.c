@@ -17,6 +17,9 @@ static const struct option_row main_rows[] = {
      "destroy version N of the key-encryption keys for good, and end; refused unless a re-wrap has ended and no gateway "
      "has asked for N since"},
     {KEYD_FORCE, "force", NULL, "destroy a version although it may be in use: keys that are wrapped under it are lost for good"},
+    {KEYD_ONE_OFFICER, "one-officer", NULL,
+     "let the root of approvers alone sign that the log goes on under a new origin; each report of it says so. sijild --embedded gives it, "
+     "while it recovers"},
     {KEYD_LOG_RESTORED, "log-restored", NULL,
      "forget that a gateway found the audit log changed, so that it is signed again, and end; use it only when the log is restored and "
      "you know why it was changed"},

@@ -302,10 +302,10 @@ static int run_succession(const struct settings *settings)
     OWNED(witness_policy) *policy = NULL;
     struct error err = {0};
 
-    if (settings->key == NULL || settings->root == NULL || settings->signer == NULL || settings->file == NULL ||
+    if (settings->key == NULL || settings->root == NULL || settings->file == NULL ||
         (settings->entry == NULL) != (settings->second == NULL))
         return misused(
-            "--key of the log that ended, --root and --signer for the keys of two officers, and the signed plan are needed; --entry needs the file of its proof");
+            "--key of the log that ended, --root and --signer for the keys of two officers (--root alone: one is enough for you), and the signed plan are needed; --entry needs the file of its proof");
     if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
     request.policy = policy;
     return succession_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);

@@ -10,6 +10,7 @@
 #include "audit/format/add_checkpoint.h"
 #include "audit/format/dump.h"
 #include "audit/format/fork.h"
+#include "audit/format/note.h"
 #include "base/file.h"
 
 #define BLOCK_SIZE ((size_t)256 << 10)
@@ -34,6 +35,16 @@ static struct result as_verdict(struct result checked, struct error *err)
     return checked;
 }
 
+/* Which of the files it is: a request whose token had expired has answered with something else, for example. */
+static struct result check_note(const char *name, struct bytes text, struct error *err)
+{
+    struct error why = {0};
+    struct note note;
+
+    if (note_read(text, &note, &why).ok) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%.100s is no checkpoint: %.200s", name, why.message);
+}
+
 static struct result read_side(const char *name, struct side *side, struct error *err)
 {
     static const char beginning[] = "old ";
@@ -41,7 +52,7 @@ static struct result read_side(const char *name, struct side *side, struct error
     TRY(file_read(name, &side->content, err));
     side->note = buffer_bytes(&side->content);
     side->has_proof = strncmp(buffer_text(&side->content), beginning, strlen(beginning)) == 0;
-    if (!side->has_proof) return SUCCESS;
+    if (!side->has_proof) return check_note(name, side->note, err);
     TRY(as_verdict(add_checkpoint_read(side->note, &side->proof, err), err));
     side->note = side->proof.note;
     return SUCCESS;

@@ -48,7 +48,7 @@ static const char *const synopses[] = {
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",
     "compare --key=VKEY --evidence=FILE",
-    "succession --key=VKEY --root=FILE --signer=FILE [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
+    "succession --key=VKEY --root=FILE [--signer=FILE] [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
     NULL};
 static const char *const see_also[] = {"sijil(1)", "sijil-audit-dump(8)", NULL};
 
@@ -70,6 +70,7 @@ const struct program verify_program = {
         "DUMP-FILE is a dump of 'sijil-audit-dump'. 'replay-keys' prints the statement about the heads of all keys.\n"
         "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
         "A PLAN-FILE says that a log goes on under a new origin, signed by two officers (docs/recovery.md); 'succession' tells the new key.\n"
+        "Without --signer it verifies a plan that the root of approvers alone has signed, as a registry with one administrator has it, and says so.\n"
         "Without --signer the signatures of policy sets are not checked.\n"
         "A FILE other than a policy set may be '-' for standard input.",
     .exit_status =

@@ -34,7 +34,7 @@ static struct result check(const struct succession_request *request, struct succ
 
     TRY(log_keys_read(bytes_of_text(request->key), &keys, err));
     TRY(ecdsa_key_load(request->officers[0], &first, err));
-    TRY(ecdsa_key_load(request->officers[1], &second, err));
+    if (request->officers[1] != NULL) TRY(ecdsa_key_load(request->officers[1], &second, err));
     TRY(file_read(request->file, &file, err));
     const struct succession_trust trust = {{bytes_of_text(request->key), request->policy}, {first, second}};
     TRY(as_verdict(succession_plans_read(buffer_bytes(&file), plans, err), err));

@@ -6,8 +6,8 @@
 #include "audit/format/witness_policy.h"
 
 struct succession_request {
-    const char *key, *file;              /* of the log that ended; the plan that two officers have signed */
-    const char *officers[2];             /* PEM files of their public keys */
+    const char *key, *file;              /* of the log that ended; the plan that officers have signed */
+    const char *officers[2];             /* PEM files of their public keys; the second one is NULL: one officer is enough */
     const char *entry, *proof;           /* of the first own entry of the new log; NULL: not given */
     const struct witness_policy *policy; /* NULL: none */
     bool json;

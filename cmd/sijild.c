@@ -17,12 +17,22 @@
 
 enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536, SECONDS_MAX = 31536000 };
 
-enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_REPLACE_ADMIN, JOB_RECOVER_PLAN, JOB_RECOVER, JOB_EMBEDDED };
+enum job {
+    JOB_RUN,
+    JOB_CHECK,
+    JOB_MIGRATE,
+    JOB_FOUND,
+    JOB_REPLACE_ADMIN,
+    JOB_RECOVER_PLAN,
+    JOB_RECOVER,
+    JOB_EMBEDDED,
+    JOB_OWN_RECOVERY
+};
 
 struct command {
-    enum job job;
-    bool has_settings; /* for serving: the settings were read, and are valid */
-    uint64_t given;    /* given options, as a set: 1 << their distance from the first */
+    enum job job, recovers; /* recovers: JOB_RECOVER or JOB_RECOVER_PLAN, also on one machine */
+    bool has_settings;      /* for serving: the settings were read, and are valid */
+    uint64_t given;         /* given options, as a set: 1 << their distance from the first */
     struct sijild_job options;
     struct embedded_options embedded;
     int64_t erasure_retention; /* which `embedded` points at */
@@ -72,7 +82,7 @@ static int job_option(int code, struct command *command)
         return -1;
     case SIJILD_RECOVER_PLAN:
     case SIJILD_RECOVER:
-        command->job = code == SIJILD_RECOVER ? JOB_RECOVER : JOB_RECOVER_PLAN;
+        command->recovers = command->job = code == SIJILD_RECOVER ? JOB_RECOVER : JOB_RECOVER_PLAN;
         command->options.plan = optarg;
         return -1;
     case SIJILD_RECOVER_REASON: command->options.reason = optarg; return -1;
@@ -157,11 +167,12 @@ static const struct belonging {
     unsigned jobs;
     const char *belongs_to;
 } belongings[] = {
-    {OPTION(SIJILD_CONFIG), ~(JOB(EMBEDDED) | JOB(MIGRATE)), "a gateway with a configuration, not to --embedded or --migrate"},
+    {OPTION(SIJILD_CONFIG), ~(JOB(EMBEDDED) | JOB(OWN_RECOVERY) | JOB(MIGRATE)),
+     "a gateway with a configuration, not to --embedded or --migrate"},
     {OPTION(SIJILD_ONLINE), JOB(CHECK), "--check-config"},
     {OPTION(SIJILD_DATABASE_OWNER), JOB(CHECK) | JOB(MIGRATE) | JOB(RECOVER), "--migrate, --recover or --check-config"},
     {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},
-    {OPTION(SIJILD_RECOVER_REASON) | OPTION(SIJILD_RECOVER_CHECKPOINT), JOB(RECOVER_PLAN), "--recover-plan"},
+    {OPTION(SIJILD_RECOVER_REASON) | OPTION(SIJILD_RECOVER_CHECKPOINT), JOB(RECOVER_PLAN) | JOB(OWN_RECOVERY), "--recover-plan"},
     {OPTION(SIJILD_ADDRESS) | OPTION(SIJILD_PORT) | OPTION(SIJILD_URL) | OPTION(SIJILD_GEO) | OPTION(SIJILD_OPERATOR) |
          OPTION(SIJILD_NETWORK) | OPTION(SIJILD_PASSPHRASE_FILE) | OPTION(SIJILD_PASSPHRASE_FD) | OPTION(SIJILD_SECRETS) |
          OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_ERASURE_RETENTION) | OPTION(SIJILD_COLLECT_INTERVAL) |
@@ -169,7 +180,7 @@ static const struct belonging {
          OPTION(SIJILD_WITNESS_INTERVAL) | OPTION(SIJILD_WITNESS_LAG) | OPTION(SIJILD_WITNESS_PATIENCE) |
          OPTION(SIJILD_ISSUER_NETWORKS) | OPTION(SIJILD_ISSUER_CA_FILE) | OPTION(SIJILD_INTROSPECTION_FILE) |
          OPTION(SIJILD_CLIENT_CA) | OPTION(SIJILD_CLIENT_ANY),
-     JOB(EMBEDDED), "--embedded"},
+     JOB(EMBEDDED) | JOB(OWN_RECOVERY), "--embedded"},
 };
 static const uint64_t jobs_options = OPTION(SIJILD_RECOVER_PLAN) | OPTION(SIJILD_RECOVER) | OPTION(SIJILD_CHECK) |
                                      OPTION(SIJILD_MIGRATE) | OPTION(SIJILD_FOUND) | OPTION(SIJILD_REPLACE_ADMIN) |
@@ -187,13 +198,15 @@ static int misplaced(uint64_t options, const char *belongs_to)
     return usage_error(why);
 }
 
-static int check_together(const struct command *command)
+static int check_together(struct command *command)
 {
-    const uint64_t jobs = command->given & jobs_options;
+    const bool recovers_own = (command->given & OPTION(SIJILD_EMBEDDED)) != 0 && command->recovers != JOB_RUN;
+    const uint64_t jobs = command->given & jobs_options & ~(recovers_own ? OPTION(SIJILD_EMBEDDED) : 0);
 
     if ((jobs & (jobs - 1)) != 0)
         return usage_error(
             "one of --check-config, --migrate, --found, --replace-admin, --recover-plan, --recover and --embedded at a time");
+    if (recovers_own) command->job = JOB_OWN_RECOVERY;
     for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++) {
         const uint64_t options = command->given & belongings[i].options;
         if (options != 0 && (belongings[i].jobs & (1U << command->job)) == 0) return misplaced(options, belongings[i].belongs_to);
@@ -205,7 +218,8 @@ static int check_embedded(const struct command *command)
 {
     struct error why = {0};
 
-    if (command->job != JOB_EMBEDDED || embedded_check(&command->embedded, &why).ok) return -1;
+    if ((command->job != JOB_EMBEDDED && command->job != JOB_OWN_RECOVERY) || embedded_check(&command->embedded, &why).ok)
+        return -1;
     return usage_error(why.message);
 }
 
@@ -234,6 +248,17 @@ static struct result run_embedded(const struct embedded_options *wanted, struct 
     return gateway_run(embedded_settings(embedded), err);
 }
 
+static struct result recover_embedded(const struct command *command, struct error *err)
+{
+    const struct sijild_job *job = &command->options;
+    const bool plans = command->recovers == JOB_RECOVER_PLAN;
+    const struct embedded_recovery wanted = {
+        .plan = job->plan, .reason = job->reason, .checkpoint = job->checkpoint, .signed_plan = plans ? NULL : job->plan};
+
+    if (plans) TRY(sijild_check_reason(job, err));
+    return embedded_recover(&command->embedded, &wanted, err);
+}
+
 static struct result serve(struct command *command, struct error *err)
 {
     /* For settings that `database` leaves out, libpq reads PG... and files below HOME. */
@@ -252,6 +277,7 @@ static struct result run(struct command *command, struct error *err)
 {
     switch (command->job) {
     case JOB_EMBEDDED: return run_embedded(&command->embedded, err);
+    case JOB_OWN_RECOVERY: return recover_embedded(command, err);
     case JOB_CHECK: return sijild_check(&command->options, err);
     case JOB_MIGRATE: return sijild_migrate(&command->options, err);
     case JOB_FOUND: return sijild_bootstrap(&command->options, err);

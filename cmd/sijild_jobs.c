@@ -157,18 +157,23 @@ static struct result write_keys(const char *plan, struct bytes keys, struct erro
     return file_replace(path, keys, 0644, err);
 }
 
+struct result sijild_check_reason(const struct sijild_job *job, struct error *err)
+{
+    if (job->reason != NULL && job->reason[0] != '\0' && strlen(job->reason) <= SUCCESSION_REASON_MAX) return SUCCESS;
+    return failure(err, ERROR_INVALID, "--recover-reason: why entries are lost, 1 to %d characters", SUCCESSION_REASON_MAX);
+}
+
 struct result sijild_recover_plan(const struct sijild_job *job, struct error *err)
 {
     static struct settings settings;
     struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), checkpoint = BUFFER(KEYD_COSIGNED_MAX);
     struct buffer OWNED_BUFFER keys = BUFFER(LOG_KEYS_TEXT_MAX);
 
-    if (job->reason == NULL || job->reason[0] == '\0' || strlen(job->reason) > SUCCESSION_REASON_MAX)
-        return failure(err, ERROR_INVALID, "--recover-reason: why entries are lost, 1 to %d characters", SUCCESSION_REASON_MAX);
+    TRY(sijild_check_reason(job, err));
     TRY(settings_read(job->config, &settings, err));
     if (job->checkpoint != NULL) TRY(file_read(job->checkpoint, &checkpoint, err));
     const struct recovery_options options = {
-        .settings = &settings, .reason = job->reason, .checkpoint = buffer_bytes(&checkpoint)};
+        .settings = &settings, .reason = job->reason, .checkpoint = buffer_bytes(&checkpoint), .officers = SUCCESSION_OFFICERS};
     TRY(recovery_plan(&options, &statement, &keys, err));
     TRY(write_keys(job->plan, buffer_bytes(&keys), err));
     return file_replace(job->plan, buffer_bytes(&statement), 0644, err);

@@ -22,4 +22,6 @@ RESULT sijild_bootstrap(const struct sijild_job *job, struct error *err);
 RESULT sijild_recover_plan(const struct sijild_job *job, struct error *err);
 /** Takes the plan that two officers have signed. May be repeated. */
 RESULT sijild_recover(const struct sijild_job *job, struct error *err);
+/** Whether the reason of a plan can be in a statement. */
+RESULT sijild_check_reason(const struct sijild_job *job, struct error *err);
 RESULT sijild_replace_admin(const struct sijild_job *job, struct error *err);

@@ -18,12 +18,13 @@ static const struct option_row main_rows[] = {
     {SIJILD_POLICY_SET, "policy-set", "FILE",
      "with --found: the first signed policy set; later, it must be one that was in force"},
     {SIJILD_RECOVER_PLAN, "recover-plan", "FILE",
-     "entries of the log are lost: check what is left, write the plan that two officers sign to FILE, and the keys of the log to FILE.keys, and end"},
+     "entries of the log are lost: check what is left, write the plan that two officers sign to FILE, and the keys of the log to FILE.keys, and end; "
+     "with --embedded: the plan that its administrator signs alone"},
     {SIJILD_RECOVER_REASON, "recover-reason", "TEXT", "with --recover-plan: why, at most 200 characters, for ever in the log"},
     {SIJILD_RECOVER_CHECKPOINT, "recover-checkpoint", "FILE",
      "with --recover-plan: newest cosigned checkpoint of a witness or an auditor; default: the newest one that is left"},
     {SIJILD_RECOVER, "recover", "FILE",
-     "take the plan, signed by two officers, one line for each; the log goes on under a new origin; and end"},
+     "take the signed plan, one line for each officer; the log goes on under a new origin; and end"},
     {SIJILD_HELP, "help", NULL, "show this text and end"},
     {SIJILD_VERSION, "version", NULL, "show the version and end"},
 };
@@ -69,7 +70,8 @@ static const struct option_group groups[] = {
 };
 static const char *const synopses[] = {
     "[--config=FILE] [--check-config [--online] | --found=FILE | --replace-admin=FILE | --recover-plan=FILE | --recover=FILE]",
-    "--migrate [--database-owner=FILE]", "--embedded=DIR [OPTION]...", "--sample-config", NULL};
+    "--migrate [--database-owner=FILE]", "--embedded=DIR [--recover-plan=FILE | --recover=FILE] [OPTION]...", "--sample-config",
+    NULL};
 static const char *const see_also[] = {"sijild.conf(5)", "sijil(1)", "sijil-keyd(8)", "sijil-verify(1)", NULL};
 
 const struct program sijild_program = {

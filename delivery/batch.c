@@ -7,6 +7,7 @@
 #include "audit/format/export.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "crypto/secret.h"
 
 #define MEMO 16 /* names that were decided last, in one batch: few events name more */
@@ -75,21 +76,60 @@ static struct result decide_name(struct filling *filling, const char *name, bool
     return SUCCESS;
 }
 
+/* What is named by a word of a detail: of a token's scope ("repository:acme/models/digits:pull"), or of the key of an export ("res:acme/models/digits"). */
+static struct bytes name_in(struct bytes word)
+{
+    static const char *const beginnings[] = {"repository:", "org:", "prj:", "res:"};
+
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        const size_t length = strlen(beginnings[i]);
+        if (word.length <= length || memcmp(word.data, beginnings[i], length) != 0) continue;
+        return text_cut(&(struct bytes){word.data + length, word.length - length}, ':');
+    }
+    return (struct bytes){NULL, 0};
+}
+
+/* These events are the registry's own ones, and yet they name what others have. */
+static struct result decide_detail(struct filling *filling, const char *detail, bool *delivers, struct error *err)
+{
+    struct bytes left = bytes_of_text(detail);
+
+    while (left.length > 0 && *delivers) {
+        const struct bytes found = name_in(text_cut(&left, ' '));
+        char name[LEAF_NAME_MAX + 1];
+        if (found.length == 0) continue;
+        *delivers = found.length < sizeof name;
+        if (!*delivers) return SUCCESS;
+        memcpy(name, found.data, found.length);
+        name[found.length] = '\0';
+        TRY(decide_name(filling, name, delivers, err));
+    }
+    return SUCCESS;
+}
+
+static struct result decide_target(struct filling *filling, const char *resource, bool shows_detail, bool *delivers,
+                                   struct error *err)
+{
+    const size_t length = strcspn(resource, "#");
+    char name[LEAF_NAME_MAX + 1];
+
+    if (length >= sizeof name) return failure(err, ERROR_CORRUPT, "an entry of the log names more than %d bytes", LEAF_NAME_MAX);
+    memcpy(name, resource, length);
+    name[length] = '\0';
+    TRY(decide_name(filling, name, delivers, err));
+    return *delivers && shows_detail && resource[length] == '#' ? decide_detail(filling, resource + length + 1, delivers, err)
+                                                                : SUCCESS;
+}
+
 static struct result decide(struct filling *filling, const struct leaf *leaf, bool *delivers_out, struct error *err)
 {
+    static const unsigned hiding = 1U << SINK_HIDES_DETAIL | 1U << SINK_HIDES_RESOURCE;
+    const struct audit_sink *sink = filling->source->sink;
     enum sink_class class = SINK_CLASS_COUNT;
-    bool delivers = sink_class_find(leaf->class_uid / 100, &class) && (filling->source->sink->classes >> class & 1) != 0;
+    bool delivers = sink_class_find(leaf->class_uid / 100, &class) && (sink->classes >> class & 1) != 0;
 
-    for (size_t i = 0; i < leaf->target_count && delivers; i++) {
-        char name[LEAF_NAME_MAX + 1];
-        const char *resource = leaf->targets[i].resource;
-        const size_t length = strcspn(resource, "#");
-        if (length >= sizeof name)
-            return failure(err, ERROR_CORRUPT, "an entry of the log names more than %d bytes", LEAF_NAME_MAX);
-        memcpy(name, resource, length);
-        name[length] = '\0';
-        TRY(decide_name(filling, name, &delivers, err));
-    }
+    for (size_t i = 0; i < leaf->target_count && delivers; i++)
+        TRY(decide_target(filling, leaf->targets[i].resource, (sink->hides[class] & hiding) == 0, &delivers, err));
     *delivers_out = delivers;
     return SUCCESS;
 }

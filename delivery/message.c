@@ -38,7 +38,7 @@ static void drop_regions(const json_t *resources)
     size_t i;
     json_t *one;
 
-    json_array_foreach (resources, i, one) (void)json_object_del(one, "region");
+    json_array_foreach (resources, i, one) (void)json_object_del(one, "data");
 }
 
 /* The leaf itself has all that may be left out, so it goes with anything else. */

@@ -1,5 +1,6 @@
 #include "detection/detection_store_priv.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "storage/pg_table.h"
@@ -12,18 +13,24 @@ static const struct pg_statement detection_read_sql = {
 static const struct pg_statement detection_insert_sql = {
     "detection_insert", "INSERT INTO audit_detection (at) VALUES ($1) ON CONFLICT DO NOTHING", "int8", ""};
 static const struct pg_statement detection_advance_sql = {
-    "detection_advance", "UPDATE audit_detection SET at = $1, done = 0 WHERE at < $1", "int8", ""};
+    "detection_advance", "WITH quick AS (SELECT set_config('synchronous_commit', 'off', true))"
+                         " UPDATE audit_detection SET at = $1, done = 0 FROM quick WHERE at < $1", "int8", ""};
 static const struct pg_statement detection_alarm_sql = {
     "detection_alarm", "UPDATE audit_detection SET at = $1, done = $2 + 1 WHERE at < $1 OR (at = $1 AND done <= $2)", "int8 int4", ""};
-static const struct pg_statement detection_size_sql = {
-    "detection_size",
-    "SELECT b.size_bytes FROM organisation o JOIN project p USING (organisation_id) JOIN blob b USING (project_id)"
-    " WHERE o.name = $1 AND p.name = $2 AND b.region_id = $3 AND b.digest = $4 LIMIT 1",
-    "text text text text", "int8"};
+static const struct pg_statement detection_sizes_sql = {
+    "detection_sizes",
+    "SELECT coalesce((SELECT b.size_bytes FROM organisation o JOIN project p USING (organisation_id) JOIN blob b USING (project_id)"
+    " WHERE o.name = w.organisation AND p.name = w.project AND b.region_id = w.region AND b.digest = w.digest LIMIT 1), 0)"
+    " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS w (organisation, project, region, digest, place)"
+    " ORDER BY w.place",
+    "text[] text[] text[] text[]", "int8"};
 static const struct pg_statement detection_robot_sql = {
-    "detection_robot", "SELECT coalesce(person, '') FROM robot WHERE name = $1 ORDER BY created_at DESC LIMIT 1", "text", "text"};
+    "detection_robot",
+    "SELECT split_part(x.each, ' ', 1) FROM (SELECT person, behind FROM robot WHERE name = $1 ORDER BY created_at DESC LIMIT 1) r,"
+    " unnest(CASE WHEN cardinality(r.behind) > 0 THEN r.behind ELSE ARRAY[r.person] END) AS x(each) WHERE x.each <> 'unknown' LIMIT 16",
+    "text", "text"};
 static const struct pg_statement *const statements[] = {
-    &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql, &detection_size_sql, &detection_robot_sql,
+    &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql, &detection_sizes_sql, &detection_robot_sql,
 };
 /* clang-format on */
 const struct pg_table detection_table = PG_TABLE(statements);
@@ -50,28 +57,40 @@ struct result detection_open(struct pg *pg, uint64_t first, struct detection_pos
     return SUCCESS;
 }
 
-struct result detection_size(struct pg *pg, const struct detection_blob *blob, uint64_t *size_bytes_out, struct error *err)
+struct result detection_sizes(struct pg *pg, struct detection_blob *blobs, size_t count, struct error *err)
 {
+    struct bytes organisations[DETECTION_TOGETHER], projects[DETECTION_TOGETHER], regions[DETECTION_TOGETHER],
+        digests[DETECTION_TOGETHER];
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_text(&arguments, blob->organisation);
-    pg_add_text(&arguments, blob->project);
-    pg_add_text(&arguments, blob->region);
-    pg_add_text(&arguments, blob->digest);
-    TRY(pg_run(pg, &detection_size_sql, &arguments, &rows, err));
-    *size_bytes_out = pg_rows_count(rows) == 0 ? 0 : (uint64_t)pg_int8(rows, 0, 0);
+    assert(count > 0 && count <= DETECTION_TOGETHER);
+    for (size_t i = 0; i < count; i++) {
+        organisations[i] = bytes_of_text(blobs[i].organisation);
+        projects[i] = bytes_of_text(blobs[i].project);
+        regions[i] = bytes_of_text(blobs[i].region);
+        digests[i] = bytes_of_text(blobs[i].digest);
+    }
+    pg_add_text_array(&arguments, organisations, count);
+    pg_add_text_array(&arguments, projects, count);
+    pg_add_text_array(&arguments, regions, count);
+    pg_add_text_array(&arguments, digests, count);
+    TRY(pg_run(pg, &detection_sizes_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) != count) return failure(err, ERROR_CORRUPT, "the sizes of blobs are not one for each");
+    for (size_t i = 0; i < count; i++) blobs[i].size_bytes = (uint64_t)pg_int8(rows, i, 0);
     return SUCCESS;
 }
 
-struct result detection_person_of_robot(struct pg *pg, const char *name, char person_out[80], struct error *err)
+struct result detection_persons_of_robot(struct pg *pg, const char *name, struct event_known *known, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text(&arguments, name);
     TRY(pg_run(pg, &detection_robot_sql, &arguments, &rows, err));
-    (void)snprintf(person_out, 80, "%.79s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
+    known->person_count = pg_rows_count(rows) < EVENT_PERSONS_MAX ? pg_rows_count(rows) : EVENT_PERSONS_MAX;
+    for (size_t i = 0; i < known->person_count; i++)
+        (void)snprintf(known->persons[i], sizeof known->persons[i], "%.79s", pg_text(rows, i, 0));
     return SUCCESS;
 }
 

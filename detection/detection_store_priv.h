@@ -13,14 +13,18 @@ struct detection_position {
 RESULT detection_lock(struct pg *pg, bool *is_mine_out, struct error *err);
 /** The position; a registry that has none begins with event `first`. */
 RESULT detection_open(struct pg *pg, uint64_t first, struct detection_position *position_out, struct error *err);
-/** Of a blob. 0: there is no such blob any more. */
+#define DETECTION_TOGETHER 32 /* events whose blobs are asked for in one statement */
+/** A blob that was read. */
 struct detection_blob {
-    char organisation[64], project[64];
-    const char *region, *digest;
+    char organisation[64], project[64], digest[160];
+    const char *region;
+    uint64_t size_bytes; /* the answer; 0: there is no such blob any more */
 };
-RESULT detection_size(struct pg *pg, const struct detection_blob *blob, uint64_t *size_bytes_out, struct error *err);
-/** The person behind the newest robot of this name; "": nobody. */
-RESULT detection_person_of_robot(struct pg *pg, const char *name, char person_out[80], struct error *err);
+/** Fills the sizes of 1 to DETECTION_TOGETHER blobs in. */
+RESULT detection_sizes(struct pg *pg, struct detection_blob *blobs, size_t count, struct error *err) __attribute__((nonnull));
+/** The persons behind the newest robot of this name, in `known`; none: nobody. */
+RESULT detection_persons_of_robot(struct pg *pg, const char *name, struct event_known *known, struct error *err);
+/** May be lost with the machine, and is then advanced again: a recorded alarm never is, nor the position with it. */
 RESULT detection_advance(struct pg *pg, uint64_t at, struct error *err);
 
 /** A change: one more alarm of the event position.at is recorded, under a permit for alarm.raise. ERROR_CONFLICT: it was recorded before. */

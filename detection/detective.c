@@ -20,6 +20,13 @@
 #define LOOK_MS    1000    /* until the next look for new events */
 #define OTHER_MS   3000    /* until the next try for the lock that another gateway has */
 
+/* Events of a page that are read together, so that one statement asks for the blobs of all. */
+struct event_batch {
+    size_t from, count; /* of the page */
+    struct leaf leaves[DETECTION_TOGETHER];
+    struct event_known known[DETECTION_TOGETHER];
+};
+
 struct detective {
     struct detective_options options;
     struct pg *pg;
@@ -32,6 +39,7 @@ struct detective {
     bool is_holder, is_replaying;
     uint8_t hash_key[TABLE_KEY_SIZE];
     struct known_sizes sizes;
+    struct event_batch batch;
 };
 
 struct result detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err)
@@ -123,36 +131,64 @@ static struct result look_up(struct detective *detective, struct audit_page *pag
         TRY(first_place_of(&source, page, index, leaf, &first, err));
     known->is_new_network = first.is_new_network;
     known->is_new_country = first.is_new_country;
-    if (engine_wants_size(detective->engine, leaf))
-        TRY(known_size_of(&detective->sizes, detective->hash_key, detective->pg, leaf, &known->size_bytes, err));
-    return engine_wants_person(detective->engine, leaf) ? known_person_of(&source, page, index, known->person, err) : SUCCESS;
+    return engine_wants_person(detective->engine, leaf) ? known_persons_of(&source, page, index, known, err) : SUCCESS;
 }
 
-static struct result feed(struct detective *detective, struct audit_page *page, size_t index, struct error *err)
+static struct result read_batch(struct event_batch *batch, const struct audit_page *page, struct error *err)
 {
-    struct event_known known = {.size_bytes = 0};
-    struct leaf leaf;
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->known[i] = (struct event_known){.size_bytes = 0};
+        if (audit_page_is_readable(page, batch->from + i))
+            TRY(leaf_read(audit_page_leaf(page, batch->from + i), &batch->leaves[i], err));
+    }
+    return SUCCESS;
+}
 
+static struct result ask_sizes(struct detective *detective, const struct audit_page *page, struct error *err)
+{
+    struct event_batch *batch = &detective->batch;
+    struct wanted_sizes wanted = {.count = 0};
+    size_t places[DETECTION_TOGETHER];
+
+    for (size_t i = 0; i < batch->count; i++) {
+        if (!audit_page_is_readable(page, batch->from + i) || !engine_wants_size(detective->engine, &batch->leaves[i])) continue;
+        places[wanted.count] = i;
+        wanted.each[wanted.count++].leaf = &batch->leaves[i];
+    }
+    TRY(known_sizes_of(&detective->sizes, detective->hash_key, detective->pg, &wanted, err));
+    for (size_t i = 0; i < wanted.count; i++) batch->known[places[i]].size_bytes = wanted.each[i].size_bytes;
+    return SUCCESS;
+}
+
+static struct result feed(struct detective *detective, struct audit_page *page, size_t place, struct error *err)
+{
+    struct event_batch *batch = &detective->batch;
+    const size_t index = batch->from + place;
+
+    if (!detective->is_replaying && audit_page_sequence(page, index) != detective->position.at)
+        detective->position = (struct detection_position){audit_page_sequence(page, index), 0};
     if (!audit_page_is_readable(page, index)) return SUCCESS;
-    TRY(leaf_read(audit_page_leaf(page, index), &leaf, err));
-    TRY(look_up(detective, page, index, &leaf, &known, err));
+    TRY(look_up(detective, page, index, &batch->leaves[place], &batch->known[place], err));
     detective->raised = 0;
-    return engine_feed(detective->engine, &leaf, &known, raise, detective, err);
+    return engine_feed(detective->engine, &batch->leaves[place], &batch->known[place], raise, detective, err);
 }
 
 /* The engine has taken part of the page after a failure, so its state is made again. */
 static struct result feed_page(struct detective *detective, const struct signed_checkpoint *checkpoint,
                                const struct audit_span *span, struct error *err)
 {
+    struct event_batch *batch = &detective->batch;
     OWNED(audit_page) *page = NULL;
 
     first_place_memo_begin(detective->places);
     TRY(audit_follow(detective->pg, checkpoint, span, &page, err));
     if (!detective->is_replaying) TRY(audit_page_load_facts(page, detective->pg, err));
-    for (size_t i = 0; i < audit_page_count(page); i++) {
-        if (!detective->is_replaying && audit_page_sequence(page, i) != detective->position.at)
-            detective->position = (struct detection_position){audit_page_sequence(page, i), 0};
-        TRY(feed(detective, page, i, err));
+    for (batch->from = 0; batch->from < audit_page_count(page); batch->from += batch->count) {
+        const size_t left = audit_page_count(page) - batch->from;
+        batch->count = left < DETECTION_TOGETHER ? left : DETECTION_TOGETHER;
+        TRY(read_batch(batch, page, err));
+        TRY(ask_sizes(detective, page, err));
+        for (size_t i = 0; i < batch->count; i++) TRY(feed(detective, page, i, err));
     }
     return SUCCESS;
 }
@@ -247,6 +283,7 @@ static struct result look(struct detective *detective, const struct signed_check
 {
     uint64_t known = 0;
 
+    first_place_memo_begin(detective->places); /* also if there is nothing to read: keys of erased persons are forgotten */
     TRY(first_place_known(detective->pg, &known, err));
     const uint64_t end = known < checkpoint->size ? known : checkpoint->size, at = detective->position.at;
     if (at >= end) return SUCCESS;

@@ -150,7 +150,9 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
     const bool is_grant = is_action(leaf, "binding.create") && !is_outcome(leaf, "denied") && !is_outcome(leaf, "failed") &&
                           strstr(detail_of(leaf), "break-glass") != NULL;
 
-    if (!is_grant && !is_action(leaf, "administrator.replace")) return false;
+    const bool is_broken = is_action(leaf, "breakglass.approve") && is_outcome(leaf, "allowed");
+
+    if (!is_grant && !is_broken && !is_action(leaf, "administrator.replace")) return false;
     name_actor(leaf, alarm);
     return alone(feeding, alarm);
 }
@@ -158,15 +160,27 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {{"rule.draft", "rule.approve"}, {"groups.draft", "groups.approve"},  {"persons.draft", "persons.approve"},
-             {"scim.draft", "scim.approve"}, {"sink.draft", "sink.approve"},      {"detection.draft", "detection.approve"},
-             {"key.enroll", "key.approve"},  {"runner.invite", "runner.approve"}, {"runner.invite", "runner.confirm"},
+} pairs[] = {{"rule.draft", "rule.approve"},
+             {"groups.draft", "groups.approve"},
+             {"persons.draft", "persons.approve"},
+             {"scim.draft", "scim.approve"},
+             {"sink.draft", "sink.approve"},
+             {"detection.draft", "detection.approve"},
+             {"breakglass.request", "breakglass.approve"},
+             {"key.enroll", "key.approve"},
+             {"runner.invite", "runner.approve"},
+             {"runner.invite", "runner.confirm"},
              {"run.request", "run.approve"}};
 
-/* A person may have two accounts, or act as its robot. Somebody who is no person stands for itself. */
-static const char *dealer_of(const struct feeding *feeding)
+/* A person may have two accounts, or act as a robot, behind which others may be, too. Somebody who is no person stands for itself. */
+static size_t dealer_count(const struct feeding *feeding)
 {
-    return feeding->known == NULL || feeding->known->person[0] == '\0' ? feeding->leaf->actor : feeding->known->person;
+    return feeding->known == NULL || feeding->known->person_count == 0 ? 1 : feeding->known->person_count;
+}
+
+static const char *dealer_at(const struct feeding *feeding, size_t number)
+{
+    return feeding->known == NULL || feeding->known->person_count == 0 ? feeding->leaf->actor : feeding->known->persons[number];
 }
 
 /* The last word of a detail: the digest of a document, which its draft and its approval have in common; or the id of a run. */
@@ -177,24 +191,39 @@ static const char *last_word(const char *detail)
     return blank == NULL ? detail : blank + 1;
 }
 
-static void note_request(struct feeding *feeding, const char *asks)
+/* What one of the dealers has asked for: anything of this kind, or this one. */
+static struct tracked *track_kind(struct feeding *feeding, const char *asks, const char *dealer, bool *is_new)
 {
-    const struct leaf *leaf = feeding->leaf;
     char kind[64];
-    bool is_new = false;
 
     (void)snprintf(kind, sizeof kind, "%s by", asks);
-    struct tracked *by = track(feeding, key_of_text(feeding, kind, dealer_of(feeding)), &is_new);
-    by->event_count = 0;
-    by->muted_ms = 0;
-    by->slice = leaf->time_ms;
-    note_number(by, leaf->sequence);
-    struct tracked *what = track(feeding, key_of_text(feeding, asks, last_word(detail_of(leaf))), &is_new);
-    what->event_count = 0;
-    what->muted_ms = 0;
-    what->slice = leaf->time_ms;
-    what->other = table_hash(feeding->hash_key, bytes_of_text(dealer_of(feeding)));
-    note_number(what, leaf->sequence);
+    return track(feeding, key_of_text(feeding, kind, dealer), is_new);
+}
+
+static struct tracked *track_one(struct feeding *feeding, const char *asks, const char *dealer, bool *is_new)
+{
+    char what[LEAF_DETAIL_MAX + 82];
+
+    (void)snprintf(what, sizeof what, "%.140s %.79s", last_word(detail_of(feeding->leaf)), dealer);
+    return track(feeding, key_of_text(feeding, asks, what), is_new);
+}
+
+static void begin(const struct leaf *leaf, struct tracked *tracked)
+{
+    tracked->event_count = 0;
+    tracked->muted_ms = 0;
+    tracked->slice = leaf->time_ms;
+    note_number(tracked, leaf->sequence);
+}
+
+static void note_request(struct feeding *feeding, const char *asks)
+{
+    bool is_new = false;
+
+    for (size_t i = 0; i < dealer_count(feeding); i++) {
+        begin(feeding->leaf, track_kind(feeding, asks, dealer_at(feeding, i), &is_new));
+        begin(feeding->leaf, track_one(feeding, asks, dealer_at(feeding, i), &is_new));
+    }
 }
 
 static bool is_within(const struct feeding *feeding, const struct tracked *tracked, bool is_new)
@@ -213,23 +242,23 @@ static bool raise(struct feeding *feeding, struct tracked *tracked, struct alarm
     return true;
 }
 
-/* The gateway refuses such an approval, so it was tried; or it was given, although the gateway must refuse it. */
+/* The gateway refuses such an approval, so it was tried; or it was given, although the gateway must refuse it. Of several dealers one alarm is enough. */
 static bool is_approved_by_itself(struct feeding *feeding, const char *asks, struct alarm *alarm)
 {
     const struct leaf *leaf = feeding->leaf;
     const bool is_refused = is_outcome(leaf, "denied") || is_outcome(leaf, "failed");
-    char kind[64];
-    bool is_new = false;
+    bool is_raised = false;
 
-    (void)snprintf(kind, sizeof kind, "%s by", asks);
-    if (is_refused) {
-        struct tracked *by = track(feeding, key_of_text(feeding, kind, dealer_of(feeding)), &is_new);
-        return is_within(feeding, by, is_new) && raise(feeding, by, alarm);
+    for (size_t i = 0; i < dealer_count(feeding); i++) {
+        bool is_new = false;
+        const char *dealer = dealer_at(feeding, i);
+        struct tracked *tracked =
+            is_refused ? track_kind(feeding, asks, dealer, &is_new) : track_one(feeding, asks, dealer, &is_new);
+        if (!is_within(feeding, tracked, is_new)) continue;
+        if (is_raised) tracked->muted_ms = 1;
+        else is_raised = raise(feeding, tracked, alarm);
     }
-    struct tracked *what = track(feeding, key_of_text(feeding, asks, last_word(detail_of(leaf))), &is_new);
-    if (!is_within(feeding, what, is_new) || what->other != table_hash(feeding->hash_key, bytes_of_text(dealer_of(feeding))))
-        return false;
-    return raise(feeding, what, alarm);
+    return is_raised;
 }
 
 bool detector_is_dealing(const struct leaf *leaf)

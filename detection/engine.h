@@ -29,12 +29,15 @@ struct alarm {
 /** May fail; then the event was not taken, and is fed again. */
 typedef struct result alarm_visitor(void *context, const struct alarm *alarm, struct error *err);
 
+#define EVENT_PERSONS_MAX 16 /* behind one act: of a robot with more, further ones are not compared */
 /** What is known of an event besides its leaf. */
 struct event_known {
     bool is_new_network,
         is_new_country; /* the first one of its actor from its client's network and country, while the actor has earlier events */
     uint64_t size_bytes; /* of the artifact that is read; 0: not known */
-    char person[80];     /* behind the actor (authz/person.h); "": not known, the actor stands for itself */
+    char persons[EVENT_PERSONS_MAX]
+                [80];    /* behind the actor (authz/person.h): several of a robot that several have made or seen */
+    size_t person_count; /* 0: not known, the actor stands for itself */
 };
 
 struct engine;

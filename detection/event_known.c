@@ -7,76 +7,99 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/hmac.h"
-#include "detection/detection_store_priv.h"
 
 #define PAYLOAD_MAX ((size_t)64 << 10)
 
 /* ---- sizes ---- */
 
 /* "acme/models/digits#sha256:...": the first two parts, and the first word behind "#". */
-static bool read_blob(const char *resource, struct detection_blob *blob, char digest[160])
+static bool read_blob(const struct leaf *leaf, struct detection_blob *blob)
 {
-    const char *hash = strchr(resource, '#'), *first = strchr(resource, '/');
+    const char *resource = leaf->targets[0].resource, *hash = strchr(resource, '#'), *first = strchr(resource, '/');
     const char *second = first == NULL ? NULL : strchr(first + 1, '/');
 
     if (hash == NULL || second == NULL || second > hash || first - resource >= 64 || second - first > 64) return false;
     (void)snprintf(blob->organisation, sizeof blob->organisation, "%.*s", (int)(first - resource), resource);
     (void)snprintf(blob->project, sizeof blob->project, "%.*s", (int)(second - first - 1), first + 1);
-    (void)snprintf(digest, 160, "%.*s", (int)strcspn(hash + 1, " "), hash + 1);
-    blob->digest = digest;
-    return strncmp(digest, "sha", 3) == 0;
+    (void)snprintf(blob->digest, sizeof blob->digest, "%.*s", (int)strcspn(hash + 1, " "), hash + 1);
+    blob->region = leaf->targets[0].region;
+    return strncmp(blob->digest, "sha", 3) == 0;
 }
 
-struct result known_size_of(struct known_sizes *sizes, const uint8_t hash_key[16], struct pg *pg, const struct leaf *leaf,
-                            uint64_t *size_bytes_out, struct error *err)
+static uint64_t key_of(const uint8_t hash_key[16], const struct leaf *leaf)
 {
-    const char *resource = leaf->targets[0].resource;
-    const uint64_t hash = table_hash(hash_key, bytes_of_text(resource)), key = hash == 0 ? 1 : hash;
-    struct known_size *kept = &sizes->each[key % SIZES_KEPT];
-    struct detection_blob blob = {.region = leaf->targets[0].region};
-    char digest[160];
-    uint64_t size_bytes = 0;
+    const uint64_t hash = table_hash(hash_key, bytes_of_text(leaf->targets[0].resource));
 
-    if (kept->key == key) {
-        *size_bytes_out = kept->size_bytes;
-        return SUCCESS;
+    return hash == 0 ? 1 : hash;
+}
+
+/* The blobs that are to be asked for; places_out: of the events that read them. Kept sizes are filled in. */
+static size_t take_unknown(const struct known_sizes *sizes, const uint8_t hash_key[16], struct wanted_sizes *wanted,
+                           struct detection_blob blobs_out[DETECTION_TOGETHER], size_t places_out[DETECTION_TOGETHER])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < wanted->count; i++) {
+        struct wanted_size *each = &wanted->each[i];
+        const uint64_t key = key_of(hash_key, each->leaf);
+        const struct known_size *kept = &sizes->each[key % SIZES_KEPT];
+        each->size_bytes = kept->key == key ? kept->size_bytes : 0;
+        if (kept->key != key && read_blob(each->leaf, &blobs_out[count])) places_out[count++] = i;
     }
-    if (read_blob(resource, &blob, digest)) TRY(detection_size(pg, &blob, &size_bytes, err));
-    if (size_bytes > 0) *kept = (struct known_size){key, size_bytes}; /* a blob that is not there now may come */
-    *size_bytes_out = size_bytes;
+    return count;
+}
+
+struct result known_sizes_of(struct known_sizes *sizes, const uint8_t hash_key[16], struct pg *pg, struct wanted_sizes *wanted,
+                             struct error *err)
+{
+    struct detection_blob blobs[DETECTION_TOGETHER];
+    size_t places[DETECTION_TOGETHER];
+
+    const size_t count = take_unknown(sizes, hash_key, wanted, blobs, places);
+    if (count == 0) return SUCCESS;
+    TRY(detection_sizes(pg, blobs, count, err));
+    for (size_t i = 0; i < count; i++) {
+        struct wanted_size *each = &wanted->each[places[i]];
+        const uint64_t key = key_of(hash_key, each->leaf);
+        each->size_bytes = blobs[i].size_bytes;
+        /* A blob that is not there now may come. */
+        if (each->size_bytes > 0) sizes->each[key % SIZES_KEPT] = (struct known_size){key, each->size_bytes};
+    }
     return SUCCESS;
 }
 
 /* ---- persons ---- */
 
-static struct result person_of_names(struct pg *pg, const char *issuer, const char *subject, char person_out[80],
-                                     struct error *err)
+static struct result persons_of_names(struct pg *pg, const char *issuer, const char *subject, struct event_known *known,
+                                      struct error *err)
 {
     struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
 
     _Static_assert(PRINCIPAL_KEY_SIZE <= 80, "a person has room");
     if (subject == NULL) return SUCCESS;
-    if (issuer == NULL) return detection_person_of_robot(pg, subject, person_out, err);
+    if (issuer == NULL) return detection_persons_of_robot(pg, subject, known, err);
     if (text_copy(principal.issuer, sizeof principal.issuer, issuer) &&
-        text_copy(principal.subject, sizeof principal.subject, subject))
-        principal_key(&principal, person_out);
+        text_copy(principal.subject, sizeof principal.subject, subject)) {
+        principal_key(&principal, known->persons[0]);
+        known->person_count = 1;
+    }
     secret_wipe(&principal, sizeof principal);
     return SUCCESS;
 }
 
-struct result known_person_of(const struct first_place_source *source, struct audit_page *page, size_t index, char person_out[80],
-                              struct error *err)
+struct result known_persons_of(const struct first_place_source *source, struct audit_page *page, size_t index,
+                               struct event_known *known, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_MAX);
     struct error ignored = {0};
     OWNED_JSON payload = NULL;
 
-    person_out[0] = '\0';
+    known->person_count = 0;
     const struct result opened = audit_page_payload(page, index, source->keyd, source->origin, &text, err);
     if (!opened.ok) return err->kind == ERROR_CORRUPT ? SUCCESS : opened;
     if (text.length == 0) return SUCCESS;
     const bool is_read = json_read(buffer_bytes(&text), PAYLOAD_MAX, &payload, &ignored).ok;
     secret_wipe(text.data, text.length);
     if (!is_read) return SUCCESS;
-    return person_of_names(source->pg, json_text_of(payload, "issuer"), json_text_of(payload, "subject"), person_out, err);
+    return persons_of_names(source->pg, json_text_of(payload, "issuer"), json_text_of(payload, "subject"), known, err);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "audit/first_place.h"
+#include "detection/detection_store_priv.h"
 #include "detection/engine.h"
 
 #define SIZES_KEPT 4096 /* a power of two */
@@ -12,9 +13,17 @@ struct known_sizes {
         uint64_t key, size_bytes; /* key 0: free */
     } each[SIZES_KEPT];
 };
-/** The size of the blob that the event reads; 0: not known. `hash_key`: as of engine_new(). */
-RESULT known_size_of(struct known_sizes *sizes, const uint8_t hash_key[16], struct pg *pg, const struct leaf *leaf,
-                     uint64_t *size_bytes_out, struct error *err) __attribute__((nonnull));
-/** The person behind the actor. "" if nobody knows, and after an erasure. */
-RESULT known_person_of(const struct first_place_source *source, struct audit_page *page, size_t index, char person_out[80],
-                       struct error *err) __attribute__((nonnull));
+/** Events that read blobs. */
+struct wanted_sizes {
+    size_t count;
+    struct wanted_size {
+        const struct leaf *leaf;
+        uint64_t size_bytes; /* the answer; 0: not known */
+    } each[DETECTION_TOGETHER];
+};
+/** Fills the sizes in, those that are not kept by one statement for all. `hash_key`: as of engine_new(). */
+RESULT known_sizes_of(struct known_sizes *sizes, const uint8_t hash_key[16], struct pg *pg, struct wanted_sizes *wanted,
+                      struct error *err) __attribute__((nonnull));
+/** The persons behind the actor, in `known`. None if nobody knows, and after an erasure. */
+RESULT known_persons_of(const struct first_place_source *source, struct audit_page *page, size_t index, struct event_known *known,
+                        struct error *err) __attribute__((nonnull));

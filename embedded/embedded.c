@@ -128,7 +128,7 @@ static struct result check_port(const struct embedded *embedded, struct error *e
     return failure(err, why.kind, "%.180s: give another --listen-port or --listen-address", why.message);
 }
 
-static struct result prepare_all(struct embedded *embedded, struct error *err)
+static struct result start_parts(struct embedded *embedded, struct error *err)
 {
     TRY(write_settings(embedded, err));
     TRY(check_port(embedded, err));
@@ -138,13 +138,18 @@ static struct result prepare_all(struct embedded *embedded, struct error *err)
     TRY(keyd_prepare(embedded, err));
     TRY(postgres_start(embedded, err));
     TRY(postgres_bootstrap(embedded, err));
-    TRY(keyd_start(embedded, err));
+    return keyd_start(embedded, err);
+}
+
+static struct result prepare_all(struct embedded *embedded, struct error *err)
+{
+    TRY(start_parts(embedded, err));
     TRY(approver_prepare(embedded, err));
     TRY(bootstrap_all(embedded, err));
     return runner_prepare(embedded, err);
 }
 
-static struct result prepare(struct embedded *embedded, struct error *err)
+static struct result open_directory(struct embedded *embedded, struct error *err)
 {
     sigset_t signals;
 
@@ -156,7 +161,12 @@ static struct result prepare(struct embedded *embedded, struct error *err)
                  "not started by root: one user runs everything, so the keys are not kept apart from"
                  " the gateway",
                  "user", embedded->users.self.name, NULL);
-    TRY(paths_open(&embedded->options, &embedded->users, &embedded->paths, err));
+    return paths_open(&embedded->options, &embedded->users, &embedded->paths, err);
+}
+
+static struct result prepare(struct embedded *embedded, struct error *err)
+{
+    TRY(open_directory(embedded, err));
     struct result ready = prepare_all(embedded, err);
     if (ready.ok) ready = supervisor_fork(embedded, err);
     if (ready.ok) ready = settings_check(&embedded->settings, err);
@@ -244,6 +254,27 @@ struct result embedded_prepare(const struct embedded_options *options, struct em
     }
     *embedded_out = embedded;
     return SUCCESS;
+}
+
+static struct result recover(struct embedded *embedded, const struct embedded_recovery *wanted, struct error *err)
+{
+    TRY(open_directory(embedded, err));
+    struct result done = start_parts(embedded, err);
+    if (done.ok) done = recovery_of_embedded(embedded, wanted, err);
+    supervisor_stop(embedded);
+    return done;
+}
+
+struct result embedded_recover(const struct embedded_options *options, const struct embedded_recovery *wanted, struct error *err)
+{
+    struct embedded *embedded = memory_zeroed(1, sizeof *embedded);
+
+    if (embedded == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to begin with");
+    embedded->options = *options;
+    embedded->recovers = true;
+    const struct result done = recover(embedded, wanted, err);
+    free(embedded);
+    return done;
 }
 
 struct settings *embedded_settings(struct embedded *embedded)

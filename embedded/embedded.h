@@ -58,6 +58,13 @@ RESULT embedded_check(const struct embedded_options *options, struct error *err)
  * a missing user, a directory that a user can't reach, one in use (ERROR_CONFLICT), a lost passphrase (ERROR_NOT_FOUND).
  */
 RESULT embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out, struct error *err);
+/** What a recovery on one machine does (docs/recovery.md). */
+struct embedded_recovery {
+    const char *plan, *reason, *checkpoint; /* makes a plan: the file that it writes, why, and a cosigned checkpoint or NULL */
+    const char *signed_plan;                /* NULL, or the file of the signed plan: does what it says */
+};
+/** Starts PostgreSQL and sijil-keyd, does this, and stops both. The root of approvers alone signs such a plan, and each report says so. */
+RESULT embedded_recover(const struct embedded_options *options, const struct embedded_recovery *wanted, struct error *err);
 /** Complete and checked; lives as long as `embedded`. The caller may still change the listening address. */
 struct settings *embedded_settings(struct embedded *embedded);
 /** Paths for messages: admin.json among the secrets, which DIR/admin.json links to, and DIR/ca.pem. */

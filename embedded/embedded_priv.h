@@ -74,6 +74,7 @@ struct embedded {
     struct secret *passphrase; /* only in the supervisor, and only if it came through a descriptor */
     struct process processes[PROCESS_COUNT];
     bool is_gateway;                                 /* this process is the child that serves */
+    bool recovers;                                   /* this start serves nothing: the log goes on under a new origin */
     bool has_served;                                 /* a gateway of this start has served */
     struct user runner;                              /* RUNNER_USER, or the only one */
     struct cgroup_place groups;                      /* for the runner; count 0: none */
@@ -151,6 +152,11 @@ void postgres_conninfo(const struct embedded *embedded, const char *database, co
 
 RESULT keyd_prepare(struct embedded *embedded, struct error *err);
 RESULT keyd_start(struct embedded *embedded, struct error *err);
+
+/* own_recovery.c */
+
+/** While PostgreSQL and sijil-keyd run, and no gateway. */
+RESULT recovery_of_embedded(struct embedded *embedded, const struct embedded_recovery *wanted, struct error *err);
 
 /* certificates.c, approver.c */
 

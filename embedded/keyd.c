@@ -152,6 +152,7 @@ struct result keyd_prepare(struct embedded *embedded, struct error *err)
     if (embedded->options.witness_patience != 0)
         TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--witness-patience=%u",
                                   (unsigned)embedded->options.witness_patience));
+    if (embedded->recovers) TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--one-officer"));
     TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--allow-uid=%u", (unsigned)embedded->users.gateway.uid));
     return embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--socket-group=%u", (unsigned)embedded->users.gateway.gid);
 }

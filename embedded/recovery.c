@@ -91,7 +91,10 @@ static struct result fill(struct planning *planning, struct succession *successi
     (void)snprintf(succession->before.origin, sizeof succession->before.origin, "%.127s", planning->log_keys.keys[0].name);
     succession->before.size = identity->log_size;
     memcpy(succession->before.root.bytes, identity->log_root, sizeof identity->log_root);
+    succession->officers = planning->options->officers;
     TRY(succession_origin(identity->origin, number + 1, succession->after.origin, err));
+    TRY(note_key_make(succession->after.origin, NOTE_ED25519, log_keys_newest(&planning->log_keys)->public_key, &succession->key,
+                      err));
     succession->after.size = planning->remains.size;
     succession->after.root = planning->remains.root;
     TRY(choose_pins(planning, succession, err));
@@ -120,10 +123,8 @@ static struct result tell(const struct planning *planning, const struct successi
 {
     char signed_size[24], left[24], proven[24], last[CLOCK_TEXT_SIZE];
     struct buffer OWNED_BUFFER vkey = BUFFER(512);
-    struct note_key key;
 
-    TRY(note_key_make(succession->after.origin, NOTE_ED25519, log_keys_newest(&planning->log_keys)->public_key, &key, err));
-    TRY(note_key_write(&key, &vkey, err));
+    TRY(note_key_write(&succession->key, &vkey, err));
     (void)snprintf(signed_size, sizeof signed_size, "%llu", (unsigned long long)succession->before.size);
     (void)snprintf(left, sizeof left, "%llu", (unsigned long long)succession->after.size);
     (void)snprintf(proven, sizeof proven, "%llu", (unsigned long long)planning->remains.proven);
@@ -248,28 +249,36 @@ static struct result open_sequencer(struct recovering *recovering, struct error 
     return sequencer_start(&options, &recovering->sequencer, err);
 }
 
-static struct result run(struct recovering *recovering, const struct succession_plans *plans, struct error *err)
+static struct result run(struct recovering *recovering, const struct succession_plans *plans, enum recovery_part part,
+                         struct error *err)
 {
     const struct settings *settings = recovering->options->settings;
 
     recovering->statement = buffer_bytes(&plans->each[0]->payload);
     TRY(succession_read(recovering->statement, &recovering->succession, err));
+    if (part == RECOVERY_RENAME) return rename_log(recovering, err);
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &recovering->keyd, err));
-    TRY(ask_keyd(recovering, plans, err));
-    TRY(rename_log(recovering, err));
+    if (part == RECOVERY_TAKE) return ask_keyd(recovering, plans, err);
     TRY(open_sequencer(recovering, err));
     return record(recovering, err);
 }
 
-struct result recovery_run(const struct recovery_options *options, struct error *err)
+struct result recovery_run_part(const struct recovery_options *options, enum recovery_part part, struct error *err)
 {
     struct recovering recovering = {.options = options};
     struct succession_plans plans = {.count = 0};
     struct result done = succession_plans_read(options->signed_plans, &plans, err);
 
-    if (done.ok) done = run(&recovering, &plans, err);
+    if (done.ok) done = run(&recovering, &plans, part, err);
     sequencer_free(recovering.sequencer);
     keyd_client_free(recovering.keyd);
     succession_plans_done(&plans);
     return done;
+}
+
+struct result recovery_run(const struct recovery_options *options, struct error *err)
+{
+    TRY(recovery_run_part(options, RECOVERY_TAKE, err));
+    TRY(recovery_run_part(options, RECOVERY_RENAME, err));
+    return recovery_run_part(options, RECOVERY_RECORD, err);
 }

@@ -1,7 +1,7 @@
 /*
  * embedded/recovery.h -- a log that lost entries goes on under a new origin (docs/recovery.md): sijild --recover-plan and sijild --recover.
  *
- * For the operator, with the settings of a gateway, while no gateway runs. Two officers sign the plan in between (`sijil admin recover sign`), and sijil-keyd
+ * For the operator, with the settings of a gateway, while no gateway runs, and for `sijild --embedded`. Two officers sign the plan in between (`sijil admin recover sign`), and sijil-keyd
  * checks their signatures. Both functions may be repeated.
  */
 #pragma once
@@ -10,11 +10,12 @@
 
 struct recovery_options {
     const struct settings *settings;
-    const char *database_owner; /* connection string; recovery_run() alone */
+    const char *database_owner; /* connection string; RECOVERY_RENAME alone */
     const char *reason;         /* recovery_plan() alone, like the next one */
     struct bytes
         checkpoint; /* the newest cosigned checkpoint of the log that ends, from a witness or an auditor; empty: the newest one in the database */
-    struct bytes signed_plans; /* recovery_run() alone: DSSE envelopes, one a line */
+    unsigned officers;         /* recovery_plan() alone: SUCCESSION_OFFICERS, or 1 (audit/format/succession.h) */
+    struct bytes signed_plans; /* not of recovery_plan(): DSSE envelopes, one a line */
 };
 
 /**
@@ -28,3 +29,6 @@ RESULT recovery_plan(const struct recovery_options *options, struct buffer *stat
  * errors of keyd_recover(), for example ERROR_DENIED: too few officers have signed.
  */
 RESULT recovery_run(const struct recovery_options *options, struct error *err);
+/** Its parts, in this order, for one machine where other users do them: the gateway's, the owner of the database, the gateway's. */
+enum recovery_part { RECOVERY_TAKE, RECOVERY_RENAME, RECOVERY_RECORD };
+RESULT recovery_run_part(const struct recovery_options *options, enum recovery_part part, struct error *err);

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "audit/metrics.h"
+#include "authz/break_glass.h"
+#include "base/clock.h"
 #include "base/process.h"
 #include "crypto/metrics.h"
 #include "delivery/metrics.h"
@@ -68,6 +70,17 @@ static void take_readiness(const struct gateway *gateway, struct pg *pg)
     }
 }
 
+/* While the documents are not known, the last numbers stay; sijil_ready shows that. */
+static void take_glasses(const struct gateway *gateway)
+{
+    struct broken_glass_counts counts;
+    struct error ignored = {0};
+
+    if (!broken_glass_count(gateway->documents, clock_wall_ms(), &counts, &ignored).ok) return;
+    set(METRIC_GLASSES_IN_FORCE, counts.in_force);
+    set(METRIC_GLASSES_UNREVIEWED, counts.unreviewed);
+}
+
 static void take_all(const struct gateway *gateway, struct pg *pg)
 {
     set(METRIC_BUILD, 1);
@@ -75,6 +88,7 @@ static void take_all(const struct gateway *gateway, struct pg *pg)
     set(METRIC_WAITING_RECEIVERS, work_waiting(gateway->receivers));
     set(METRIC_WAITING_SENDERS, work_waiting(gateway->senders));
     set(METRIC_DOCUMENTS_UNLOGGED, (int64_t)document_view_unlogged(gateway->documents));
+    take_glasses(gateway);
     take_process();
     take_readiness(gateway, pg);
 }

@@ -3,6 +3,7 @@
 #include "audit/archive.h"
 #include "audit/cosigned.h"
 #include "audit/erasure.h"
+#include "audit/kept_answer.h"
 #include "audit/log_key_jobs.h"
 #include "audit/published.h"
 #include "audit/query.h"
@@ -11,6 +12,7 @@
 #include "audit/sequencer.h"
 #include "audit/subject_rewrap.h"
 #include "authz/binding.h"
+#include "authz/break_glass.h"
 #include "authz/dpop_spent.h"
 #include "authz/erased_subject.h"
 #include "authz/group_login.h"
@@ -46,6 +48,7 @@ const struct pg_table *const gateway_tables[] = {
     &issuer_renew_table,
     &trust_rule_table,
     &group_login_table,
+    &break_glass_table,
     &dpop_spent_table,
     &scim_user_table,
     &scim_change_table,
@@ -89,6 +92,7 @@ const struct pg_table *const gateway_tables[] = {
     &audit_erasure_table,
     &audit_rewrap_table,
     &audit_saved_table,
+    &kept_answer_table,
     &erased_subject_table,
     &audit_archive_table,
     &audit_check_table,

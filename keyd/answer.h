@@ -24,6 +24,7 @@ struct keyd {
     struct key_register *keys;
     struct quorum *quorum;
     struct log_rotation *rotation;
+    bool one_officer;         /* keyd/recovery.h */
     run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
 };
 

@@ -31,7 +31,7 @@ struct result answer_log_keys(const struct keyd *keyd, const struct keyd_request
 struct result answer_recover(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                              struct scratch *scratch, struct error *err)
 {
-    const struct recovery_place place = {{keyd->keyring, keyd->ledger, keyd->rotation}, keyd->keys};
+    const struct recovery_place place = {{keyd->keyring, keyd->ledger, keyd->rotation}, keyd->keys, keyd->one_officer};
 
     (void)reply, (void)scratch;
     TRY(recovery_take(&place, &request->as.recovery, clock_wall_ms(), err));

@@ -4,7 +4,9 @@
 
 #include "audit/format/leaf.h"
 #include "audit/format/merkle.h"
+#include "crypto/digest.h"
 #include "crypto/keyd_protocol.h"
+#include "documents/format/break_glass.h"
 #include "documents/format/signing_key.h"
 
 static struct result set_approver(const void *context, struct ledger_state *state, struct error *err)
@@ -139,6 +141,20 @@ static struct result keep_refusal(const struct pinning *pinning, struct error *e
     return asked == NULL || *asked >= pinning->sequence ? SUCCESS : ledger_change(pinning->ledger, set_asked, pinning, err);
 }
 
+/* What the gateway says of the holder's key counts for nothing: its owner is in the register. */
+static struct result check_glass(const struct pinning *pinning, struct error *err)
+{
+    uint8_t owner[DOCUMENT_DIGEST_SIZE];
+    char thumbprint[ECDSA_THUMBPRINT_SIZE];
+    struct break_glass glass;
+
+    TRY(break_glass_read(pinning->document, &glass, err));
+    if (pinning->document->is_withdrawn) return SUCCESS;
+    sha256_of(bytes_of_text(glass.principal), owner);
+    ecdsa_thumbprint(glass.point, thumbprint);
+    return key_register_check_holder(pinning->keys, &(struct key_register_holder){thumbprint, owner, pinning->now_ms}, err);
+}
+
 static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
@@ -148,6 +164,7 @@ static struct result pin_proven(struct pinning *pinning, struct error *err)
     pinning->is_approved = true; /* no other kind can be enrolled or withdrawn without approvers */
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
         TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
+    if (pinning->document->kind == DOCUMENT_BREAK_GLASS) TRY(check_glass(pinning, err));
     return ledger_change(pinning->ledger, set_pin, pinning, err);
 }
 

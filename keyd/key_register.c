@@ -42,7 +42,7 @@ static const struct document_pin *pin_in(const struct ledger_state *state, size_
 }
 
 /*
- * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules, holds and roles of groups, and one of version 4 neither persons nor SCIM services. Those that were pinned before have no
+ * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules, holds and roles of groups, one of version 4 neither persons nor SCIM services, and one of version 5 no broken glasses. Those that were pinned before have no
  * entries. So a rule asks for runs only after its next version, and no version of the others is too low until then.
  */
 static void begin_kinds(struct key_register_state *keys, const struct ledger_state *ledger)
@@ -181,19 +181,6 @@ static struct result read_owner(const struct document *document, uint8_t owner_o
     return SUCCESS;
 }
 
-/* Zero for the registry: only approvers of the whole registry sign its documents. */
-static uint64_t organisation_of(const struct document *document)
-{
-    const struct bytes name = {(const uint8_t *)document->scope, strcspn(document->scope, "/")};
-    uint8_t digest[DOCUMENT_DIGEST_SIZE];
-    uint64_t organisation = 0;
-
-    if (name.length == 0) return 0;
-    sha256_of(name, digest);
-    for (size_t i = 0; i < 6; i++) organisation = organisation << 8 | digest[i];
-    return organisation;
-}
-
 static uint32_t end_of(const struct document *document)
 {
     return document->expires_ms <= 0 ? 0 : (uint32_t)((document->expires_ms + KEY_REGISTER_HOUR_MS - 1) / KEY_REGISTER_HOUR_MS);
@@ -203,7 +190,7 @@ static struct result make_entry(const struct key_register_note *note, struct key
 {
     *entry_out = (struct key_register_entry){.version = has_versions(note->document) ? note->document->version : 0,
                                              .sequence = note->sequence,
-                                             .organisation = organisation_of(note->document),
+                                             .organisation = key_register_organisation(note->document),
                                              .end_hours = end_of(note->document),
                                              .is_withdrawn = note->document->is_withdrawn};
     TRY(read_owner(note->document, entry_out->owner, err)); /* checks that the name of a key is a thumbprint */
@@ -407,6 +394,14 @@ struct result key_register_check(struct key_register *keys, const char *thumbpri
     if (!is_withdrawn) return SUCCESS;
     return failure(err, ERROR_DENIED, "the key %s was withdrawn, which counts in all scopes and for ever: make a new key",
                    thumbprint);
+}
+
+struct result key_register_check_holder(struct key_register *keys, const struct key_register_holder *holder, struct error *err)
+{
+    (void)pthread_mutex_lock(&keys->lock);
+    const struct result checked = key_register_has_holder(&keys->state, holder, err);
+    (void)pthread_mutex_unlock(&keys->lock);
+    return checked;
 }
 
 static struct result set_back_locked(struct key_register *keys, const struct key_register_past *past, struct error *err)

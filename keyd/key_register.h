@@ -1,7 +1,7 @@
 /*
  * keyd/key_register.h -- each enrolment of a key of a person or a runner, and each version of a trust rule, that keyd has pinned: its owner
  * and its event, and whether the key or the rule was withdrawn. And the highest version of each trust rule, sink, detection rule, legal hold, document of
- * persons and document of roles of groups.
+ * persons, document of roles of groups and broken glass.
  *
  * These hold for keys, in all scopes: a thumbprint belongs to the owner whose document was pinned first, as long as one of its documents has not ended, and
  * KEY_REGISTER_KEPT_DAYS longer; and a withdrawn key stays withdrawn for ever. When a share is full, entries that have ended go. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
@@ -62,6 +62,15 @@ RESULT key_register_check_enrolment(struct key_register *keys, const struct docu
 RESULT key_register_check_newest(struct key_register *keys, const struct document *rule, uint64_t sequence, struct error *err);
 /** ERROR_DENIED: the key with this thumbprint was withdrawn in a scope, or was never pinned. */
 RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
+
+/** Whose a key should be. */
+struct key_register_holder {
+    const char *thumbprint;
+    const uint8_t *owner; /* SHA-256 of the principal */
+    int64_t now_ms;
+};
+/** ERROR_DENIED: the key was withdrawn, or no pinned enrolment that has not ended gives it to this owner. */
+RESULT key_register_check_holder(struct key_register *keys, const struct key_register_holder *holder, struct error *err);
 
 /**
  * For a log that goes on under a new origin (keyd/recovery.h). What is withdrawn stays so. Other enrolments by events that are lost go: their documents are not in

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "crypto/digest.h"
 
 #define FREE_FOR_EACH ((uint32_t)(KEY_REGISTER_MAX / 2) / KEY_REGISTER_FEW) /* 32 */
 
@@ -20,6 +21,18 @@ bool key_register_has_room(const struct key_register_state *state, uint64_t orga
     if (organisation == 0) return left > 0;
     for (uint32_t i = 0; i < state->count; i++) taken += state->entries[i].organisation == organisation;
     return free_for(taken + 1) <= left;
+}
+
+uint64_t key_register_organisation(const struct document *document)
+{
+    const struct bytes name = {(const uint8_t *)document->scope, strcspn(document->scope, "/")};
+    uint8_t digest[DOCUMENT_DIGEST_SIZE];
+    uint64_t organisation = 0;
+
+    if (name.length == 0) return 0;
+    sha256_of(name, digest);
+    for (size_t i = 0; i < 6; i++) organisation = organisation << 8 | digest[i];
+    return organisation;
 }
 
 /* ---- what has ended ---- */
@@ -100,4 +113,28 @@ void key_register_forget_lost(struct key_register_state *state, uint64_t size)
     }
     memset(&state->entries[kept], 0, (state->count - kept) * sizeof state->entries[0]);
     state->count = kept;
+}
+
+/* ---- whose a key is ---- */
+
+static bool is_live(const struct key_register_entry *entry, int64_t now_ms)
+{
+    return entry->end_hours == 0 || entry->end_hours * KEY_REGISTER_HOUR_MS > now_ms;
+}
+
+struct result key_register_has_holder(const struct key_register_state *state, const struct key_register_holder *holder,
+                                      struct error *err)
+{
+    bool is_held = false;
+
+    for (uint32_t i = 0; i < state->count; i++) {
+        const struct key_register_entry *entry = &state->entries[i];
+        if (strcmp(entry->name, holder->thumbprint) != 0) continue;
+        if (entry->is_withdrawn) return failure(err, ERROR_DENIED, "the key %s was withdrawn", holder->thumbprint);
+        is_held = is_held || (memcmp(entry->owner, holder->owner, sizeof entry->owner) == 0 && is_live(entry, holder->now_ms));
+    }
+    if (is_held) return SUCCESS;
+    return failure(err, ERROR_DENIED,
+                   "sijil-keyd has pinned no document that gives the key %s to this person and has not expired",
+                   holder->thumbprint);
 }

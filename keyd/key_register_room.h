@@ -14,6 +14,11 @@
 
 /** Whether the organisation may have another place; 0: the registry, whose approvers alone sign for it, may have all that is left. */
 bool key_register_has_room(const struct key_register_state *state, uint64_t organisation);
+/** 48 bits of the name's digest; 0: of the registry, whose documents only approvers of the whole registry sign. */
+uint64_t key_register_organisation(const struct document *document);
+/** As key_register_check_holder(). */
+RESULT key_register_has_holder(const struct key_register_state *state, const struct key_register_holder *holder,
+                               struct error *err);
 /**
  * Removes entries whose document has ended, and which nothing can be signed for any more. A key that was withdrawn stays, because it is withdrawn for ever.
  * Of one name the oldest entries go first: else an earlier version of a rule would become the newest one. ERROR_NO_MEMORY: nothing was removed.

@@ -14,6 +14,7 @@ struct step {
     uint64_t size;
     uint8_t root[MERKLE_HASH_SIZE];
     int64_t retires_s; /* when the old key stops */
+    uint32_t log; /* the number of the log in which it was, from 1 (keyd/ledger.h); 0: a file of an earlier version did not say */
 };
 
 struct state {
@@ -33,12 +34,17 @@ _Static_assert(LOG_KEYS_MAX == KEYRING_FURTHER_MAX + 1, "a verifier has room for
 
 /* ---- the file ---- */
 
-enum { STEP_SIZE = 8 + MERKLE_HASH_SIZE + 8, BODY_SIZE = 1 + KEYRING_FURTHER_MAX * STEP_SIZE, COPY_SIZE = 4096 };
+enum {
+    FIRST_STEP_SIZE = 8 + MERKLE_HASH_SIZE + 8,
+    STEP_SIZE = FIRST_STEP_SIZE + 4,
+    BODY_SIZE = 1 + KEYRING_FURTHER_MAX * STEP_SIZE,
+    COPY_SIZE = 4096
+};
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 
 static size_t body_size(uint8_t version)
 {
-    return version == 1 ? BODY_SIZE : 0;
+    return version == 1 ? 1 + KEYRING_FURTHER_MAX * FIRST_STEP_SIZE : version == 2 ? BODY_SIZE : 0;
 }
 
 static void write_body(const void *context, uint8_t *body_out)
@@ -51,6 +57,7 @@ static void write_body(const void *context, uint8_t *body_out)
         store_u64(at, state->steps[i].size);
         memcpy(at + 8, state->steps[i].root, MERKLE_HASH_SIZE);
         store_u64(at + 8 + MERKLE_HASH_SIZE, (uint64_t)state->steps[i].retires_s);
+        store_u32(at + FIRST_STEP_SIZE, state->steps[i].log);
     }
 }
 
@@ -60,11 +67,11 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     struct reader reader = reader_of(body);
     struct state state = {.count = reader_u8(&reader)};
 
-    (void)version;
     for (size_t i = 0; i < KEYRING_FURTHER_MAX; i++) {
         state.steps[i].size = reader_u64(&reader);
         memcpy(state.steps[i].root, reader_take(&reader, MERKLE_HASH_SIZE).data, MERKLE_HASH_SIZE);
         state.steps[i].retires_s = (int64_t)reader_u64(&reader);
+        if (version >= 2) state.steps[i].log = reader_u32(&reader);
     }
     assert(reader_is_done(&reader) && state.count <= KEYRING_FURTHER_MAX);
     memcpy(state_out, &state, sizeof state);
@@ -72,7 +79,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
 static const struct journal_format format = {.name = LOG_ROTATION_FILE,
                                              .magic = "SJLK",
-                                             .version = 1,
+                                             .version = 2,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
                                              .write = write_body,
@@ -136,6 +143,35 @@ bool log_rotation_is_broken(const struct log_rotation *rotation)
 
 /* ---- what it knows ---- */
 
+/* What a file of an earlier version does not say: the keys behind the first one of this log followed in it. */
+static struct result name_logs(struct log_rotation *rotation, const struct ledger_state *ledger, struct error *err)
+{
+    struct state next = rotation->state;
+    bool is_new = false;
+
+    for (size_t i = ledger->log_first_key; i < next.count; i++) {
+        is_new = is_new || next.steps[i].log == 0;
+        if (next.steps[i].log == 0) next.steps[i].log = ledger->log_number;
+    }
+    if (!is_new) return SUCCESS;
+    TRY(journal_write(rotation->journal, &next, err));
+    rotation->state = next;
+    return SUCCESS;
+}
+
+/* Such a key would be handed over in the name of this log, with the size and the root of another one. */
+static struct result check_logs(const struct log_rotation *rotation, const struct ledger_state *ledger, struct error *err)
+{
+    for (size_t i = 0; i < rotation->state.count; i++)
+        if (rotation->state.steps[i].log > ledger->log_number)
+            return failure(err, ERROR_CORRUPT,
+                           "the file " LOG_ROTATION_FILE
+                           " knows a new key of log %u of this registry, and the ledger is at log %u: the ledger is "
+                           "from before a recovery. Restore the newest copy of both",
+                           rotation->state.steps[i].log, ledger->log_number);
+    return SUCCESS;
+}
+
 struct result log_rotation_use(struct log_rotation *rotation, struct ledger *ledger, struct error *err)
 {
     struct ledger_state state;
@@ -146,6 +182,8 @@ struct result log_rotation_use(struct log_rotation *rotation, struct ledger *led
                        "the log begins with key %u, and the file " LOG_ROTATION_FILE
                        " says that key %u signs: it is older than the ledger. Restore the newest copy of both",
                        state.log_first_key + 1U, rotation->state.count + 1U);
+    TRY(check_logs(rotation, &state, err));
+    TRY(name_logs(rotation, &state, err));
     rotation->ledger = ledger;
     return SUCCESS;
 }
@@ -366,7 +404,8 @@ static struct result follow(struct log_rotation *rotation, struct ledger *ledger
     ledger_read(ledger, &known);
     TRY(check_order(rotation, &known, order, now_ms, err));
     struct step *step = &next.steps[next.count++];
-    *step = (struct step){.size = known.log_size, .retires_s = now_ms / 1000 + (int64_t)order->overlap_s};
+    *step =
+        (struct step){.size = known.log_size, .retires_s = now_ms / 1000 + (int64_t)order->overlap_s, .log = known.log_number};
     memcpy(step->root, known.log_root, sizeof step->root);
     TRY(journal_write(rotation->journal, &next, err));
     rotation->state = next;

@@ -23,7 +23,7 @@ RESULT log_rotation_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], s
  *  knows more keys than the key ring. ERROR_CONFLICT: another process has it open. */
 RESULT log_rotation_open(int directory, const struct keyring *keyring, struct log_rotation **rotation_out, struct error *err);
 /** Which log of the registry it is, is in the ledger (keyd/recovery.h); borrowed. Without one it is the first log. ERROR_CORRUPT: that log begins with a later
- *  key than the file knows. */
+ *  key than the file knows, or the file knows a later log: one of both is an older copy. */
 RESULT log_rotation_use(struct log_rotation *rotation, struct ledger *ledger, struct error *err);
 /** The name of the registry. */
 const char *log_rotation_registry(const struct log_rotation *rotation);

@@ -10,6 +10,12 @@
 #include "crypto/dsse.h"
 #include "keyd/checkpoint.h"
 
+struct signed_statement {
+    const struct succession *wanted;
+    const struct ledger_state *state;
+    int64_t now_ms;
+};
+
 /* ---- who has signed ---- */
 
 /* The signatures of a request, as the envelope that crypto/dsse.h checks. */
@@ -40,7 +46,8 @@ static struct result has_signed(const struct dsse *dsse, const uint8_t point[ECD
 }
 
 /* A person with several keys counts once. The root of approvers is a person of its own. */
-static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, struct error *err)
+static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, unsigned needed,
+                                    struct error *err)
 {
     const uint8_t *persons[DOCUMENT_APPROVERS_MAX];
     size_t count = 0;
@@ -56,11 +63,25 @@ static struct result check_officers(const struct dsse *dsse, const struct ledger
         for (size_t k = 0; k < count; k++) is_known |= memcmp(persons[k], approver->principal, DOCUMENT_DIGEST_SIZE) == 0;
         if (has && !is_known) persons[count++] = approver->principal;
     }
-    if (root + count >= SUCCESSION_OFFICERS) return SUCCESS;
+    if (root + count >= needed && (needed == SUCCESSION_OFFICERS || root == 1)) return SUCCESS;
     return failure(
         err, ERROR_DENIED,
-        "%zu of %d officers have signed the statement: the root of approvers, and approvers that sijil-keyd has pinned, count, each person once",
-        root + count, SUCCESSION_OFFICERS);
+        "%zu of %u officers have signed the statement: the root of approvers, and approvers that sijil-keyd has pinned, count, each person once",
+        root + count, needed);
+}
+
+static struct result check_signatures(const struct recovery_place *place, const struct keyd_recovery *request,
+                                      const struct signed_statement *what, struct error *err)
+{
+    const unsigned officers = what->wanted->officers;
+    OWNED(dsse) *dsse = NULL;
+
+    if (officers != SUCCESSION_OFFICERS && !place->one_officer)
+        return failure(
+            err, ERROR_DENIED,
+            "the statement is for one officer, and two must sign: only sijild --embedded lets one administrator do it alone");
+    TRY(make_envelope(request, &dsse, err));
+    return check_officers(dsse, what->state, what->now_ms, officers, err);
 }
 
 /* ---- what they have signed ---- */
@@ -133,6 +154,17 @@ static struct result check_before(const struct succession *wanted, const struct 
         (unsigned long long)state->log_size, (unsigned long long)wanted->before.size);
 }
 
+/* Whoever has the statement alone learns the new key from it. */
+static struct result check_key(const struct succession *wanted, const struct keyring *keyring, size_t place, struct error *err)
+{
+    const struct note_key *key = keyring_log_key(keyring, place);
+
+    if (memcmp(wanted->key.public_key, key->public_key, sizeof key->public_key) == 0) return SUCCESS;
+    return failure(
+        err, ERROR_CONFLICT,
+        "another key signs the log than the one that the statement names: the log's key has changed since the plan was made. Make another plan");
+}
+
 static bool was_taken(const struct succession *wanted, const struct ledger_state *state, uint64_t number)
 {
     return state->log_number == number + 1 && is_at(state, &wanted->after);
@@ -142,6 +174,7 @@ static bool was_taken(const struct succession *wanted, const struct ledger_state
 
 struct recovering {
     const struct succession *wanted;
+    const struct keyring *keyring;
     struct key_register *keys;
     uint64_t number;   /* of the log that ends */
     uint8_t first_key; /* the place of the key that signs now, and begins the next one */
@@ -184,6 +217,7 @@ static struct result apply(const void *context, struct ledger_state *state, stru
     const struct succession *wanted = recovering->wanted;
 
     TRY(check_before(wanted, state, recovering->number, err)); /* again, with the lock */
+    TRY(check_key(wanted, recovering->keyring, recovering->first_key, err));
     TRY(check_pins(wanted, state, err));
     const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
     TRY(key_register_set_back(recovering->keys, &past, err));
@@ -199,7 +233,6 @@ static struct result apply(const void *context, struct ledger_state *state, stru
 struct result recovery_take(const struct recovery_place *place, const struct keyd_recovery *request, int64_t now_ms,
                             struct error *err)
 {
-    OWNED(dsse) *dsse = NULL;
     struct succession wanted;
     struct ledger_state state;
 
@@ -207,14 +240,15 @@ struct result recovery_take(const struct recovery_place *place, const struct key
     if (strcmp(wanted.registry, keyring_origin(place->signer.keyring)) != 0)
         return failure(err, ERROR_DENIED, "the statement is about another registry");
     ledger_read(place->signer.ledger, &state);
-    TRY(make_envelope(request, &dsse, err));
-    TRY(check_officers(dsse, &state, now_ms, err));
+    const struct signed_statement what = {&wanted, &state, now_ms};
+    TRY(check_signatures(place, request, &what, err));
     const uint64_t number = succession_number(wanted.before.origin, wanted.registry);
-    if (was_taken(&wanted, &state, number)) return SUCCESS;
+    if (was_taken(&wanted, &state, number)) return check_key(&wanted, place->signer.keyring, state.log_first_key, err);
     TRY(check_before(&wanted, &state, number, err));
     TRY(check_checkpoint(place, request, &wanted, &state, err));
     log_rotation_hold(place->signer.rotation); /* no other key follows meanwhile */
-    const struct recovering recovering = {&wanted, place->keys, number, log_rotation_newest(place->signer.rotation)};
+    const struct recovering recovering = {&wanted, place->signer.keyring, place->keys, number,
+                                          log_rotation_newest(place->signer.rotation)};
     const struct result taken = ledger_change(place->signer.ledger, apply, &recovering, err);
     log_rotation_release(place->signer.rotation);
     return taken;

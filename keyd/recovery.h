@@ -14,10 +14,11 @@
 struct recovery_place {
     struct checkpoint_signer signer;
     struct key_register *keys;
+    bool one_officer; /* a registry on one machine: the root alone may sign a statement that says so (sijil-keyd --one-officer) */
 };
 /**
- * Durable on return. The same statement again is no error, until the new log has grown. ERROR_DENIED: fewer than two persons have signed whose keys count, the
- * quorum of the pinned witnesses has not cosigned the checkpoint, or the statement is about another log. ERROR_CONFLICT: keyd has signed more since, or the log is a later one already.
+ * Durable on return. The statement names the key that signs the log from now on. The same statement again is no error, until the new log has grown. ERROR_DENIED: fewer than two persons have signed whose keys count, the
+ * quorum of the pinned witnesses has not cosigned the checkpoint, or the statement is about another log. ERROR_CONFLICT: keyd has signed more since, another key signs now, or the log is a later one already.
  */
 RESULT recovery_take(const struct recovery_place *place, const struct keyd_recovery *request, int64_t now_ms, struct error *err);
 

@@ -122,7 +122,7 @@ static void write_reason(const struct exchange *exchange, CURLcode code, const c
 
 static struct outgoing_outcome conclude(const struct exchange *exchange, CURLcode code, const char *text)
 {
-    struct outgoing_outcome outcome = {.end = OUTGOING_ANSWERED, .length = -1};
+    struct outgoing_outcome outcome = {.end = OUTGOING_ANSWERED, .was_sent = exchange->requests > 0, .length = -1};
     curl_off_t announced = -1;
 
     if (code != CURLE_OK) {

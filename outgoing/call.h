@@ -90,6 +90,7 @@ enum outgoing_end {
 
 struct outgoing_outcome {
     enum outgoing_end end;
+    bool was_sent;    /* at least a part of the request: it may have taken effect */
     long status;      /* for OUTGOING_ANSWERED, else 0 */
     int64_t length;   /* of the body, from the header; -1 if it has none */
     char reason[160]; /* why there is no answer, for a person */

@@ -13,6 +13,7 @@
 
 #include "audit/decision.h"
 #include "authz/snapshot.h"
+#include "authz/token_demand.h"
 #include "policy/label.h"
 
 struct decider;
@@ -266,6 +267,10 @@ struct persons decider_persons_of_key(struct decider *decider, const char *princ
 struct persons decider_persons_now(struct decider *decider, const struct persons *stored, const struct uuid *organisation);
 /** persons_separated() in the newest snapshot. */
 void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out);
+/** What the organisation (nil: the registry) demands of tokens, in the newest snapshot (authz/token_demand.h). */
+struct token_demand decider_token_demand(struct decider *decider, const struct uuid *organisation, int64_t now_ms);
+/** token_demand_shortest(), in the newest snapshot. */
+unsigned decider_shortest_token(struct decider *decider, int64_t now_ms);
 /** authz_snapshot_home(). */
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms);
 /** Whether the principal has any live role. True while the snapshot is too old to tell. */

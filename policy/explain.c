@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
 #include "authz/history.h"
 #include "authz/trust_login.h"
@@ -190,8 +191,8 @@ static json_t *describe_role(const struct explained *explained, const struct aut
 {
     const struct authz_answer *rights = &explained->rights;
     const bool is_of_rule = strcmp(binding->granted_by, "rule") == 0;
-    const char *document = group_giver(binding->granted_by);
-    const bool is_bound = !is_of_rule && document == NULL;
+    const char *group = group_giver(binding->granted_by), *glass = glass_giver(binding->granted_by);
+    const bool is_bound = !is_of_rule && group == NULL && glass == NULL;
     const bool decides = rights->verdict == AUTHZ_ALLOWED && uuid_equal(&rights->binding, &binding->id);
     char id[UUID_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];
 
@@ -199,12 +200,17 @@ static json_t *describe_role(const struct explained *explained, const struct aut
     clock_format(binding->expires_ms, expires);
     return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:b, s:b}", "role", role_name(binding->role), "scope",
                      held_scope(&explained->context->snapshot->tenancy, binding), "origin",
-                     is_of_rule         ? "rule"
-                     : document != NULL ? "group"
-                                        : "binding",
-                     "document", is_of_rule ? explained->principal.subject : document, "binding", is_bound ? id : NULL,
-                     "granted_by", is_bound ? binding->granted_by : NULL, "expires", binding->expires_ms == 0 ? NULL : expires,
-                     "permits", role_permits(binding->role, explained->pair.action) ? 1 : 0, "decides", decides ? 1 : 0);
+                     is_of_rule      ? "rule"
+                     : group != NULL ? "group"
+                     : glass != NULL ? "break-glass"
+                                     : "binding",
+                     "document",
+                     is_of_rule      ? explained->principal.subject
+                     : group != NULL ? group
+                                     : glass,
+                     "binding", is_bound ? id : NULL, "granted_by", is_bound ? binding->granted_by : NULL, "expires",
+                     binding->expires_ms == 0 ? NULL : expires, "permits",
+                     role_permits(binding->role, explained->pair.action) ? 1 : 0, "decides", decides ? 1 : 0);
 }
 
 static struct result describe_roles(const struct explained *explained, json_t *answer, struct error *err)
@@ -364,4 +370,16 @@ struct result decider_explain(const struct permit *permit, struct decider *decid
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which rights and policies are in force");
     take_thing(permit, snapshot, question, &explained.pair);
     return explain_then(permit, &explained, &context, &request, answer_out, err);
+}
+
+bool decider_explain_token(const struct permit *permit, struct decider *decider, const struct explain_question *question)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    struct action_pair pair = {.action = question->action};
+
+    take_thing(permit, snapshot, question, &pair);
+    const struct token_demand demand =
+        token_demand_of(authz_snapshot_rules(snapshot->authz), &pair.resource.organisation, question->now_ms);
+    if (question->is_own) return token_demand_refusal(&demand, question->asker) != NULL;
+    return demand.any || demand.key || demand.certificate || demand.lifetime_max_s > 0;
 }

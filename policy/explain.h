@@ -35,3 +35,9 @@ struct explain_question {
  *  asker may know of. ERROR_UNAVAILABLE while rights and policies are not known. ERROR_CONFLICT: the policies of then can't be read. */
 RESULT decider_explain(const struct permit *permit, struct decider *decider, const struct explain_question *question,
                        json_t **answer_out, struct error *err) __attribute__((nonnull));
+/**
+ * Whether what the organisation of the thing demands of tokens may stop the request (authz/token_demand.h): about the asker, by the token that it has now; about others, if it
+ * demands anything. Only for an answer that allows it: else this would tell of things that the asker may not know.
+ */
+bool decider_explain_token(const struct permit *permit, struct decider *decider, const struct explain_question *question)
+    __attribute__((nonnull));

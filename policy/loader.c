@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "audit/query.h"
+#include "authz/break_glass_entry.h"
 #include "authz/snapshot.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -246,9 +247,9 @@ static void init_lock(struct decider *decider)
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
 {
-    static const struct pg_table *const tables[] = {
-        &decider_table,    &policy_set_table, &authz_snapshot_table, &persons_places_table,
-        &audit_tree_table, &document_table,   &scim_load_table,      NULL};
+    static const struct pg_table *const tables[] = {&decider_table,        &policy_set_table,  &authz_snapshot_table,
+                                                    &persons_places_table, &audit_tree_table,  &document_table,
+                                                    &scim_load_table,      &break_glass_table, NULL};
 
     decider->source.keyd = options->keyd;
     decider->source.sequencer = options->sequencer;

@@ -126,3 +126,17 @@ void decider_separated(struct decider *decider, const struct uuid *organisation,
 
     persons_separated(&scope, separated_out);
 }
+
+struct token_demand decider_token_demand(struct decider *decider, const struct uuid *organisation, int64_t now_ms)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return token_demand_of(authz_snapshot_rules(snapshot->authz), organisation, now_ms);
+}
+
+unsigned decider_shortest_token(struct decider *decider, int64_t now_ms)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return token_demand_shortest(authz_snapshot_rules(snapshot->authz), now_ms);
+}

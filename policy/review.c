@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
@@ -34,6 +35,7 @@ static void take_rule(const struct snapshot *snapshot, struct reviewed_role *rol
 {
     const struct trust_entry *entry = trust_rules_find(authz_snapshot_rules(snapshot->authz), role->principal.subject);
 
+    role->origin = "rule";
     (void)snprintf(role->document, sizeof role->document, "%s", role->principal.subject);
     if (entry != NULL) role->granted_ms = entry->pinned.effective_ms;
 }
@@ -42,19 +44,32 @@ static void take_group(const struct snapshot *snapshot, const char *name, struct
 {
     const struct trust_rules *rules = authz_snapshot_rules(snapshot->authz);
 
-    role->is_of_group = true;
+    role->origin = "group";
     (void)snprintf(role->document, sizeof role->document, "%s", name);
     for (size_t i = 0; i < group_entries_count(rules); i++)
         if (strcmp(group_entries_at(rules, i)->name, name) == 0)
             role->granted_ms = group_entries_at(rules, i)->pinned.effective_ms;
 }
 
+static void take_glass(const struct snapshot *snapshot, const char *name, struct reviewed_role *role)
+{
+    const struct trust_rules *rules = authz_snapshot_rules(snapshot->authz);
+
+    role->origin = "break-glass";
+    (void)snprintf(role->document, sizeof role->document, "%s", name);
+    for (size_t i = 0; i < glass_entries_count(rules); i++)
+        if (strcmp(glass_entries_at(rules, i)->name, name) == 0)
+            role->granted_ms = glass_entries_at(rules, i)->pinned.effective_ms;
+}
+
 static void take_origin(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
 {
-    const char *document = group_giver(binding->granted_by);
+    const char *group = group_giver(binding->granted_by), *glass = glass_giver(binding->granted_by);
 
+    role->origin = "binding";
     if (trust_is_rule(&role->principal)) take_rule(snapshot, role);
-    else if (document != NULL) take_group(snapshot, document, role);
+    else if (group != NULL) take_group(snapshot, group, role);
+    else if (glass != NULL) take_glass(snapshot, glass, role);
     else (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
 }
 

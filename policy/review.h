@@ -16,10 +16,10 @@ struct reviewed_role {
     struct person person;                /* that it counts as; "": nobody, or several */
     struct resource scope;               /* of a path: its name ends in "/" and an asterisk */
     char granted_by[PRINCIPAL_KEY_SIZE]; /* of a binding; else "" */
-    char document[TRUST_KEY_SIZE];       /* the key of a trust rule, or the name of roles of groups; else "" */
-    bool is_of_group;
-    int64_t granted_ms; /* of a document: since when it is in force; of a binding 0: binding_since() has it */
-    int64_t expires_ms; /* 0: without end */
+    char document[TRUST_KEY_SIZE]; /* the key of a trust rule, or the name of roles of groups or of a broken glass; else "" */
+    const char *origin;            /* "binding", "rule", "group" or "break-glass" */
+    int64_t granted_ms;            /* of a document: since when it is in force; of a binding 0: binding_since() has it */
+    int64_t expires_ms;            /* 0: without end */
 };
 struct reviewed_page {
     size_t count;

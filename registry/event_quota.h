@@ -18,6 +18,7 @@ RESULT quota_events_list(struct pg *pg, struct quota_events *events_out, size_t 
 /** The part of a minute's quota that a gateway has taken. */
 struct quota_portion {
     int64_t count;   /* 0: nothing is left for any gateway */
+    int64_t others;  /* what is left for all gateways beside it */
     int64_t left_ms; /* to the end of the minute, from the time when the statement ran, which is after it was sent */
 };
 /** Takes up to `portion` of the requests that are left in this minute. One statement, outside any transaction. */

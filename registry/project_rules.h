@@ -10,6 +10,10 @@ struct rules_change {
     struct resource where; /* the project; its id is known */
     const char *document;  /* canonical JSON for rules_read(); must outlive the record, as must the next */
     const struct rules *rules;
+    bool (*holds)(void *context,
+                  const char *document); /* NULL, or whether the present document is the one that the caller knows */
+    void *context;
+    bool is_refused; /* it is not: ERROR_CONFLICT, and nothing was changed */
 };
 RESULT rules_change_prepare(const struct resource *where, const char *document, const struct rules *rules,
                             struct rules_change *change_out, struct error *err);

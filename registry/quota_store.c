@@ -96,8 +96,9 @@ static const struct pg_statement quota_events_take_sql = {
     " FOR UPDATE OF e)"
     " UPDATE project_events e SET minute = greatest(e.minute, o.minute),"
     " taken = CASE WHEN e.minute > o.minute THEN e.taken ELSE o.taken + greatest(least($2, $3 - o.taken), 0) END"
-    " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60000 - o.ms % 60000",
-    "uuid int8 int8", "int8 int8"};
+    " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60000 - o.ms % 60000,"
+    " greatest($3 - o.taken - $2, 0)",
+    "uuid int8 int8", "int8 int8 int8"};
 static const struct pg_statement quota_events_count_sql = {
     "quota_events_count", "SELECT count(*) FROM project_quota WHERE events_max IS NOT NULL AND project_id <> $1", "uuid", "int8"};
 static const struct pg_statement *const statements[] = {
@@ -392,6 +393,7 @@ struct result quota_events_take(struct pg *pg, const struct quota_events *events
     /* If there is no row, the quota was just removed. */
     *portion_out = (struct quota_portion){.count = portion, .left_ms = 1000};
     if (pg_rows_count(rows) == 1)
-        *portion_out = (struct quota_portion){.count = pg_int8(rows, 0, 0), .left_ms = pg_int8(rows, 0, 1)};
+        *portion_out =
+            (struct quota_portion){.count = pg_int8(rows, 0, 0), .left_ms = pg_int8(rows, 0, 1), .others = pg_int8(rows, 0, 2)};
     return SUCCESS;
 }

@@ -62,12 +62,26 @@ static struct result set(struct pg *pg, const struct rules_change *change, struc
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
 }
 
+/* In the transaction of the change, so that nobody else changes the document meanwhile. */
+static struct result check_present(struct pg *pg, struct rules_change *change, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (change->holds == NULL) return SUCCESS;
+    pg_add_uuid(&arguments, &change->where.project);
+    TRY(pg_run(pg, &rules_document_sql, &arguments, &rows, err));
+    change->is_refused = pg_rows_count(rows) == 1 && !change->holds(change->context, pg_text(rows, 0, 0));
+    return change->is_refused ? failure(err, ERROR_CONFLICT, "the rules of the project were changed meanwhile") : SUCCESS;
+}
+
 static struct result run_set(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
-    const struct rules_change *rules = (const struct rules_change *)(const void *)change; /* its first member */
+    struct rules_change *rules = (struct rules_change *)(void *)change; /* its first member */
     struct likes repositories = {.text = BUFFER(2 * RULES_MAX * PATTERN_MAX)}, tags = repositories;
 
     permit_require(permit, ACTION_PROJECT_RULES, &rules->where);
+    TRY(check_present(pg, rules, err));
     const struct result result = set(pg, rules, &repositories, &tags, err);
     buffer_done(&repositories.text);
     buffer_done(&tags.text);

@@ -91,12 +91,21 @@ static struct result prove_event(struct maker *maker, const struct signed_checkp
     return bundle_set_text(event, "proof", buffer_bytes(&proof), err);
 }
 
+/* The last entry that the checkpoint of the bundle must cover: the order names one that another gateway may have had signed a moment ago. */
+static uint64_t last_entry(const struct maker *maker)
+{
+    const struct run_envelope *order = maker->papers->chain.order;
+    const uint64_t event = event_of(maker), size = order == NULL ? 0 : (uint64_t)run_integer(order, "event.size");
+
+    return size > event + 1 ? size - 1 : event;
+}
+
 static struct result write_event(struct maker *maker, struct error *err)
 {
     struct signed_checkpoint checkpoint;
 
     if (maker->query->checkpoint != NULL) return prove_event(maker, maker->query->checkpoint, err);
-    TRY(bundle_checkpoint(maker->source, maker->query->published, event_of(maker), &checkpoint, err));
+    TRY(bundle_checkpoint(maker->source, maker->query->published, last_entry(maker), &checkpoint, err));
     return prove_event(maker, &checkpoint, err);
 }
 

@@ -46,6 +46,7 @@ static json_t *endpoint_of(const json_t *payload)
     return json_is_string(address) ? json_pack("{s:O}", "ip", address) : json_pack("{s:s}", "name", "sealed");
 }
 
+/* A member `region` of a resource is for clouds: OCSF allows it only beside what describes the cloud. */
 static json_t *resources_of(const struct leaf *leaf)
 {
     OWNED_JSON list = json_array();
@@ -53,7 +54,7 @@ static json_t *resources_of(const struct leaf *leaf)
     for (size_t i = 0; list != NULL && i < leaf->target_count; i++) {
         const struct leaf_target *target = &leaf->targets[i];
         OWNED_JSON one = json_pack("{s:s, s:s}", "name", target->resource, "type", target->action);
-        if (one == NULL || (target->region[0] != '\0' && !add(one, "region", json_string(target->region))) ||
+        if (one == NULL || (target->region[0] != '\0' && !add(one, "data", json_pack("{s:s}", "region", target->region))) ||
             json_array_append(list, one) != 0)
             return NULL;
     }

@@ -84,7 +84,7 @@ static struct result take(void *context, const struct dump_record *record, struc
     case DUMP_FACTS: return fsck_take_facts(fsck, &record->facts, err);
     case DUMP_ARCHIVE: fsck->archived = record->archive.until; return SUCCESS;
     case DUMP_ENTRY: return fsck_take_entry(fsck, &record->entry, err);
-    case DUMP_TILE: fsck_take_tile(fsck, &record->tile); return SUCCESS;
+    case DUMP_TILE: return fsck_take_tile(fsck, &record->tile, err);
     case DUMP_PAYLOAD: return fsck_take_payload(fsck, &record->payload, err);
     case DUMP_CHECKPOINT: fsck_take_checkpoint(fsck, &record->checkpoint); return SUCCESS;
     case DUMP_RUN: return fsck_take_run(fsck, &record->run, err);
@@ -161,6 +161,23 @@ static void check_released(struct fsck *fsck)
     fsck_find(fsck, FSCK_ENTRY, report->released_last, "it has no bytes, and no checkpoint of the dump covers its hash");
 }
 
+/* What no checkpoint covers is proven by nothing: whoever can write to the database can have written it. The newest entries may wait for their signature. */
+static void check_unsigned(struct fsck *fsck)
+{
+    const struct fsck_report *report = &fsck->report;
+    const int64_t waiting_ms = report->made_ms - fsck->unsigned_ms;
+
+    if (report->signed_size >= report->size) return;
+    if (report->signed_size == 0)
+        fsck_find(fsck, FSCK_CHECKPOINT, 0,
+                  "the log's key has signed none of the stored checkpoints, so nothing vouches for any entry");
+    else if (waiting_ms > FSCK_UNSIGNED_MS)
+        fsck_find(
+            fsck, FSCK_CHECKPOINT, report->signed_size,
+            "no stored checkpoint covers it and what follows, %lld s after it was recorded: rows are gone, or no gateway has run since",
+            (long long)(waiting_ms / 1000));
+}
+
 struct result fsck_end_pass(struct fsck *fsck, bool *again_out, struct error *err)
 {
     struct dump_reader *reader = NULL;
@@ -171,6 +188,7 @@ struct result fsck_end_pass(struct fsck *fsck, bool *again_out, struct error *er
     if (!*again_out) {
         fsck_rows_end(fsck);
         check_released(fsck);
+        check_unsigned(fsck);
         return SUCCESS;
     }
     TRY(dump_reader_new(&reader, err));

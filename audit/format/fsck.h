@@ -14,7 +14,8 @@
 #define FSCK_MEMORY_DEFAULT ((uint64_t)256 << 20)
 #define FSCK_MEMORY_MAX     ((uint64_t)1 << 40)
 #define FSCK_THREADS_MAX    64
-#define FSCK_FINDINGS_SHOWN 32 /* those with the smallest numbers */
+#define FSCK_UNSIGNED_MS    ((int64_t)60000) /* a gateway serves nothing while an entry is unsigned for five seconds */
+#define FSCK_FINDINGS_SHOWN 32               /* those with the smallest numbers */
 #define FSCK_FINDING_SIZE   224
 
 /* What a finding is about. */
@@ -52,7 +53,7 @@ struct fsck_report {
     char origin[CHECKPOINT_ORIGIN_MAX + 1];
     uint64_t size, signed_size; /* of the log, and of the largest checkpoint that its key has signed */
     struct merkle_hash root;    /* over all entries, as computed from their leaves */
-    uint64_t unreadable;        /* entries that this version can't read as events */
+    uint64_t unreadable;        /* entries of a later version, which this one can't read */
     uint64_t released, released_first,
         released_last;        /* entries whose bytes are archived: the tree has the hash that is stored for each */
     uint64_t keys;            /* under which events are counted */
@@ -63,7 +64,7 @@ struct fsck_report {
     uint64_t unwraps, reads; /* keys that sijil-keyd has unwrapped, by the last event; events that allow reading content */
     uint64_t successions;    /* recoveries: this log goes on from another one (docs/recovery.md) */
     uint64_t succeeds_at;    /* the number of the newest one's entry */
-    char succeeds[FSCK_FINDING_SIZE]; /* "sha256:STATEMENT SIZE ROOT", of the log that ended */
+    char succeeds[FSCK_FINDING_SIZE]; /* "sha256:STATEMENT SIZE ROOT OFFICERS", of the log that ended */
     int64_t made_ms;                  /* when the dump was made */
     unsigned passes;
     uint64_t findings[FSCK_KIND_COUNT]; /* their number, by kind */

@@ -118,7 +118,8 @@ struct fsck {
     uint64_t seen;         /* one more than the last entry that came in the first pass: no window goes further */
     struct dump_head head; /* of the first pass; the frontier is in `stored` */
     struct merkle_frontier stored;
-    uint64_t archived; /* all entries before this number are archived, as the dump says */
+    int64_t unsigned_ms; /* time of the first entry that no checkpoint so far covers */
+    uint64_t archived;   /* all entries before this number are archived, as the dump says */
     /* Of the index by key. */
     bool has_key;
     uint8_t run_key[LEAF_KEY_ID_SIZE];
@@ -155,7 +156,7 @@ void fsck_begin_tiles(struct fsck *fsck) __attribute__((nonnull));
 /** The block that a record of an entry, a tile, a sealed part or a checkpoint belongs to; ERROR_INVALID if the log has no such one. */
 RESULT fsck_block_of(const struct fsck *fsck, const struct dump_record *record, uint64_t *block_out, bool *has_block_out,
                      struct error *err) __attribute__((nonnull));
-void fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile) __attribute__((nonnull));
+RESULT fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile, struct error *err) __attribute__((nonnull));
 void fsck_end_tiles(struct fsck *fsck) __attribute__((nonnull));
 RESULT fsck_take_payload(struct fsck *fsck, const struct dump_payload *payload, struct error *err) __attribute__((nonnull));
 RESULT fsck_end_payloads(struct fsck *fsck, struct error *err) __attribute__((nonnull));

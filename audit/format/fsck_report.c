@@ -51,6 +51,14 @@ static struct result write_released(const struct fsck_report *report, struct buf
         report->released, report->released_first, report->released_last);
 }
 
+/* The last word of the detail of log.succeed (audit/format/succession.h). */
+static bool one_officer(const struct fsck_report *report)
+{
+    const char *last = strrchr(report->succeeds, ' ');
+
+    return last != NULL && strcmp(last, " 1") == 0;
+}
+
 static struct result write_counts(const struct fsck_report *report, struct buffer *text, struct error *err)
 {
     char when[CLOCK_TEXT_SIZE];
@@ -74,19 +82,35 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
     if (report->successions > 0)
         TRY(buffer_format(text, err,
                           "  succeeds    another log, which ended: entry %" PRIu64
-                          " says so (%s), and the entries before it are of that log\n",
-                          report->succeeds_at, report->succeeds));
+                          " says so (%s), and the entries before it are of that log%s\n",
+                          report->succeeds_at, report->succeeds,
+                          one_officer(report) ? ". ONE officer signed that, no second person" : ""));
     if (report->unreadable > 0)
         TRY(buffer_format(
-            text, err, "  unreadable  %" PRIu64 " entries that this version can't read as events; a newer gateway wrote them\n",
+            text, err,
+            "  unreadable  %" PRIu64
+            " entries of a later version: their columns, keys and rows were not compared. Use a newer sijil-verify\n",
             report->unreadable));
     return SUCCESS;
+}
+
+static struct result write_json_succession(const struct fsck_report *report, struct buffer *text, struct error *err)
+{
+    if (report->successions == 0) return SUCCESS;
+    TRY(buffer_format(text, err, ",\"succeeds_at\":%" PRIu64 ",\"succeeds\":", report->succeeds_at));
+    TRY(json_write_string(text, bytes_of_text(report->succeeds), err));
+    return buffer_format(text, err, ",\"one_officer\":%s", one_officer(report) ? "true" : "false");
 }
 
 struct result fsck_report_text(const struct fsck_report *report, struct buffer *text, struct error *err)
 {
     TRY(write_findings(report, text, err));
-    if (fsck_report_count(report) == 0 && report->released == 0)
+    if (fsck_report_count(report) == 0 && report->unreadable > 0)
+        TRY(buffer_format(text, err,
+                          "Sound as far as this version can read: %" PRIu64 " of %" PRIu64
+                          " entries are of a later one (\"unreadable\").\n\n",
+                          report->unreadable, report->size));
+    else if (fsck_report_count(report) == 0 && report->released == 0)
         TRY(buffer_format(text, err, "Sound: %" PRIu64 " entries, and all rows follow from them.\n\n", report->size));
     else if (fsck_report_count(report) == 0)
         TRY(buffer_format(text, err,
@@ -147,6 +171,7 @@ struct result fsck_report_json(const struct fsck_report *report, struct buffer *
                       report->bindings, report->indexed, report->unwraps, report->reads, report->unreadable, report->released,
                       report->successions, report->passes));
     TRY(write_json_kinds(report, text, err));
+    TRY(write_json_succession(report, text, err));
     TRY(buffer_add_text(text, ",\"first\":[", err));
     for (size_t i = 0; i < report->shown; i++) {
         if (i > 0) TRY(buffer_add_u8(text, ',', err));

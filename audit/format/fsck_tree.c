@@ -67,15 +67,19 @@ static bool block_of_tile(const struct fsck *fsck, const struct dump_tile *tile,
     return true;
 }
 
-void fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile)
+struct result fsck_take_tile(struct fsck *fsck, const struct dump_tile *tile, struct error *err)
 {
     struct fsck_block *block = fsck->block;
-    size_t at = block->due_at;
+    size_t at = 0;
 
     while (at < block->due_count && (block->due[at].level != tile->level || block->due[at].index != tile->index)) at++;
-    if (at == block->due_count) return; /* outside the window, or the tree is lost */
+    if (at == block->due_count) return SUCCESS; /* outside the window, or the tree is lost */
+    if (at < block->due_at)
+        return failure(err, ERROR_INVALID, "tile %u/%llu does not stand in its place, or comes twice", tile->level,
+                       (unsigned long long)tile->index);
     while (block->due_at < at) miss_tile(fsck, &block->due[block->due_at++]);
     compare_tile(fsck, &block->due[block->due_at++], tile);
+    return SUCCESS;
 }
 
 void fsck_end_tiles(struct fsck *fsck)
@@ -157,6 +161,24 @@ static void compare_root(struct fsck *fsck, const struct checkpoint *checkpoint)
               (unsigned long long)block->good);
 }
 
+/* The number of the last entry that a row claims to cover, as far as there is one. */
+static uint64_t last_of(const struct fsck *fsck, uint64_t size)
+{
+    const uint64_t covered = size < fsck->head.size ? size : fsck->head.size;
+
+    return covered == 0 ? 0 : covered - 1;
+}
+
+static void note_signed(struct fsck *fsck, uint64_t size)
+{
+    const struct fsck_block *block = fsck->block;
+
+    if (size <= fsck->report.signed_size) return;
+    fsck->report.signed_size = size;
+    const uint64_t place = size - block->number * DUMP_BLOCK;
+    if (place < block->count && block->items[place].is_here) fsck->unsigned_ms = block->items[place].time_ms;
+}
+
 void fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *row)
 {
     struct checkpoint checkpoint;
@@ -166,9 +188,12 @@ void fsck_take_checkpoint(struct fsck *fsck, const struct dump_checkpoint *row)
     fsck->report.checkpoints++;
     if (!is_signed) {
         fsck->report.foreign++;
+        fsck_find(fsck, FSCK_CHECKPOINT, last_of(fsck, row->size),
+                  "the stored checkpoint of %llu entries is not signed by the log's key: it was edited, or is of another key",
+                  (unsigned long long)row->size);
         return;
     }
-    if (row->size > fsck->report.signed_size) fsck->report.signed_size = row->size;
+    note_signed(fsck, row->size);
     if (row->size > fsck->head.size)
         fsck_find(fsck, FSCK_CHECKPOINT, fsck->head.size,
                   "%llu entries were signed, and only %llu are here: the log was truncated", (unsigned long long)row->size,

@@ -87,6 +87,8 @@ RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *er
 void leaf_shorten(struct leaf *leaf);
 /** Reads a leaf strictly: known members only, canonical spelling, and exactly the keys that follow from the other members. */
 RESULT leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err);
+/** Whether a text that leaf_read() refuses says that it is of a later version. ERROR_NO_MEMORY only. */
+RESULT leaf_is_later(struct bytes text, bool *is_later_out, struct error *err);
 
 /** Text that a leaf may hold: UTF-8 (RFC 3629: no overlong forms, no surrogates) without control characters. */
 bool leaf_text_is_valid(struct bytes text);

@@ -228,6 +228,20 @@ struct result leaf_read_any(struct bytes text, struct leaf *leaf_out, struct err
     return SUCCESS;
 }
 
+struct result leaf_is_later(struct bytes text, bool *is_later_out, struct error *err)
+{
+    OWNED_JSON object = NULL;
+    uint64_t version = 0;
+    struct error why;
+
+    *is_later_out = false;
+    if (!json_read(text, LEAF_MAX, &object, &why).ok)
+        return why.kind == ERROR_NO_MEMORY ? failure(err, why.kind, "%s", why.message) : SUCCESS;
+    *is_later_out = json_typeof(object) == JSON_OBJECT &&
+                    copy_integer(json_object_get(object, "v"), LEAF_INTEGER_MAX, &version) && version > LEAF_VERSION;
+    return SUCCESS;
+}
+
 struct result leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err)
 {
     struct leaf leaf;

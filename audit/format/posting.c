@@ -42,6 +42,13 @@ void posting_intersect(struct posting *posting, const struct posting *other)
     for (size_t i = 0; i < POSTING_WORDS; i++) posting->words[i] &= other->words[i];
 }
 
+bool posting_is_empty(const struct posting *posting)
+{
+    for (size_t i = 0; i < POSTING_WORDS; i++)
+        if (posting->words[i] != 0) return false;
+    return true;
+}
+
 static size_t write_places(const struct posting *posting, uint8_t *list)
 {
     size_t length = 0;

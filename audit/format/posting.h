@@ -22,5 +22,6 @@ bool posting_has(const struct posting *posting, unsigned place) __attribute__((n
 RESULT posting_add(struct posting *posting, struct bytes list, struct error *err) __attribute__((nonnull));
 /** Leaves the places that both have. */
 void posting_intersect(struct posting *posting, const struct posting *other) __attribute__((nonnull));
+bool posting_is_empty(const struct posting *posting) __attribute__((nonnull));
 /** Writes the list, and returns its length: 0 without places. */
 size_t posting_write(const struct posting *posting, uint8_t list_out[POSTING_BYTES]) __attribute__((nonnull));

@@ -31,18 +31,29 @@ uint64_t succession_number(const char *origin, const char *registry)
     return number < 2 ? 0 : number;
 }
 
+/* The text of the note, with its last line feed. */
+static struct result read_checkpoint(struct bytes note, struct checkpoint *checkpoint_out, struct error *err)
+{
+    const uint8_t *end = memmem(note.data, note.length, "\n\n", 2);
+
+    if (end == NULL) return failure(err, ERROR_INVALID, "the statement has no checkpoint of the log that ends");
+    return checkpoint_read((struct bytes){note.data, (size_t)(end - note.data) + 1}, checkpoint_out, err);
+}
+
 struct result succession_detail(const struct succession *succession, struct bytes statement,
                                 char detail_out[SUCCESSION_DETAIL_SIZE], struct error *err)
 {
     struct buffer OWNED_BUFFER root = BUFFER(64);
     uint8_t digest[SHA256_SIZE];
     char hex[2 * SHA256_SIZE + 1];
+    struct checkpoint checkpoint;
 
+    TRY(read_checkpoint(succession->checkpoint, &checkpoint, err));
     sha256_of(statement, digest);
     text_hex(digest, sizeof digest, hex);
-    TRY(text_base64(&root, BASE64_URL, (struct bytes){succession->before.root.bytes, MERKLE_HASH_SIZE}, err));
-    (void)snprintf(detail_out, SUCCESSION_DETAIL_SIZE, "sha256:%s %llu %s", hex, (unsigned long long)succession->before.size,
-                   buffer_text(&root));
+    TRY(text_base64(&root, BASE64_URL, (struct bytes){checkpoint.root.bytes, MERKLE_HASH_SIZE}, err));
+    (void)snprintf(detail_out, SUCCESSION_DETAIL_SIZE, "sha256:%s %llu %s %u", hex, (unsigned long long)checkpoint.size,
+                   buffer_text(&root), succession->officers);
     return SUCCESS;
 }
 
@@ -67,6 +78,13 @@ static struct result add_pins(const struct succession *succession, struct buffer
     return SUCCESS;
 }
 
+static struct result add_key(const struct succession *succession, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "key ", err));
+    TRY(note_key_write(&succession->key, text, err));
+    return buffer_format(text, err, "\nofficers %u\n", succession->officers);
+}
+
 struct result succession_write(const struct succession *succession, struct buffer *text, struct error *err)
 {
     struct succession again;
@@ -75,6 +93,7 @@ struct result succession_write(const struct succession *succession, struct buffe
     TRY(buffer_format(text, err, SUCCESSION_TITLE "\nregistry %s\n", succession->registry));
     TRY(add_line(text, "before", &succession->before, err));
     TRY(add_line(text, "after", &succession->after, err));
+    TRY(add_key(succession, text, err));
     TRY(buffer_format(text, err, "made %llu\nreason %s\n", (unsigned long long)succession->made_ms, succession->reason));
     TRY(add_pins(succession, text, err));
     TRY(buffer_add_u8(text, '\n', err));
@@ -122,6 +141,28 @@ static void take_log(struct lines *lines, const char *name, struct succession_lo
         lines->wrong = name;
 }
 
+/* A key has several spellings in base64, and the statement has one. */
+static void take_key(struct lines *lines, struct note_key *key)
+{
+    struct buffer OWNED_BUFFER again = BUFFER(512);
+    const struct bytes rest = take(lines, "key");
+    struct error why;
+
+    if (lines->wrong != NULL) return;
+    if (!note_key_read(rest, key, &why).ok || key->algorithm != NOTE_ED25519 || !note_key_write(key, &again, &why).ok ||
+        !bytes_equal(rest, buffer_bytes(&again)))
+        lines->wrong = "key";
+}
+
+static void take_officers(struct lines *lines, unsigned *officers)
+{
+    const struct bytes rest = take(lines, "officers");
+    uint64_t number = 0;
+
+    if (lines->wrong == NULL && (!text_to_u64(rest, SUCCESSION_OFFICERS, &number) || number == 0)) lines->wrong = "officers";
+    *officers = (unsigned)number;
+}
+
 static void take_text(struct lines *lines, const char *name, char *into, size_t size)
 {
     const struct bytes rest = take(lines, name);
@@ -151,13 +192,28 @@ static struct result check(const struct succession *succession, struct error *er
 {
     const uint64_t before = succession_number(succession->before.origin, succession->registry),
                    after = succession_number(succession->after.origin, succession->registry);
+    struct checkpoint checkpoint;
 
     if (before == 0 || after != before + 1)
         return failure(err, ERROR_INVALID, "the log after %.60s of the registry %.60s has another origin than %.60s",
                        succession->before.origin, succession->registry, succession->after.origin);
-    if (succession->checkpoint.length == 0)
-        return failure(err, ERROR_INVALID, "the statement has no checkpoint of the log that ends");
-    return SUCCESS;
+    if (strcmp(succession->key.name, succession->after.origin) != 0)
+        return failure(err, ERROR_INVALID, "the key of the statement is not of the log %.60s", succession->after.origin);
+    return read_checkpoint(succession->checkpoint, &checkpoint, err);
+}
+
+static struct result take_title(struct lines *lines, struct error *err)
+{
+    struct bytes line;
+
+    if (!next_line(&lines->left, &line)) line = (struct bytes){NULL, 0};
+    if (bytes_equal(line, bytes_of_text(SUCCESSION_TITLE))) return SUCCESS;
+    if (!bytes_equal(line, bytes_of_text(SUCCESSION_FIRST_TITLE)))
+        return failure(err, ERROR_INVALID, "a statement about a new origin begins with " SUCCESSION_TITLE);
+    return failure(
+        err, ERROR_INVALID,
+        "the statement is of version 1, which does not name the key of the new log, and counts no more: make another plan "
+        "(docs/recovery.md). One by which a log goes on already is checked with sijil-verify of that time");
 }
 
 struct result succession_read(struct bytes text, struct succession *succession_out, struct error *err)
@@ -168,11 +224,12 @@ struct result succession_read(struct bytes text, struct succession *succession_o
     uint64_t last = 0;
 
     if (text.length > SUCCESSION_MAX) return failure(err, ERROR_LIMIT, "a statement of more than %d bytes", SUCCESSION_MAX);
-    if (!next_line(&lines.left, &line) || !bytes_equal(line, bytes_of_text(SUCCESSION_TITLE)))
-        return failure(err, ERROR_INVALID, "a statement about a new origin begins with " SUCCESSION_TITLE);
+    TRY(take_title(&lines, err));
     take_text(&lines, "registry", read.registry, sizeof read.registry);
     take_log(&lines, "before", &read.before);
     take_log(&lines, "after", &read.after);
+    take_key(&lines, &read.key);
+    take_officers(&lines, &read.officers);
     made = take(&lines, "made");
     if (lines.wrong == NULL && !text_to_u64(made, INT64_MAX, &read.made_ms)) lines.wrong = "made";
     take_text(&lines, "reason", read.reason, sizeof read.reason);

@@ -8,6 +8,8 @@
 
 struct result succession_plans_read(struct bytes file, struct succession_plans *plans, struct error *err)
 {
+    struct succession plan;
+
     while (file.length > 0) {
         const struct bytes line = text_cut(&file, '\n');
         if (line.length == 0) continue;
@@ -20,9 +22,11 @@ struct result succession_plans_read(struct bytes file, struct succession_plans *
         if (!bytes_equal(buffer_bytes(&newest->payload), buffer_bytes(&first->payload)))
             return failure(err, ERROR_INVALID, "the officers have signed different plans");
     }
-    if (plans->count == SUCCESSION_OFFICERS) return SUCCESS;
-    return failure(err, ERROR_INVALID, "%zu of %d officers have signed the plan: cat their files into one", plans->count,
-                   SUCCESSION_OFFICERS);
+    if (plans->count == 0) return failure(err, ERROR_INVALID, "no officer has signed the plan");
+    TRY(succession_read(buffer_bytes(&plans->each[0]->payload), &plan, err));
+    if (plans->count == plan.officers) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%zu of %u officers have signed the plan%s", plans->count, plan.officers,
+                   plans->count < plan.officers ? ": cat their files into one" : "");
 }
 
 void succession_plans_done(struct succession_plans *plans)
@@ -42,15 +46,30 @@ static bool has_signed(const struct succession_plans *plans, const struct ecdsa_
     return false;
 }
 
-static struct result check_officers(const struct succession_trust *trust, const struct succession_plans *plans, struct error *err)
+/* A verifier that asks for two officers is not content with one, and the other way round it would not see that there is a second one. */
+static struct result check_number(const struct succession_trust *trust, unsigned wanted, struct error *err)
 {
     uint8_t first[ECDSA_PUBLIC_SIZE], second[ECDSA_PUBLIC_SIZE];
+    const bool has_second = trust->officers[1] != NULL;
 
+    if (has_second != (wanted == SUCCESSION_OFFICERS))
+        return failure(err, ERROR_DENIED,
+                       has_second
+                           ? "the root of approvers alone has signed the statement, as in a registry with one administrator: if "
+                             "that is enough for you, leave out --signer"
+                           : "two officers have signed the statement: the key of the second one is needed, too (--signer)");
+    if (!has_second) return SUCCESS;
     ecdsa_key_public(trust->officers[0], first);
     ecdsa_key_public(trust->officers[1], second);
-    if (memcmp(first, second, sizeof first) == 0)
-        return failure(err, ERROR_INVALID, "the keys of two officers are needed, and both are one");
-    for (size_t i = 0; i < SUCCESSION_OFFICERS; i++)
+    if (memcmp(first, second, sizeof first) != 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the keys of two officers are needed, and both are one");
+}
+
+static struct result check_officers(const struct succession_trust *trust, const struct succession_plans *plans, unsigned wanted,
+                                    struct error *err)
+{
+    TRY(check_number(trust, wanted, err));
+    for (size_t i = 0; i < wanted; i++)
         if (!has_signed(plans, trust->officers[i]))
             return failure(err, ERROR_DENIED, "the %s of the given officers has not signed the statement",
                            i == 0 ? "first" : "second");
@@ -106,7 +125,12 @@ static struct result check_log(const struct succession_trust *trust, struct succ
     free(note);
     TRY(checked);
     report->policy = trust->log.policy;
-    return note_key_make(report->plan.after.origin, NOTE_ED25519, log_keys_newest(&before)->public_key, &report->key, err);
+    const struct note_key *newest = log_keys_newest(&before), *stated = &report->plan.key;
+    if (memcmp(newest->public_key, stated->public_key, sizeof stated->public_key) == 0) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "the statement names another key than the newest one that was given of the log that ended: give its handovers, too "
+        "(docs/recovery.md)");
 }
 
 struct result succession_check(const struct succession_trust *trust, const struct succession_plans *plans,
@@ -115,7 +139,7 @@ struct result succession_check(const struct succession_trust *trust, const struc
     struct succession_report report = {.has_entry = false};
 
     TRY(succession_read(buffer_bytes(&plans->each[0]->payload), &report.plan, err));
-    TRY(check_officers(trust, plans, err));
+    TRY(check_officers(trust, plans, report.plan.officers, err));
     TRY(check_log(trust, &report, err));
     *report_out = report;
     return SUCCESS;
@@ -130,7 +154,7 @@ struct result succession_check_entry(struct succession_report *report, const str
     char detail[SUCCESSION_DETAIL_SIZE];
     struct proof_report found;
 
-    TRY(note_key_write(&report->key, &vkey, err));
+    TRY(note_key_write(&report->plan.key, &vkey, err));
     TRY(proof_check(buffer_bytes(&vkey), entry, proof, &found, err));
     TRY(succession_detail(&report->plan, buffer_bytes(&plans->each[0]->payload), detail, err));
     const struct leaf_target *target = &found.event.targets[0];
@@ -150,12 +174,15 @@ struct result succession_report_text(const struct succession_report *report, str
 {
     const struct succession *plan = &report->plan;
 
-    TRY(buffer_format(
-        text, err,
-        "Verified: both officers have signed that %s ended with %llu entries, and that %s goes on with the first %llu of them.\n\n",
-        plan->before.origin, (unsigned long long)plan->before.size, plan->after.origin, (unsigned long long)plan->after.size));
+    TRY(buffer_format(text, err,
+                      "Verified: %s signed that %s ended with %llu entries, and that %s goes on with the first %llu of them.\n\n",
+                      plan->officers == 1 ? "the root of approvers ALONE has" : "both officers have", plan->before.origin,
+                      (unsigned long long)plan->before.size, plan->after.origin, (unsigned long long)plan->after.size));
+    if (plan->officers == 1)
+        TRY(buffer_add_text(
+            text, "  officers    one: no second person has looked at the loss (a registry with one administrator)\n", err));
     TRY(buffer_format(text, err, "  reason      %s\n  new key     ", plan->reason));
-    TRY(note_key_write(&report->key, text, err));
+    TRY(note_key_write(&plan->key, text, err));
     TRY(buffer_add_text(text, "\n  witnesses   ", err));
     if (report->policy == NULL)
         TRY(buffer_add_text(text, "no policy of witnesses was given: whether somebody outside has a larger log was not checked",
@@ -176,8 +203,9 @@ struct result succession_report_json(const struct succession_report *report, str
     TRY(buffer_format(text, err, ",\"signed\":%llu,\"after\":", (unsigned long long)plan->before.size));
     TRY(json_write_string(text, bytes_of_text(plan->after.origin), err));
     TRY(buffer_format(text, err, ",\"left\":%llu,\"key\":\"", (unsigned long long)plan->after.size));
-    TRY(note_key_write(&report->key, text, err));
-    TRY(buffer_add_text(text, "\",\"reason\":", err));
+    TRY(note_key_write(&plan->key, text, err));
+    TRY(buffer_format(text, err, "\",\"officers\":%u", plan->officers));
+    TRY(buffer_add_text(text, ",\"reason\":", err));
     TRY(json_write_string(text, bytes_of_text(plan->reason), err));
     TRY(buffer_format(text, err, ",\"entry\":%s", report->has_entry ? "true" : "false"));
     TRY(witness_policy_json(report->policy, &report->verdict, text, err));

@@ -1,7 +1,7 @@
 /*
  * audit/format/succession_check.h -- whether a log follows another one: for somebody that has the key of the log that ended, and the keys of two officers.
  *
- * It works offline, and trusts only these keys. The key of the new log follows from the statement.
+ * It works offline, and trusts only these keys. The key of the new log is in the statement, and is the newest one of the log that ended.
  */
 #pragma once
 
@@ -14,23 +14,22 @@ struct succession_plans {
     size_t count;
     struct dsse *each[SUCCESSION_OFFICERS];
 };
-/** `file` has their envelopes, one a line. ERROR_INVALID, ERROR_LIMIT: it is no statement that SUCCESSION_OFFICERS officers have signed. Checks no signature. */
+/** `file` has their envelopes, one a line. ERROR_INVALID, ERROR_LIMIT: it is no statement that as many officers have signed as it demands. Checks no signature. */
 RESULT succession_plans_read(struct bytes file, struct succession_plans *plans, struct error *err);
 /** Legal for plans that begin as {0}, and after a failure. */
 void succession_plans_done(struct succession_plans *plans);
 
 struct succession_report {
     struct succession plan;         /* its checkpoint is a view into the plans */
-    struct note_key key;            /* of the log that begins */
     struct witness_verdict verdict; /* of the log that ended; with a policy */
     const struct witness_policy *policy;
     bool has_entry; /* the entry log.succeed was given, and fits */
 };
 struct succession_trust {
     struct proof_trust log; /* of the log that ended: all its keys, if one has followed another (audit/format/log_keys.h) */
-    const struct ecdsa_key *officers[SUCCESSION_OFFICERS];
+    const struct ecdsa_key *officers[SUCCESSION_OFFICERS]; /* the second one is NULL: one officer is enough for this verifier */
 };
-/** ERROR_DENIED: an officer has not signed, the checkpoint is not of the log that ended or names a newer key, or the policy's quorum has not cosigned it. ERROR_INVALID: a key has no good form. */
+/** ERROR_DENIED: another number of officers must sign than are given, an officer has not signed, the checkpoint is not of the log that ended or names a newer key, or the policy's quorum has not cosigned it. ERROR_INVALID: a key has no good form. */
 RESULT succession_check(const struct succession_trust *trust, const struct succession_plans *plans,
                         struct succession_report *report_out, struct error *err);
 /** The first own entry of the new log, and its proof under the new key: ERROR_DENIED unless it names this statement. */

@@ -31,6 +31,9 @@ static void write_command(const struct invocation *invocation, const json_t *rol
         (void)snprintf(command_out, REMOVE_SIZE, "sijil admin binding revoke %.200s %.40s", host, id);
     else if (strcmp(origin, "group") == 0 && document != NULL)
         (void)snprintf(command_out, REMOVE_SIZE, "sijil admin groups revoke %.200s %.70s --key KEY.pem", host, document);
+    else if (strcmp(origin, "break-glass") == 0 && document != NULL)
+        (void)snprintf(command_out, REMOVE_SIZE, "sijil admin break-glass end %.200s %.70s --key KEY.pem --reason REASON", host,
+                       document);
     else if (colon != NULL && colon == document)
         (void)snprintf(command_out, REMOVE_SIZE, "sijil ci rule revoke %.200s %.130s --key KEY.pem", host, colon + 1);
     else if (colon != NULL)

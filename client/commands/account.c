@@ -174,6 +174,11 @@ static void show_origin(const json_t *role)
         (void)printf(", by a group (admin groups show %s)", giver);
         return;
     }
+    if (strcmp(origin, "break-glass") == 0) {
+        cell_text(json_object_get(role, "document"), giver);
+        (void)printf(", by the broken glass %s", giver);
+        return;
+    }
     cell_text(json_object_get(role, "binding"), binding);
     cell_text(json_object_get(role, "granted_by"), giver);
     (void)printf(", by binding %s of %s", binding, giver);
@@ -216,6 +221,20 @@ static void show_person(const json_t *answer)
     (void)printf("%-17s %s\n", "person", who);
 }
 
+/* What waits for a review is shown until a third person has reviewed it. */
+static void show_glasses(const json_t *glasses)
+{
+    char name[CELL_MAX];
+
+    for (size_t i = 0; i < json_array_size(glasses); i++) {
+        const json_t *glass = json_array_get(glasses, i);
+        const char *review = json_text_of(glass, "review");
+        if (review == NULL || strcmp(review, "open") != 0) continue;
+        cell_text(json_object_get(glass, "name"), name);
+        (void)printf("%-17s %s waits for a review by a third person (admin break-glass review)\n", "broken glass", name);
+    }
+}
+
 struct result command_whoami(struct invocation *invocation, struct error *err)
 {
     static const char *const lines[][2] = {
@@ -240,5 +259,6 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     if (self_principal(answer, principal, &ignored).ok) (void)printf("%-17s %s\n", "principal", principal);
     show_person(answer);
     show_roles(json_object_get(answer, "roles"));
+    show_glasses(json_object_get(answer, "break_glass"));
     return SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/api_priv.h"
@@ -15,11 +16,13 @@
 #include "client/provider/code.h"
 #include "client/provider/device.h"
 #include "client/renew.h"
+#include "client/terminal.h"
 
-#define CLIENT_ID  "sijil"
-#define SCOPE      "openid offline_access"
-#define BROWSER_MS (10LL * 60 * 1000)
-#define PROGRAM    "/usr/bin/xdg-open"
+#define CLIENT_ID    "sijil"
+#define SCOPE        "openid offline_access"
+#define BROWSER_MS   (10LL * 60 * 1000)
+#define SUBJECT_SIZE 256 /* OpenID Connect Core, 2 */
+#define PROGRAM      "/usr/bin/xdg-open"
 
 static struct result take(const struct invocation *invocation, int letter, const char *otherwise, char *place, size_t room,
                           struct error *err)
@@ -129,19 +132,19 @@ static void show_code(void *context, const struct device_prompt *prompt)
 
 /* ---- Logging in and out ---- */
 
-static struct result take_port(const struct invocation *invocation, unsigned *port_out, struct error *err)
+static struct result take_port(const struct invocation *invocation, int64_t *port_out, struct error *err)
 {
     const char *text = invocation_option(invocation, 'P');
     uint64_t port = 0;
 
     if (text != NULL && (!text_to_u64(bytes_of_text(text), 65535, &port) || port == 0))
         return failure(err, ERROR_INVALID, "--callback-port %.20s: 1 to 65535", text);
-    *port_out = (unsigned)port;
+    if (text != NULL) *port_out = (int64_t)port;
     return SUCCESS;
 }
 
-static struct result get_tokens(struct invocation *invocation, struct provider *issuer, struct provider_tokens *tokens,
-                                struct error *err)
+static struct result get_tokens(struct invocation *invocation, struct provider *issuer, struct host_login *login,
+                                struct provider_tokens *tokens, struct error *err)
 {
     const bool wants_device = invocation_option(invocation, 'd') != NULL,
                wants_browser = invocation_option(invocation, 'b') != NULL;
@@ -156,8 +159,9 @@ static struct result get_tokens(struct invocation *invocation, struct provider *
     if (wants_device && is_fresh)
         return line_check(invocation,
                           failure(err, ERROR_INVALID, "--fresh needs a browser: a code can be talked out of somebody"));
-    TRY(line_check(invocation, take_port(invocation, &browser.port, err)));
-    if (wants_device || (!wants_browser && !is_fresh && browser.port == 0 && !has_browser))
+    TRY(line_check(invocation, take_port(invocation, &login->issuer.callback_port, err)));
+    browser.port = (unsigned)login->issuer.callback_port;
+    if (wants_device || (!wants_browser && !is_fresh && invocation_option(invocation, 'P') == NULL && !has_browser))
         return device_log_in(issuer, show_code, invocation, tokens, err);
     return code_log_in(issuer, &browser, tokens, err);
 }
@@ -177,9 +181,72 @@ struct result login_at_issuer(struct invocation *invocation, struct host_login *
     OWNED_TOKENS tokens = {0};
 
     TRY(provider_open(&options, &issuer, err));
-    TRY(get_tokens(invocation, issuer, &tokens, err));
+    TRY(get_tokens(invocation, issuer, login, &tokens, err));
     keep(&tokens, login);
     return SUCCESS;
+}
+
+bool login_can_ask(const struct invocation *invocation)
+{
+    const bool has_program = is_set("BROWSER") && getenv("BROWSER")[0] == '/';
+
+    return !invocation->json && (has_program || terminal_is_there());
+}
+
+/* The subject of a JWT, whose signature the registry checks. False: it has none that can be read. */
+static bool read_subject(const char *token, char subject_out[SUBJECT_SIZE])
+{
+    struct bytes left = bytes_of_text(token);
+    struct buffer OWNED_BUFFER payload = BUFFER(PROVIDER_ACCESS_SIZE);
+    OWNED_JSON claims = NULL;
+    struct error ignored = {0};
+
+    (void)text_cut(&left, '.');
+    if (!text_from_base64(&payload, BASE64_URL, text_cut(&left, '.'), &ignored).ok) return false;
+    if (!json_read(buffer_bytes(&payload), PROVIDER_ACCESS_SIZE, &claims, &ignored).ok) return false;
+    const char *subject = json_text_of(claims, "sub");
+    return subject != NULL && text_copy(subject_out, SUBJECT_SIZE, subject);
+}
+
+/* A command that one person has begun does not go on as another one. */
+static struct result check_person(const char *before, const char *after, struct error *err)
+{
+    char first[SUBJECT_SIZE], second[SUBJECT_SIZE];
+
+    if (read_subject(before, first) && read_subject(after, second) && strcmp(first, second) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "another person has logged in at the issuer, so the request was not sent again");
+}
+
+static struct result ask_again(struct invocation *invocation, const char *acr_values, struct host_login *login, struct error *err)
+{
+    const struct provider_options options = host_issuer_options(login, invocation->verbose);
+    const struct code_browser browser = {.show = show_page,
+                                         .context = invocation,
+                                         .longest_ms = BROWSER_MS,
+                                         .port = (unsigned)login->issuer.callback_port,
+                                         .is_fresh = true,
+                                         .acr_values = acr_values[0] == '\0' ? NULL : acr_values};
+    OWNED(provider) *issuer = NULL;
+    OWNED_TOKENS tokens = {0};
+
+    TRY(provider_open(&options, &issuer, err));
+    TRY(code_log_in(issuer, &browser, &tokens, err));
+    TRY(check_person(login->password, tokens.access, err));
+    keep(&tokens, login);
+    return SUCCESS;
+}
+
+struct result login_again(struct invocation *invocation, const char *host, const char *acr_values, struct error *err)
+{
+    struct host_login login = {0};
+    OWNED_FD lock = -1; /* a renewal of the login before would replace this one */
+
+    TRY(host_login_stored(host, &login, err));
+    struct result result = ask_again(invocation, acr_values, &login, err);
+    if (result.ok) result = host_lock_renewal(&lock, err);
+    if (result.ok) result = host_login_save(host, &login, err);
+    explicit_bzero(&login, sizeof login);
+    return result;
 }
 
 struct result login_revoke(const struct invocation *invocation, const struct host_login *login, struct error *err)

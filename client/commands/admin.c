@@ -2,11 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/address.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/local.h"
+#include "crypto/certificate.h"
 #include "policy/label.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -290,9 +293,23 @@ static struct result read_grace(const char *text, uint64_t *seconds_out, struct 
     return SUCCESS;
 }
 
+/* "dns:ci.bank.example" and "uri:spiffe://..." stand as they are; a file is named by its digest. */
+static struct result name_certificate(const char *given, json_t *body, struct error *err)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX), name = BUFFER(128);
+    struct certificate_facts facts;
+
+    if (strncmp(given, "dns:", 4) == 0 || strncmp(given, "uri:", 4) == 0) return set_text(body, "certificate", given, err);
+    TRY(local(file_read(given, &pem, err), given, err));
+    TRY(certificate_inspect(buffer_bytes(&pem), &facts, err));
+    TRY(buffer_add_text(&name, "x5t#S256:", err));
+    TRY(text_base64(&name, BASE64_URL, (struct bytes){facts.sha256, sizeof facts.sha256}, err));
+    return set_text(body, "certificate", buffer_text(&name), err);
+}
+
 struct result command_robot_rotate(struct invocation *invocation, struct error *err)
 {
-    const char *grace = invocation_option(invocation, 'g');
+    const char *grace = invocation_option(invocation, 'g'), *certificate = invocation_option(invocation, 'k');
     struct buffer OWNED_BUFFER path = BUFFER(1024);
     OWNED(session) *session = NULL;
     OWNED_JSON body = json_object();
@@ -304,6 +321,7 @@ struct result command_robot_rotate(struct invocation *invocation, struct error *
     if (body == NULL || json_object_set_new(body, "grace_seconds", json_integer((json_int_t)grace_s)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     TRY(line_check(invocation, set_days(invocation, ROBOT_DAYS, body, err)));
+    if (certificate != NULL) TRY(line_check(invocation, name_certificate(certificate, body, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(robot_id(session, invocation->operands[1], id, err));
     TRY(buffer_add_text(&path, "/robots/", err));

@@ -7,12 +7,14 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/uuid.h"
 #include "client/local.h"
 #include "client/terminal.h"
 
 #define API_ROOT    "/api/v1"
 #define PAGES_MAX   10000
 #define COLUMNS_MAX 12
+#define REPEATS_MAX 3
 
 /* "acme/models" of "/projects/acme/models/label?x=y": what the path names, without the words of the API. "": nothing. */
 static void name_place(const char *path, char name_out[128])
@@ -30,6 +32,23 @@ static void name_place(const char *path, char name_out[128])
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const size_t length = strlen(name_out), tail = strlen(ends[i]);
         if (length > tail && strcmp(name_out + length - tail, ends[i]) == 0) name_out[length - tail] = '\0';
+    }
+}
+
+/* What makes something is sent again if its answer was lost, under the same key, so that it is made once. */
+static struct result call_once(struct session *session, const struct http_request *request, struct http_response *response,
+                               struct error *err)
+{
+    const struct uuid id = uuid_random();
+    struct http_request keyed = *request;
+    char key[UUID_TEXT_SIZE];
+
+    uuid_format(&id, key);
+    keyed.repeat_key = key;
+    for (unsigned pause_s = 1;; pause_s++) {
+        const struct result called = session_call(session, ADMIN_SCOPE, &keyed, response, err);
+        if (called.ok || !response->was_cut || pause_s > REPEATS_MAX || session_gives_up(session)) return called;
+        session_pause(session, pause_s, err);
     }
 }
 
@@ -51,7 +70,8 @@ struct result api_call_in(struct session *session, const char *method, const cha
                                                    : makes ? 201
                                                            : 200,
                                          .also = 200};
-    const struct result called = session_call(session, ADMIN_SCOPE, &request, &response, err);
+    const struct result called =
+        makes ? call_once(session, &request, &response, err) : session_call(session, ADMIN_SCOPE, &request, &response, err);
     if (!called.ok && err->kind == ERROR_NOT_FOUND) {
         char name[128];
         name_place(path, name);
@@ -60,6 +80,11 @@ struct result api_call_in(struct session *session, const char *method, const cha
     TRY(called);
     if (answer_out == NULL) return SUCCESS;
     return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, answer_out, err);
+}
+
+struct result api_no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a request or an answer");
 }
 
 struct result api_call(struct invocation *invocation, const char *method, const char *path, const json_t *body,

@@ -16,6 +16,9 @@ RESULT api_call(struct invocation *invocation, const char *method, const char *p
 RESULT api_call_in(struct session *session, const char *method, const char *path, const json_t *body, json_t **answer_out,
                    struct error *err);
 
+/** ERROR_NO_MEMORY, for JSON of a request or an answer. */
+RESULT api_no_memory(struct error *err);
+
 #define ROBOT_LOGIN_SIZE 256
 /** robot$acme+ci for itself or for acme/ci, the name in `create`; for a robot of the registry, robot$ci for ci. */
 void robot_login_name(const char *given, char name_out[ROBOT_LOGIN_SIZE]);

@@ -6,10 +6,11 @@
 #include "client/commands/audit_priv.h"
 
 /* A spreadsheet takes a text that begins with one of these letters for a formula, and others choose the text. */
-static void print_cell(const char *text, bool is_first)
+static void print_cell(const char *cell, bool is_first)
 {
-    (void)printf("%s\"%s", is_first ? "" : ",",
-                 text[0] != '\0' && strchr("=+-@", text[0]) != NULL && strcmp(text, "-") != 0 ? "'" : "");
+    const char *text = strcmp(cell, "-") == 0 ? "" : cell; /* what is nothing in a table is empty here */
+
+    (void)printf("%s\"%s", is_first ? "" : ",", text[0] != '\0' && strchr("=+-@", text[0]) != NULL ? "'" : "");
     for (; *text != '\0'; text++) (void)printf("%s%c", *text == '"' ? "\"" : "", *text);
     (void)putchar('"');
 }

@@ -28,6 +28,7 @@ struct exposure {
     size_t count, at; /* parties->at is being read */
     bool has_title, is_csv;
     uint64_t read, changed, made, minted, refused;
+    struct audit_searched incomplete; /* of an answer that was not complete, if there was one */
 };
 
 static void count(struct exposure *exposure, const char *kind)
@@ -180,7 +181,9 @@ static struct result read_party(struct exposure *exposure, const struct party *p
     TRY(audit_add_parameter(&path, party->is_run ? "run" : "credential", party->name, err));
     TRY(add_range(exposure->invocation, &path, err));
     const struct audit_query query = {buffer_text(&path), true, 0};
-    return audit_fetch_events(exposure->invocation, exposure->session, &query, &visitor, &searched, err);
+    TRY(audit_fetch_events(exposure->invocation, exposure->session, &query, &visitor, &searched, err));
+    if (searched.known < searched.wanted) exposure->incomplete = searched;
+    return SUCCESS;
 }
 
 static struct result first_party(struct exposure *exposure, const char *credential, struct error *err)
@@ -210,6 +213,17 @@ static void tell_counts(const struct exposure *exposure)
                   exposure->read, exposure->changed, exposure->made, exposure->minted, exposure->refused, exposure->count - 1);
 }
 
+/* A name that nobody has gives the same answer as one that did nothing: the registry doesn't tell which. */
+static void tell_nothing(const struct exposure *exposure)
+{
+    if (exposure->read + exposure->changed + exposure->made + exposure->minted + exposure->refused > 0) return;
+    (void)fprintf(
+        stderr,
+        "The log has no event of %s in this time. Is it spelt as there? A robot is robot$NAME or robot$ORGANISATION+NAME;\n"
+        "`sijil audit actors` shows the names and pseudonyms that have events.\n",
+        exposure->parties[0].name);
+}
+
 static struct result check_line(struct invocation *invocation, struct error *err)
 {
     if (invocation_option(invocation, 'p') == NULL)
@@ -234,6 +248,8 @@ struct result command_audit_exposure(struct invocation *invocation, struct error
     if (done.ok) done = first_party(exposure, invocation->operands[1], err);
     if (done.ok) done = read_all(exposure, err);
     if (done.ok) tell_counts(exposure);
+    if (done.ok) done = audit_check_whole(&exposure->incomplete, err);
+    if (done.ok) tell_nothing(exposure);
     free(exposure);
     return done;
 }

@@ -9,7 +9,7 @@
 
 /** Adds --within to a path. An auditor of an organisation or a project must name it; only auditors of the registry read the whole log. */
 RESULT audit_add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
-/** Appends a time: "7d", "12h" and "30m" are so long ago; all else goes to the registry as it is. NULL: nothing. */
+/** Appends a time: "7d", "12h" and "30m" are so long ago, "2026-11-20" is that midnight where the reader is; a number stays. NULL: nothing. ERROR_INVALID. */
 RESULT audit_time_of(const char *value, struct buffer *text, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
@@ -40,9 +40,12 @@ struct audit_query {
     uint64_t most;
 };
 struct audit_searched {
-    uint64_t events; /* visited */
-    bool is_whole;   /* no event was left out */
+    uint64_t events;        /* visited */
+    bool is_whole;          /* no event that the registry found was left out */
+    uint64_t known, wanted; /* the registry searched the events before `known`; a complete answer has those before `wanted` */
 };
+/** After the answer was shown: ERROR_UNAVAILABLE if the registry did not search all of its log, because no one may take such an answer for a complete one. */
+RESULT audit_check_whole(const struct audit_searched *searched, struct error *err);
 /**
  * Fetches the events that the options of the command ask for, at most `most`, page by page. Shows the progress on standard error, if it is a
  * terminal. The options are those of AUDIT_SEARCH_OPTIONS.

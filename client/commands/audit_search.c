@@ -15,6 +15,7 @@
 #define MOST_DEFAULT 100
 #define PAGE         1000
 #define UNTIL_MAX    ((uint64_t)1 << 53)
+#define WIDE         156 /* columns of a line with short names */
 
 /* The options that are parameters of the same name. */
 static const struct condition_row {
@@ -31,6 +32,35 @@ struct result audit_add_parameter(struct buffer *path, const char *name, const c
     return http_escape(path, value, err);
 }
 
+/* "2026-11-20" is the beginning of that day where the reader is. */
+static bool read_day(const char *value, int64_t *wall_ms_out)
+{
+    struct tm day = {.tm_isdst = -1};
+    const char *rest = strlen(value) == strlen("2026-11-20") ? strptime(value, "%Y-%m-%d", &day) : NULL;
+    const time_t seconds = rest == NULL || *rest != '\0' ? -1 : mktime(&day);
+
+    *wall_ms_out = (int64_t)seconds * 1000;
+    return seconds >= 0;
+}
+
+/* A number is one of an entry, where a command takes that, too. */
+static struct result given_time(const char *value, struct buffer *text, struct error *err)
+{
+    const struct bytes given = bytes_of_text(value);
+    char time_text[CLOCK_TEXT_SIZE];
+    int64_t wall_ms = 0;
+
+    if (clock_parse(given, &wall_ms) || text_consists_of(given, "0123456789"))
+        return buffer_add(text, given.data, given.length, err);
+    if (!read_day(value, &wall_ms))
+        return failure(
+            err, ERROR_INVALID,
+            "'%.40s' is no time: 2026-11-20T10:39:46Z (RFC 3339), 2026-11-20 (a day in your time zone), or 7d, 12h, 30m ago",
+            value);
+    clock_format(wall_ms, time_text);
+    return buffer_add_text(text, time_text, err);
+}
+
 struct result audit_time_of(const char *value, struct buffer *text, struct error *err)
 {
     static const char units[] = "mhd";
@@ -42,7 +72,7 @@ struct result audit_time_of(const char *value, struct buffer *text, struct error
     const size_t length = strlen(value);
     const char *unit = length < 2 ? NULL : strchr(units, value[length - 1]);
     if (unit == NULL || !text_to_u64((struct bytes){(const uint8_t *)value, length - 1}, 1000000, &number))
-        return buffer_add_text(text, value, err);
+        return given_time(value, text, err);
     clock_format(clock_wall_ms() - (int64_t)number * lengths_ms[unit - units], time_text);
     return buffer_add_text(text, time_text, err);
 }
@@ -92,6 +122,23 @@ static struct result visit_page(const json_t *answer, uint64_t most, const struc
     return SUCCESS;
 }
 
+/* How far the registry searched. Going back, the first page tells: those after it are below what was known. Going forward, the last one does. */
+static void note_known(bool ascending, const json_t *answer, struct audit_searched *searched)
+{
+    if (!ascending && searched->known < searched->wanted) return;
+    searched->known = (uint64_t)number_of(answer, "known_to");
+    searched->wanted = (uint64_t)number_of(answer, "wanted_to");
+}
+
+struct result audit_check_whole(const struct audit_searched *searched, struct error *err)
+{
+    if (searched->known >= searched->wanted) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE,
+                   "this answer is not complete: the registry's index of searches has the events before number %" PRIu64
+                   " of %" PRIu64 " yet. Ask again in some minutes",
+                   searched->known, searched->wanted);
+}
+
 static bool read_place(const json_t *next, uint64_t *place_out)
 {
     return json_is_string(next) && text_to_u64(bytes_of_text(json_string_value(next)), INT64_MAX, place_out);
@@ -127,6 +174,7 @@ static struct result fetch_pages(struct invocation *invocation, struct session *
         TRY(buffer_format(&path, err, "%s&limit=%u", query->path, left < PAGE ? (unsigned)left : PAGE));
         TRY(api_add_after(&path, next, err));
         TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
+        note_known(query->is_ascending, answer, searched);
         TRY(visit_page(answer, most, visitor, searched, err));
         TRY(next_page_of(query->is_ascending, answer, &next, err));
         searched->is_whole = next == NULL;
@@ -144,6 +192,8 @@ struct result audit_fetch_events(struct invocation *invocation, struct session *
 
     end_progress();
     TRY(fetched);
+    if (query->is_ascending && !searched.is_whole)
+        searched.wanted = searched.known; /* what is left out is behind what was asked for */
     *searched_out = searched;
     return SUCCESS;
 }
@@ -154,7 +204,7 @@ struct result audit_search_events(struct invocation *invocation, uint64_t most, 
     struct buffer OWNED_BUFFER path = BUFFER(16384);
     OWNED(session) *session = NULL;
 
-    TRY(search_path(invocation, &path, err));
+    TRY(line_check(invocation, search_path(invocation, &path, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most};
     return audit_fetch_events(invocation, session, &query, visitor, searched_out, err);
@@ -198,23 +248,38 @@ static void read_line(const json_t *event, struct line *line_out)
 
 struct table {
     bool has_title, with_reasons;
+    bool is_narrow; /* two lines for each event: one of them would not fit the terminal */
 };
+
+static void print_columns(const struct table *table, const char *sequence, const struct line *line)
+{
+    (void)printf("%8s  %-29s  %-9s  ", sequence, line->time_text, line->outcome);
+    if (table->is_narrow)
+        (void)printf("%s\n          %s  %s  %s  %s\n", line->action, line->resource, line->actor, line->address, line->rules);
+    else (void)printf("%-18s  %-40s  %-24s  %-15s  %s\n", line->action, line->resource, line->actor, line->address, line->rules);
+}
 
 static struct result print_line(void *context, const json_t *event, struct error *err)
 {
+    static const struct line titles = {"TIME", "OUTCOME", "ACTION", "RESOURCE", "ACTOR", "ADDRESS", "RULES", 0};
     struct line line;
     struct table *table = context;
+    char sequence[24];
 
     (void)err;
     read_line(event, &line);
-    if (!table->has_title)
-        (void)printf("%8s  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", "SEQ", "TIME", "OUTCOME", "ACTION", "RESOURCE",
-                     "ACTOR", "ADDRESS", "RULES");
+    (void)snprintf(sequence, sizeof sequence, "%" PRId64, line.sequence);
+    if (!table->has_title) print_columns(table, "SEQ", &titles);
     table->has_title = true;
-    (void)printf("%8" PRId64 "  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", line.sequence, line.time_text, line.outcome,
-                 line.action, line.resource, line.actor, line.address, line.rules);
+    print_columns(table, sequence, &line);
     if (table->with_reasons) audit_print_denials(event, "          ");
     return SUCCESS;
+}
+
+static void print_csv_title(struct table *table)
+{
+    if (!table->has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
+    table->has_title = true;
 }
 
 static struct result print_csv(void *context, const json_t *event, struct error *err)
@@ -225,8 +290,7 @@ static struct result print_csv(void *context, const json_t *event, struct error 
     struct table *table = context;
 
     (void)err;
-    if (!table->has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
-    table->has_title = true;
+    print_csv_title(table);
     read_line(event, &line);
     clock_format(number_of(entry, "ts"), utc);
     (void)snprintf(number, sizeof number, "%" PRId64, line.sequence);
@@ -245,10 +309,12 @@ static struct result print_json(void *context, const json_t *event, struct error
     return api_print_json(event, err);
 }
 
-/* On a terminal, a person must see that there is more. */
+/* A person must see that there is more, and that there is nothing. */
 static void tell_rest(const struct audit_searched *searched)
 {
     if (!searched->is_whole) (void)fprintf(stderr, "There are more events: --lines shows more of them.\n");
+    else if (searched->events == 0 && searched->known >= searched->wanted)
+        (void)fprintf(stderr, "No event meets these conditions.\n");
 }
 
 static struct result lines_of(const struct invocation *invocation, uint64_t *most, struct error *err)
@@ -265,14 +331,16 @@ static struct result lines_of(const struct invocation *invocation, uint64_t *mos
 struct result audit_show_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
                                 struct error *err)
 {
-    struct table table = {.with_reasons = invocation_option(invocation, 'y') != NULL};
+    struct table table = {.with_reasons = invocation_option(invocation, 'y') != NULL,
+                          .is_narrow = isatty(STDOUT_FILENO) != 0 && terminal_columns() < WIDE};
     const bool is_csv = invocation_option(invocation, 'C') != NULL;
     const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &table};
     struct audit_searched searched;
 
     TRY(audit_fetch_events(invocation, session, query, &visitor, &searched, err));
+    if (is_csv && !invocation->json) print_csv_title(&table);
     tell_rest(&searched);
-    return SUCCESS;
+    return audit_check_whole(&searched, err);
 }
 
 struct result audit_check_lines(const struct invocation *invocation, uint64_t *most, struct error *err)
@@ -320,7 +388,7 @@ struct result command_audit_search(struct invocation *invocation, struct error *
     uint64_t most = 0;
 
     TRY(line_check(invocation, audit_check_lines(invocation, &most, err)));
-    TRY(search_path(invocation, &path, err));
+    TRY(line_check(invocation, search_path(invocation, &path, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     if (name != NULL) TRY(audit_advised(invocation, session, save(invocation, session, name, err), err));
     const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most};

@@ -1,6 +1,7 @@
 /* `sijil audit show`: all that is known of one event, for a person; and why an event was denied. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -106,6 +107,18 @@ static struct result print_whole(const json_t *event, struct error *err)
     return SUCCESS;
 }
 
+/* Errors and headers name an event ORIGIN/4711. Its log may be another one than HOST's, so a person has to look. */
+static struct result no_number(const char *given, struct error *err)
+{
+    const char *slash = strrchr(given, '/');
+    uint64_t number = 0;
+
+    if (slash != NULL && text_to_u64(bytes_of_text(slash + 1), INT64_MAX, &number))
+        return failure(err, ERROR_INVALID, "'%.100s' is no sequence number: give %s, if HOST's log is %.*s", given, slash + 1,
+                       (int)(slash - given), given);
+    return failure(err, ERROR_INVALID, "'%.40s' is no sequence number", given);
+}
+
 struct result command_audit_show(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
@@ -114,8 +127,7 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
     const char *sequence = invocation->operands[1];
     uint64_t number = 0;
 
-    if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
+    if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number)) return line_check(invocation, no_number(sequence, err));
     TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
     TRY(audit_add_purpose(invocation, '&', &path, err));
     TRY(audit_add_within(invocation, '&', &path, err));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "client/commands/audit_priv.h"
@@ -16,6 +17,8 @@ struct groups {
     json_t *by_name;
     json_t *rules;
     uint64_t events;
+    struct audit_searched searched;
+    bool in_utc;                                                                 /* CSV: another program reads the times */
     enum step { STEP_MINUTE, STEP_HOUR, STEP_DAY, STEP_MONTH, STEP_COUNT } step; /* of `timeline` */
 };
 
@@ -42,10 +45,14 @@ static struct result count(json_t *group, const char *member, struct error *err)
 
 static struct result count_event(json_t *groups, const char *name, const json_t *entry, struct error *err)
 {
+    static const char *const outcomes[] = {"allowed", "denied", "failed", "completed"};
     const char *outcome = json_text_of(entry, "out");
     json_t *group = NULL;
 
     TRY(group_of(groups, name, &group, err));
+    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++)
+        if (json_object_get(group, outcomes[i]) == NULL && json_object_set_new(group, outcomes[i], json_integer(0)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for rows");
     TRY(count(group, "events", err));
     return outcome == NULL ? SUCCESS : count(group, outcome, err);
 }
@@ -57,15 +64,13 @@ static struct result visit_stats(void *context, const json_t *event, struct erro
     struct groups *groups = context;
     const json_t *entry = json_object_get(event, "entry"), *rules = json_object_get(json_object_get(entry, "why"), "rules");
     const char *action = json_text_of(entry, "act");
-    json_t *group = NULL;
 
     groups->events++;
     TRY(count_event(groups->by_name, action == NULL ? "(unreadable)" : action, entry, err));
     for (size_t i = 0; i < json_array_size(rules); i++) {
         const char *rule = json_string_value(json_array_get(rules, i));
         if (rule == NULL) continue;
-        TRY(group_of(groups->rules, rule, &group, err));
-        TRY(count(group, "events", err));
+        TRY(count_event(groups->rules, rule, entry, err));
     }
     return SUCCESS;
 }
@@ -120,6 +125,23 @@ static const struct column outcome_columns[] = {{"ACTION", "name"},   {"EVENTS",
 static const struct column rule_columns[] = {{"RULE", "name"}, {"DENIALS", "events"}};
 #define COLUMNS(columns) (columns), sizeof(columns) / sizeof((columns)[0])
 
+/* Readers of CSV take one table: the rows of actions, and then those of rules. */
+static struct result print_stats_csv(json_t *actions, json_t *rules, struct error *err)
+{
+    static const struct column columns[] = {{"KIND", "kind"},          {"NAME", "name"},     {"EVENTS", "events"},
+                                            {"ALLOWED", "allowed"},    {"DENIED", "denied"}, {"FAILED", "failed"},
+                                            {"COMPLETED", "completed"}};
+    json_t *row;
+    size_t i;
+    bool is_good = true;
+
+    json_array_foreach (actions, i, row) is_good = json_object_set_new(row, "kind", json_string("action")) == 0 && is_good;
+    json_array_foreach (rules, i, row) is_good = json_object_set_new(row, "kind", json_string("rule")) == 0 && is_good;
+    if (!is_good || json_array_extend(actions, rules) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    audit_print_csv_rows(actions, COLUMNS(columns));
+    return SUCCESS;
+}
+
 static struct result print_stats(const struct invocation *invocation, const struct groups *groups, struct error *err)
 {
     OWNED_JSON actions = NULL;
@@ -131,12 +153,12 @@ static struct result print_stats(const struct invocation *invocation, const stru
         OWNED_JSON all = json_pack("{s:I,s:O,s:O}", "events", (json_int_t)groups->events, "actions", actions, "rules", rules);
         return all == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(all, err);
     }
-    const bool is_csv = invocation_option(invocation, 'C') != NULL;
-    if (!is_csv) (void)printf("%" PRIu64 " events\n\n", groups->events);
-    TRY(print_counts(invocation, actions, COLUMNS(outcome_columns), err));
+    if (invocation_option(invocation, 'C') != NULL) return print_stats_csv(actions, rules, err);
+    (void)printf("%" PRIu64 " events\n\n", groups->events);
+    TRY(api_print_rows(invocation, actions, COLUMNS(outcome_columns), err));
     if (json_array_size(rules) == 0) return SUCCESS;
-    (void)printf(is_csv ? "\r\n" : "\n");
-    return print_counts(invocation, rules, COLUMNS(rule_columns), err);
+    (void)printf("\n");
+    return api_print_rows(invocation, rules, COLUMNS(rule_columns), err);
 }
 
 static struct result gather(struct invocation *invocation, struct result (*visit)(void *, const json_t *, struct error *),
@@ -146,8 +168,11 @@ static struct result gather(struct invocation *invocation, struct result (*visit
     struct audit_searched searched;
 
     TRY(check_form(invocation, err));
+    groups->in_utc = invocation_option(invocation, 'C') != NULL;
     if (groups->by_name == NULL || groups->rules == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for rows");
-    return audit_search_events(invocation, UINT64_MAX, &visitor, &searched, err);
+    TRY(audit_search_events(invocation, UINT64_MAX, &visitor, &searched, err));
+    groups->searched = searched;
+    return SUCCESS;
 }
 
 struct result command_audit_stats(struct invocation *invocation, struct error *err)
@@ -157,19 +182,21 @@ struct result command_audit_stats(struct invocation *invocation, struct error *e
     struct groups groups = {.by_name = names, .rules = rules};
 
     TRY(gather(invocation, visit_stats, &groups, err));
-    return print_stats(invocation, &groups, err);
+    TRY(print_stats(invocation, &groups, err));
+    return audit_check_whole(&groups.searched, err);
 }
 
 /* ---- actors ---- */
 
-static struct result note_times(json_t *group, const json_t *entry, struct error *err)
+static struct result note_times(json_t *group, const json_t *entry, bool in_utc, struct error *err)
 {
     char text[AUDIT_TIME_SIZE];
     const int64_t time_ms = number_of(entry, "ts");
 
     const bool is_first = json_object_get(group, "first_ms") == NULL || time_ms < number_of(group, "first_ms");
     const bool is_last = json_object_get(group, "last_ms") == NULL || time_ms > number_of(group, "last_ms");
-    audit_time_text(time_ms, text);
+    if (in_utc) clock_format(time_ms, text);
+    else audit_time_text(time_ms, text);
     if ((!is_first || (json_object_set_new(group, "first_ms", json_integer(time_ms)) == 0 &&
                        json_object_set_new(group, "first", json_string(text)) == 0)) &&
         (!is_last || (json_object_set_new(group, "last_ms", json_integer(time_ms)) == 0 &&
@@ -192,7 +219,7 @@ static struct result visit_actor(void *context, const json_t *event, struct erro
     if (name != NULL && json_object_get(group, "subject") == NULL &&
         json_object_set_new(group, "subject", json_string(name)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for rows");
-    return note_times(group, entry, err);
+    return note_times(group, entry, groups->in_utc, err);
 }
 
 struct result command_audit_actors(struct invocation *invocation, struct error *err)
@@ -207,7 +234,8 @@ struct result command_audit_actors(struct invocation *invocation, struct error *
 
     TRY(gather(invocation, visit_actor, &groups, err));
     TRY(rows_of(names, true, &rows, err));
-    return print_counts(invocation, rows, COLUMNS(columns), err);
+    TRY(print_counts(invocation, rows, COLUMNS(columns), err));
+    return audit_check_whole(&groups.searched, err);
 }
 
 /* ---- timeline ---- */
@@ -233,7 +261,8 @@ static struct result visit_time(void *context, const json_t *event, struct error
     char name[32];
     struct tm tm;
 
-    if (entry == NULL || localtime_r(&seconds, &tm) == NULL || name_step(&tm, groups->step, name, sizeof name) == 0)
+    if (entry == NULL || (groups->in_utc ? gmtime_r(&seconds, &tm) : localtime_r(&seconds, &tm)) == NULL ||
+        name_step(&tm, groups->step, name, sizeof name) == 0)
         return SUCCESS;
     return count_event(groups->by_name, name, entry, err);
 }
@@ -254,5 +283,6 @@ struct result command_audit_timeline(struct invocation *invocation, struct error
         return line_check(invocation, failure(err, ERROR_INVALID, "--by is minute, hour, day or month"));
     TRY(gather(invocation, visit_time, &groups, err));
     TRY(rows_of(names, false, &rows, err));
-    return print_counts(invocation, rows, COLUMNS(columns), err);
+    TRY(print_counts(invocation, rows, COLUMNS(columns), err));
+    return audit_check_whole(&groups.searched, err);
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -16,6 +17,7 @@ struct copy {
     const struct invocation *invocation;
     struct session *session;
     bool has_title;
+    uint64_t events; /* so far */
 };
 
 static struct result print_csv(struct copy *copy, const json_t *event, struct error *err)
@@ -66,10 +68,23 @@ static struct result print_page(struct copy *copy, const json_t *answer, struct 
     if (!json_is_array(events)) return failure(err, ERROR_INVALID, "the registry answered without 'events'");
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *event = json_array_get(events, i);
+        copy->events++;
         if (copy->invocation->json) TRY(api_print_json(event, err));
         else TRY(is_csv ? print_csv(copy, event, err) : print_line(copy, event, err));
     }
     return SUCCESS;
+}
+
+static void show_progress(const struct copy *copy, const json_t *answer)
+{
+    if (isatty(STDERR_FILENO) == 0) return;
+    (void)fprintf(stderr, "\r%" PRIu64 " of %" PRId64 " events  ", copy->events, number_of(answer, "total"));
+    (void)fflush(stderr);
+}
+
+static void end_progress(void)
+{
+    if (isatty(STDERR_FILENO) != 0) (void)fprintf(stderr, "\r%60s\r", "");
 }
 
 /* On standard error, or as a last line of JSON: the events alone are on standard output. */
@@ -135,7 +150,9 @@ static struct result show_all(struct copy *copy, bool is_own, struct error *err)
         const char *after = next[0] == '\0' ? NULL : next;
         TRY(is_own ? fetch_own(copy, after, &answer, err) : fetch_of(copy, after, &answer, err));
         TRY(print_page(copy, answer, err));
+        show_progress(copy, answer);
         TRY(take_next(answer, next, err));
+        if (next[0] == '\0') end_progress();
         if (next[0] == '\0') TRY(tell_rest(copy, answer, err));
     } while (next[0] != '\0');
     return SUCCESS;

@@ -15,11 +15,6 @@
 
 static const struct documents_list rules = {BASE, "rules", "trust rule", false};
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 static struct result print_rule(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
     const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body");
@@ -30,7 +25,7 @@ static struct result print_rule(const struct invocation *invocation, const json_
                                  json_object_get(body, "grant"), "priority", json_object_get(body, "priority"), "single_use",
                                  json_object_get(body, "single_use"), "expires", json_object_get(document, "expires"));
 
-    if (shown == NULL) return no_memory(err);
+    if (shown == NULL) return api_no_memory(err);
     return api_print(invocation, shown, err);
 }
 
@@ -138,9 +133,9 @@ static struct result approve(struct invocation *invocation, struct session *sess
     TRY(show_document(document, err));
     TRY(documents_sign(DOCUMENT_TRUST_RULE, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return no_memory(err);
+    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
     OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     TRY(rule_path(document->name, "/approval", NULL, &path, err));
     return send(invocation, session, buffer_text(&path), body, err);
 }
@@ -214,7 +209,7 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
                                   "system", json_object_get(body, "system"), "priority", json_object_get(body, "priority"),
                                   "grant", json_object_get(body, "grant"), "expires", json_object_get(document, "expires"),
                                   "missing", json_object_get(row, "missing"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
 }
@@ -228,7 +223,7 @@ struct result command_ci_rule_list(struct invocation *invocation, struct error *
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &rules, rows, err));
     TRY(flatten(rows, flat, err));

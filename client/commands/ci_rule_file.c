@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "client/commands/api_priv.h"
 #include "client/commands/ci_priv.h"
 #include "client/commands/documents.h"
 #include "client/local.h"
@@ -18,11 +19,6 @@ void ci_rule_done(struct ci_rule *rule)
 {
     json_decref(rule->body);
     json_decref(rule->json);
-}
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a trust rule");
 }
 
 /* The members of a body, and those that the head of the document takes. */
@@ -51,9 +47,9 @@ static struct result set_default(json_t *body, const char *name, json_t *value, 
 {
     OWNED_JSON owned = value;
 
-    if (owned == NULL) return no_memory(err);
+    if (owned == NULL) return api_no_memory(err);
     if (json_object_get(body, name) != NULL || json_object_set(body, name, owned) == 0) return SUCCESS;
-    return no_memory(err);
+    return api_no_memory(err);
 }
 
 static struct result make_body(struct ci_rule *rule, struct error *err)
@@ -61,7 +57,7 @@ static struct result make_body(struct ci_rule *rule, struct error *err)
     static const char *const of_head[] = {"id", "not_after", "scope"};
 
     rule->body = json_copy(rule->json);
-    if (rule->body == NULL) return no_memory(err);
+    if (rule->body == NULL) return api_no_memory(err);
     for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++) (void)json_object_del(rule->body, of_head[i]);
     TRY(set_default(rule->body, "priority", json_integer(PRIORITY_DEFAULT), err));
     TRY(set_default(rule->body, "max_ttl", json_integer(TTL_DEFAULT_S), err));

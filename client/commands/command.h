@@ -13,15 +13,16 @@
 #include "client/report.h"
 
 /* code, what it means to a script */
-#define EXIT_CODES(X)                                                                                 \
-    X(EXIT_DONE, 0, "done")                                                                           \
-    X(EXIT_FAILED, 1, "failed for a reason that no other code names")                                 \
-    X(EXIT_USAGE, 2, "the command line is wrong; nothing was sent")                                   \
-    X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")                                   \
-    X(EXIT_DENIED, 4, "not logged in, no trust in the certificate, or refused by a role or a policy") \
-    X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later")         \
-    X(EXIT_DAMAGED, 6, "what came is damaged or false: its digest, signature or log is another one")  \
-    X(EXIT_RUN, 7, "the training run that was waited for has ended, and has not succeeded")           \
+#define EXIT_CODES(X)                                                                                        \
+    X(EXIT_DONE, 0, "done")                                                                                  \
+    X(EXIT_FAILED, 1, "failed for a reason that no other code names")                                        \
+    X(EXIT_USAGE, 2, "the command line is wrong; nothing was sent")                                          \
+    X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")                                          \
+    X(EXIT_DENIED, 4, "not logged in, no trust in the certificate, or refused by a role or a policy")        \
+    X(EXIT_UNAVAILABLE, 5,                                                                                   \
+      "the registry can't be reached or is overloaded, or could not search all of its log; try again later") \
+    X(EXIT_DAMAGED, 6, "what came is damaged or false: its digest, signature or log is another one")         \
+    X(EXIT_RUN, 7, "the training run that was waited for has ended, and has not succeeded")                  \
     X(EXIT_DIFFERS, 8, "an output of the repeated training run differs")
 
 enum exit_code {

@@ -133,6 +133,8 @@ static const struct option_row robot_create_options[] = {
 };
 static const struct option_row robot_rotate_options[] = {
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
+    {'k', "certificate", "FILE|NAME",
+     "no secret: it logs in by this certificate (PEM), or by one that has the name dns:HOST or uri:URI"},
     {'g', "grace", "TIME", "how long the old secret stays valid: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
 };
 static const struct option_row binding_create_options[] = {

@@ -34,6 +34,12 @@ RESULT login_ca_file(const struct invocation *invocation, struct host_login *log
 RESULT login_issuer_options(const struct invocation *invocation, struct host_login *login, struct error *err);
 /** The person logs in at login->issuer, by a code for a device or with a browser: sets user name and password. */
 RESULT login_at_issuer(struct invocation *invocation, struct host_login *login, struct error *err);
+/**
+ * Whether a person is there who could log in again: at a terminal, or $BROWSER names a program that opens pages. Not with --json.
+ */
+bool login_can_ask(const struct invocation *invocation);
+/** The person of the stored login logs in again, with a browser (RFC 9470); the new login is stored. ERROR_INVALID: it was another person. */
+RESULT login_again(struct invocation *invocation, const char *host, const char *acr_values, struct error *err);
 /** Revokes the login at its issuer (RFC 7009). */
 RESULT login_revoke(const struct invocation *invocation, const struct host_login *login, struct error *err);
 /** The same for a login that is not kept; silent, because the caller has a failure already. */

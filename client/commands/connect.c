@@ -1,4 +1,5 @@
 /* The session of a command. Warnings of its registry go to standard error, as text or as JSON. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,10 +27,21 @@ static void print_wait(const char *why, unsigned seconds)
     (void)fprintf(stderr, "%s%s; trying again in %u s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", why, seconds);
 }
 
+static struct result log_in(struct report *report, const char *host, const char *acr_values, struct error *err)
+{
+    struct invocation *invocation = (struct invocation *)(void *)((char *)report - offsetof(struct invocation, report));
+
+    (void)fprintf(stderr, "This needs a login at your issuer that is a few minutes old.\n");
+    TRY(login_again(invocation, host, acr_values, err));
+    (void)fprintf(stderr, "logged in; the request is sent again\n");
+    return SUCCESS;
+}
+
 struct report *invocation_report(struct invocation *invocation)
 {
     invocation->report.verbose = invocation->verbose;
     invocation->report.warn = invocation->json ? warn_program : warn_person;
+    invocation->report.log_in = login_can_ask(invocation) ? log_in : NULL;
     invocation->report.wait = invocation->json ? NULL : print_wait;
     return &invocation->report;
 }

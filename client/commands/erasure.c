@@ -22,11 +22,6 @@
 
 static const struct documents_list erasures = {BASE, "erasures", "erasure", true};
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 /* ---- the plan ---- */
 
 static void print_parts(FILE *stream, const char *title, const json_t *parts)
@@ -112,7 +107,7 @@ static struct result print_document(const struct invocation *invocation, const j
                                  json_object_get(document, "version"), "body", json_object_get(document, "body"), "expires",
                                  json_object_get(document, "expires"));
 
-    return shown == NULL ? no_memory(err) : api_print(invocation, shown, err);
+    return shown == NULL ? api_no_memory(err) : api_print(invocation, shown, err);
 }
 
 static struct result send(const struct invocation *invocation, struct session *session, const char *path, const json_t *body,
@@ -134,9 +129,9 @@ static struct result approve(const struct invocation *invocation, struct session
     TRY(read_draft(json_text_of(draft, "name"), json_object_get(draft, "envelopes"), &document, err));
     TRY(documents_sign(DOCUMENT_ERASURE, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return no_memory(err);
+    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
     OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     TRY(buffer_format(&path, err, BASE "/%s/approval", document->name));
     return send(invocation, session, buffer_text(&path), body, err);
 }
@@ -201,7 +196,7 @@ static struct result sign(struct invocation *invocation, struct session *session
     const char *pseudonym = json_text_of(plan, "pseudonym");
     OWNED_JSON rows = json_array();
 
-    if (rows == NULL) return no_memory(err);
+    if (rows == NULL) return api_no_memory(err);
     print_plan(stderr, plan);
     TRY(documents_get_all(invocation, session, &erasures, rows, err));
     const json_t *draft = draft_in(rows, pseudonym);
@@ -238,7 +233,7 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
                                   json_object_get(work, "payloads"), "missing", json_object_get(row, "missing"), "subject",
                                   json_object_get(body, "subject"), "expires", json_object_get(document, "expires"), "reason",
                                   json_object_get(body, "reason"), "withdrawn", json_object_get(document, "withdrawn"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
 }
@@ -250,7 +245,7 @@ static struct result list(struct invocation *invocation, const struct documents_
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, which, rows, err));
     TRY(flatten(rows, flat, err));
@@ -326,7 +321,7 @@ static struct result next_version(const struct invocation *invocation, struct se
 {
     OWNED_JSON rows = json_array();
 
-    if (rows == NULL) return no_memory(err);
+    if (rows == NULL) return api_no_memory(err);
     TRY(documents_get_all(invocation, session, &holds, rows, err));
     *version_out = version_in(rows, invocation->operands[1]) + 1;
     return SUCCESS;

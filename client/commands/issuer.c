@@ -16,11 +16,6 @@
 #define LIFETIME_SECONDS 86400
 #define PAGES_MAX        10000
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 struct result issuer_algorithms(const struct invocation *invocation, const char *const *usual, json_t **algorithms_out,
                                 struct error *err)
 {
@@ -29,9 +24,9 @@ struct result issuer_algorithms(const struct invocation *invocation, const char 
     unsigned at = 0;
 
     while ((name = invocation_next_option(invocation, 'A', &at)) != NULL)
-        if (json_array_append_new(algorithms, json_string(name)) != 0) return no_memory(err);
+        if (json_array_append_new(algorithms, json_string(name)) != 0) return api_no_memory(err);
     for (bool none = json_array_size(algorithms) == 0; none && *usual != NULL; usual++)
-        if (json_array_append_new(algorithms, json_string(*usual)) != 0) return no_memory(err);
+        if (json_array_append_new(algorithms, json_string(*usual)) != 0) return api_no_memory(err);
     *algorithms_out = GIVE(algorithms);
     return SUCCESS;
 }
@@ -47,7 +42,7 @@ struct result issuer_set_options(const struct invocation *invocation, json_t *bo
     if (!text_to_u64(bytes_of_text(lifetime), LIFETIME_SECONDS, &seconds) || seconds == 0)
         return failure(err, ERROR_INVALID, "--lifetime-max %.20s: a whole number of seconds, at most %d", lifetime,
                        LIFETIME_SECONDS);
-    return json_object_set_new(body, "lifetime_max", json_integer((json_int_t)seconds)) == 0 ? SUCCESS : no_memory(err);
+    return json_object_set_new(body, "lifetime_max", json_integer((json_int_t)seconds)) == 0 ? SUCCESS : api_no_memory(err);
 }
 
 static struct result read_keys(const char *path, json_t **keys_out, struct error *err)
@@ -144,7 +139,7 @@ struct result command_issuer_remove(struct invocation *invocation, struct error 
         return SUCCESS;
     }
     OWNED_JSON object = json_pack("{s:s}", "removed", buffer_text(&path) + sizeof "/issuers/" - 1);
-    return object == NULL ? no_memory(err) : api_print_json(object, err);
+    return object == NULL ? api_no_memory(err) : api_print_json(object, err);
 }
 
 void issuer_warn(struct session *session, const char *url)

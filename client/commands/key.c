@@ -20,11 +20,6 @@
 
 static const struct documents_list keys = {"/keys/signing", "keys", "key", false};
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 /* ---- the document ---- */
 
 struct wanted_document {
@@ -38,7 +33,7 @@ static struct result compose(const struct wanted_document *wanted, struct buffer
     char name[ECDSA_THUMBPRINT_SIZE];
     OWNED_JSON body = signing_key_body(&wanted->key);
 
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     signing_key_name(&wanted->key, name);
     const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
                                          .scope = wanted->scope,
@@ -61,7 +56,7 @@ static struct result print_key(const struct invocation *invocation, const json_t
                                  "issuer", json_object_get(holder, "issuer"), "purpose", json_object_get(body, "purpose"),
                                  "expires", json_object_get(document, "expires"));
 
-    if (shown == NULL) return no_memory(err);
+    if (shown == NULL) return api_no_memory(err);
     return api_print(invocation, shown, err);
 }
 
@@ -159,7 +154,7 @@ static struct result approve(struct invocation *invocation, struct session *sess
     show_document(document, verified_holder(draft, signed_key.principal));
     TRY(documents_sign(DOCUMENT_SIGNING_KEY, document_payload(document), key, &approval, err));
     OWNED_JSON body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     TRY(buffer_format(&path, err, "/keys/signing/%s/approval", document->name));
     return send(invocation, session, buffer_text(&path), body, err);
 }
@@ -251,7 +246,7 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
                                   json_object_get(document, "expires"), "principal", json_object_get(body, "principal"),
                                   "missing", json_object_get(row, "missing"), "subject", json_object_get(holder, "subject"),
                                   "issuer", json_object_get(holder, "issuer"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
 }
@@ -265,7 +260,7 @@ struct result command_key_list(struct invocation *invocation, struct error *err)
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &keys, rows, err));
     TRY(flatten(rows, flat, err));

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "client/commands/audit_priv.h"
+#include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/log_document_priv.h"
 #include "client/local.h"
@@ -15,11 +15,6 @@
 #define PAYLOAD_ROOM ((size_t)16 * 1024)
 #define LIFE_MS      ((int64_t)365 * 86400000)
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 static struct result print_one(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
     const json_t *document = json_object_get(answer, "document"), *delivery = json_object_get(answer, "delivery"),
@@ -28,9 +23,9 @@ static struct result print_one(const struct invocation *invocation, const json_t
         json_pack("{s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state", json_object_get(answer, "state"),
                   "version", json_object_get(document, "version"), "expires", json_object_get(document, "expires"));
 
-    if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return no_memory(err);
-    if (delivery != NULL && json_object_update(shown, (json_t *)(uintptr_t)delivery) != 0) return no_memory(err);
-    if (provisioned != NULL && json_object_update(shown, (json_t *)(uintptr_t)provisioned) != 0) return no_memory(err);
+    if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return api_no_memory(err);
+    if (delivery != NULL && json_object_update(shown, (json_t *)(uintptr_t)delivery) != 0) return api_no_memory(err);
+    if (provisioned != NULL && json_object_update(shown, (json_t *)(uintptr_t)provisioned) != 0) return api_no_memory(err);
     return api_print(invocation, shown, err);
 }
 
@@ -116,15 +111,20 @@ static struct result read_draft(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
-static struct result show_document(const struct log_document_place *kind, const struct document *document, struct error *err)
+/* `found`: the row of the registry, which may say whose hash the document has; the hash is computed here again. */
+static struct result show_document(const struct log_document_place *kind, const struct document *document, const json_t *found,
+                                   struct error *err)
 {
+    const json_t *body = json_object_get(document->json, "body"),
+                 *holder = verified_holder(found, json_text_of(body, "principal"));
     const char *name;
     json_t *value;
 
     (void)fprintf(stderr, "You sign: version %llu of the %s %s\n", (unsigned long long)document->version, kind->of->what,
                   document->name);
     TRY(documents_show_member("expires", json_object_get(document->json, "expires"), err));
-    json_object_foreach (json_object_get(document->json, "body"), name, value) TRY(documents_show_member(name, value, err));
+    json_object_foreach ((json_t *)(uintptr_t)body, name, value) TRY(documents_show_member(name, value, err));
+    json_object_foreach ((json_t *)(uintptr_t)holder, name, value) TRY(documents_show_member(name, value, err));
     return SUCCESS;
 }
 
@@ -136,12 +136,12 @@ static struct result sign_too(struct invocation *invocation, struct session *ses
     OWNED_JSON approval = NULL;
 
     TRY(read_draft(invocation, kind, json_object_get(found, "envelopes"), &document, err));
-    TRY(show_document(kind, document, err));
+    TRY(show_document(kind, document, found, err));
     TRY(documents_sign(kind->of->kind, document_payload(document), key, &approval, err));
     OWNED_JSON envelopes = json_copy(json_object_get(found, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return no_memory(err);
+    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
     OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     TRY(log_document_path(kind, document->name, "/approval", &path, err));
     return post(invocation, session, buffer_text(&path), body, err);
 }

@@ -17,11 +17,6 @@ static const struct log_document_place groups = {&log_document_groups,
 static const struct log_document_place persons = {&log_document_persons, {"/persons", "persons", "document of persons", false}};
 static const struct log_document_place scim = {&log_document_scim, {"/scim", "scim", "document of a SCIM service", false}};
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 /* ---- sinks ---- */
 
 struct result command_sink_draft(struct invocation *invocation, struct error *err)
@@ -66,28 +61,28 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *delivery = json_object_get(row, "delivery");
-        json_t *shown =
-            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"),
-                      "state", json_object_get(row, "state"), "version", json_object_get(document, "version"), "transport",
-                      json_object_get(body, "transport"), "region", json_object_get(body, "region"), "next",
-                      json_object_get(delivery, "next"), "stopped_at", json_object_get(delivery, "stopped_at"), "missing",
-                      json_object_get(row, "missing"), "address", json_object_get(body, "address"), "issuer",
-                      json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name",
+                                  json_object_get(row, "name"), "state", json_object_get(row, "state"), "version",
+                                  json_object_get(document, "version"), "transport", json_object_get(body, "transport"), "region",
+                                  json_object_get(body, "region"), "next", json_object_get(delivery, "next"), "stopped_at",
+                                  json_object_get(delivery, "stopped_at"), "problem", json_object_get(delivery, "problem"),
+                                  "missing", json_object_get(row, "missing"), "address", json_object_get(body, "address"),
+                                  "issuer", json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
 }
 
 struct result command_sink_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"SINK", "name"},          {"STATE", "state"},     {"VERSION", "version"},
-                                            {"BY", "transport"},       {"REGION", "region"},   {"NEXT", "next"},
-                                            {"STOPPED", "stopped_at"}, {"MISSING", "missing"}, {"ADDRESS", "address"}};
+    static const struct column columns[] = {
+        {"SINK", "name"}, {"STATE", "state"},        {"VERSION", "version"}, {"BY", "transport"},    {"REGION", "region"},
+        {"NEXT", "next"}, {"STOPPED", "stopped_at"}, {"MISSING", "missing"}, {"ADDRESS", "address"}, {"PROBLEM", "problem"}};
     OWNED(session) *session = NULL;
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &sink.list, rows, err));
     TRY(flatten(rows, flat, err));
@@ -132,7 +127,7 @@ static struct result flatten_grants(const json_t *row, json_t *flat, struct erro
                                   json_object_get(row, "state"), "version", json_object_get(document, "version"), "issuer",
                                   json_object_get(body, "issuer"), "group", json_object_get(grant, "group"), "role",
                                   json_object_get(grant, "role"), "on", json_object_get(grant, "on"));
-        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
 }
@@ -146,7 +141,7 @@ struct result command_groups_list(struct invocation *invocation, struct error *e
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &groups.list, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
@@ -188,7 +183,7 @@ struct result command_persons_list(struct invocation *invocation, struct error *
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &persons.list, rows, err));
     TRY(flatten(rows, flat, err));

@@ -53,7 +53,7 @@ static struct result check_persons(const struct document *document, struct error
 }
 
 const struct log_document_kind log_document_persons = {DOCUMENT_PERSONS, "document of persons",
-                                                       " name not_after issuer separate ", check_persons};
+                                                       " name not_after issuer separate tokens ", check_persons};
 
 static struct result check_scim(const struct document *document, struct error *err)
 {

@@ -40,7 +40,7 @@ static uint64_t lost(const struct succession *succession)
 
 struct result command_recover_show(struct invocation *invocation, struct error *err)
 {
-    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX);
+    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), vkey = BUFFER(512);
     struct succession plan;
     char made[CLOCK_TEXT_SIZE];
 
@@ -50,6 +50,9 @@ struct result command_recover_show(struct invocation *invocation, struct error *
                  "begins    %s, with the first %llu entries\nlost      %llu entries that were signed, and what came after them\n",
                  plan.registry, made, plan.reason, plan.before.origin, (unsigned long long)plan.before.size, plan.after.origin,
                  (unsigned long long)plan.after.size, (unsigned long long)lost(&plan));
+    TRY(note_key_write(&plan.key, &vkey, err));
+    (void)printf("new key   %s\nofficers  %s\n", buffer_text(&vkey),
+                 plan.officers == 1 ? "1: the root of approvers ALONE signs (a registry with one administrator)" : "2 must sign");
     for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++)
         if (plan.pins[i].epoch != 0)
             (void)printf("in force  documents of kind %zu up to %llu\n", i + 1, (unsigned long long)plan.pins[i].epoch);

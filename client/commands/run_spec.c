@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/typo.h"
+#include "client/commands/api_priv.h"
 #include "client/yaml.h"
 #include "training/format/form.h"
 
@@ -21,11 +22,6 @@ struct file {
     struct report *report;
     json_t *spec, *lines; /* lines: NULL if they are not known */
 };
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a specification");
-}
 
 /* "spec.yaml:12: " or "spec.yaml: " */
 static void where_text(const struct file *file, unsigned line, char text_out[160])
@@ -55,7 +51,7 @@ static struct result find_lines(struct bytes text, struct file *file, struct err
         file->lines = GIVE(lines);
         return SUCCESS;
     }
-    return none.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
+    return none.kind == ERROR_NO_MEMORY ? api_no_memory(err) : SUCCESS;
 }
 
 /* What some editors put first. UTF-8 is read without it; of UTF-16 nothing could be read. */
@@ -286,14 +282,14 @@ static struct result stand_in(const struct file *file, json_t **whole_out, struc
     OWNED_JSON whole = json_deep_copy(file->spec);
     json_t *artifact;
 
-    if (whole == NULL) return no_memory(err);
+    if (whole == NULL) return api_no_memory(err);
     for (size_t i = 0; (artifact = run_spec_artifact(whole, i)) != NULL; i++) {
         TRY(check_reference(file, run_spec_artifact(file->spec, i), err));
         if (json_object_get(artifact, "reference") == NULL) continue;
         if (json_object_del(artifact, "reference") != 0 ||
             json_object_set_new(artifact, "repository", json_string(ANY_REPOSITORY)) != 0 ||
             json_object_set_new(artifact, "digest", json_string(ANY_DIGEST)) != 0)
-            return no_memory(err);
+            return api_no_memory(err);
     }
     *whole_out = GIVE(whole);
     return SUCCESS;
@@ -350,8 +346,8 @@ static struct result sort(json_t *spec, const struct sorted_list *list, struct e
     for (size_t i = 0; i < count; i++) each[i] = json_array_get(elements, i);
     if (count > 1) qsort(each, count, sizeof each[0], list->by == NULL ? compare_texts : compare_names);
     for (size_t i = 0; i < count; i++)
-        if (json_array_append(sorted, each[i]) != 0) return no_memory(err);
-    return json_object_set(spec, list->name, sorted) == 0 ? SUCCESS : no_memory(err);
+        if (json_array_append(sorted, each[i]) != 0) return api_no_memory(err);
+    return json_object_set(spec, list->name, sorted) == 0 ? SUCCESS : api_no_memory(err);
 }
 
 /* ---- the whole ---- */
@@ -361,7 +357,7 @@ static struct result add_defaults(json_t *spec, struct error *err)
     OWNED_JSON defaults = json_pack("{s:{}, s:[], s:i, s:i, s:s, s:i, s:s}", "environment", "inputs", "nodes", 1, "tasks", 1,
                                     "network", "none", "assurance", 1, "pool", "default");
 
-    return defaults == NULL || json_object_update_missing(spec, defaults) != 0 ? no_memory(err) : SUCCESS;
+    return defaults == NULL || json_object_update_missing(spec, defaults) != 0 ? api_no_memory(err) : SUCCESS;
 }
 
 static struct result check(const struct file *file, struct error *err)
@@ -382,7 +378,7 @@ static struct result drop_schema(const struct file *file, struct error *err)
     char where[160];
 
     if (schema == NULL) return SUCCESS;
-    if (json_is_string(schema)) return json_object_del(file->spec, "$schema") == 0 ? SUCCESS : no_memory(err);
+    if (json_is_string(schema)) return json_object_del(file->spec, "$schema") == 0 ? SUCCESS : api_no_memory(err);
     where_text(file, yaml_line(yaml_member(file->lines, "$schema")), where);
     return failure(err, ERROR_INVALID, "%s$schema: a text, the address of the JSON Schema, and this is %s", where,
                    kind_of(schema));
@@ -408,7 +404,7 @@ struct result run_spec_parse(struct bytes text, const char *name, struct report 
     struct file file = {.name = name, .report = report};
     struct result parsed = parse(text, &file, err);
 
-    if (json_lacks() != lacks) parsed = no_memory(err); /* what lacks a member for this reason is not wrong */
+    if (json_lacks() != lacks) parsed = api_no_memory(err); /* what lacks a member for this reason is not wrong */
     json_decref(file.lines);
     if (parsed.ok) *spec_out = GIVE(file.spec);
     json_decref(file.spec);

@@ -21,11 +21,6 @@
 
 static const struct documents_list runners = {RUNNERS, "runners", "runner", false};
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a runner");
-}
-
 static struct result number_option(const struct invocation *invocation, int letter, const char *name, uint64_t most,
                                    uint64_t *value, struct error *err)
 {
@@ -55,9 +50,9 @@ static struct result read_place(const struct invocation *invocation, struct want
     if (parts->pool == NULL) parts->pool = "default";
     if (parts->isolation == NULL) parts->isolation = "rlimits";
     for (unsigned at = 0; (place = invocation_next_option(invocation, 'J', &at)) != NULL;)
-        if (json_array_append_new(wanted->jurisdictions, json_string(place)) != 0) return no_memory(err);
+        if (json_array_append_new(wanted->jurisdictions, json_string(place)) != 0) return api_no_memory(err);
     for (unsigned at = 0; (place = invocation_next_option(invocation, 'n', &at)) != NULL;)
-        if (json_array_append_new(wanted->nodes, json_string(place)) != 0) return no_memory(err);
+        if (json_array_append_new(wanted->nodes, json_string(place)) != 0) return api_no_memory(err);
     if (parts->region == NULL)
         return failure(err, ERROR_INVALID, "--region is needed: a region of the policies, where the runner is");
     if (json_array_size(wanted->jurisdictions) == 0)
@@ -205,7 +200,7 @@ struct result command_runner_invite(struct invocation *invocation, struct error 
     OWNED_JSON nodes = json_array();
     struct wanted wanted = {.jurisdictions = jurisdictions, .nodes = nodes};
 
-    if (jurisdictions == NULL || nodes == NULL) return no_memory(err);
+    if (jurisdictions == NULL || nodes == NULL) return api_no_memory(err);
     TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
@@ -225,7 +220,7 @@ struct result runner_print(const struct invocation *invocation, const json_t *an
         json_object_get(body, "isolation"), "assurance", json_object_get(body, "assurance"), "expires",
         json_object_get(document, "expires"), "nodes", json_object_get(body, "nodes"), "since", json_object_get(body, "since"));
 
-    return shown == NULL ? no_memory(err) : api_print(invocation, shown, err);
+    return shown == NULL ? api_no_memory(err) : api_print(invocation, shown, err);
 }
 
 struct result command_runner_show(struct invocation *invocation, struct error *err)
@@ -242,7 +237,7 @@ struct result command_runner_show(struct invocation *invocation, struct error *e
 
 static struct result add_row(json_t *flat, json_t *row, struct error *err)
 {
-    return row != NULL && json_array_append_new(flat, row) == 0 ? SUCCESS : no_memory(err);
+    return row != NULL && json_array_append_new(flat, row) == 0 ? SUCCESS : api_no_memory(err);
 }
 
 static struct result flatten(const json_t *rows, json_t *flat, struct error *err)
@@ -293,7 +288,7 @@ struct result command_runner_list(struct invocation *invocation, struct error *e
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &runners, rows, err));
     TRY(flatten(rows, flat, err));
@@ -396,7 +391,7 @@ static struct result approve(struct invocation *invocation, struct session *sess
     show_document(document);
     TRY(documents_sign(DOCUMENT_RUNNER, document_payload(document), key, &approval, err));
     OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL || json_array_append(envelopes, approval) != 0) return no_memory(err);
+    if (body == NULL || json_array_append(envelopes, approval) != 0) return api_no_memory(err);
     return send(invocation, session, document, "approval", body, err);
 }
 

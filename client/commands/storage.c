@@ -13,11 +13,6 @@
 #define RULES_MAX    32768
 #define PATH_MAX_URL 1024
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 static struct result path_of_project(struct buffer *path, const char *project, const char *what, struct error *err)
 {
     if (strchr(project, '/') == NULL) return failure(err, ERROR_INVALID, "'%.80s' is no ORGANISATION/PROJECT", project);
@@ -56,7 +51,7 @@ static struct result read_limit(const char *option, const char *text, bool is_ti
                        text);
     number <<= shift;
     *limit_out = json_integer((json_int_t)number);
-    return *limit_out == NULL ? no_memory(err) : SUCCESS;
+    return *limit_out == NULL ? api_no_memory(err) : SUCCESS;
 }
 
 /* Sets the options' values in the quota. */
@@ -80,7 +75,7 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
         json_t *limit = NULL;
         if (text == NULL) continue;
         TRY(read_limit(rows[i].option, text, rows[i].is_time, &limit, err));
-        if (json_object_set_new(quota, rows[i].member, limit) != 0) return no_memory(err);
+        if (json_object_set_new(quota, rows[i].member, limit) != 0) return api_no_memory(err);
         changes = true;
     }
     *changes_out = changes;
@@ -98,13 +93,13 @@ struct result command_project_quota(struct invocation *invocation, struct error 
     OWNED_JSON answer = NULL;
     bool changes = false;
 
-    if (limits == NULL) return no_memory(err);
+    if (limits == NULL) return api_no_memory(err);
     TRY(line_check(invocation, take_limits(invocation, limits, &changes, err)));
     TRY(line_check(invocation, path_of_project(&path, invocation->operands[1], "quota", err)));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &quota, err));
     if (!changes) return api_print(invocation, quota, err);
     for (size_t i = 0; i < COUNT(shown_only); i++) (void)json_object_del(quota, shown_only[i]);
-    if (json_object_update(quota, limits) != 0) return no_memory(err);
+    if (json_object_update(quota, limits) != 0) return api_no_memory(err);
     TRY(api_call(invocation, "PUT", buffer_text(&path), quota, &answer, err));
     return api_print(invocation, answer, err);
 }
@@ -154,7 +149,7 @@ static struct result cancel(struct invocation *invocation, struct session *sessi
         return SUCCESS;
     }
     OWNED_JSON object = json_pack("{s:s}", "cancelled", id);
-    return object == NULL ? no_memory(err) : api_print_json(object, err);
+    return object == NULL ? api_no_memory(err) : api_print_json(object, err);
 }
 
 struct result command_uploads_cancel(struct invocation *invocation, struct error *err)
@@ -175,11 +170,11 @@ static struct result compose(const struct invocation *invocation, const char *pr
     OWNED_JSON body = json_pack("{s:b}", "dry_run", is_dry ? 1 : 0);
     json_t *document = NULL;
 
-    if (body == NULL) return no_memory(err);
-    if (project != NULL && json_object_set_new(body, "project", json_string(project)) != 0) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
+    if (project != NULL && json_object_set_new(body, "project", json_string(project)) != 0) return api_no_memory(err);
     if (rules != NULL) {
         TRY(read_document(rules, &document, err));
-        if (json_object_set_new(body, "rules", document) != 0) return no_memory(err);
+        if (json_object_set_new(body, "rules", document) != 0) return api_no_memory(err);
     }
     *body_out = GIVE(body);
     return SUCCESS;

@@ -74,16 +74,25 @@ struct result document_check_life(const struct document *document, struct error 
     return SUCCESS;
 }
 
-struct result document_read_point(const struct document *document, const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE],
-                                  struct error *err)
+struct result document_read_key(const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE], struct error *err)
 {
     OWNED(ecdsa_key) *key = NULL;
     uint8_t point[ECDSA_PUBLIC_SIZE];
-    char name[ECDSA_THUMBPRINT_SIZE];
 
     if (!text_from_base64_exactly(BASE64_URL, bytes_of_text(text), point, sizeof point))
         return failure(err, ERROR_INVALID, "public_key: base64url of an uncompressed point of P-256");
     TRY(ecdsa_key_from_public(point, &key, err));
+    memcpy(point_out, point, sizeof point);
+    return SUCCESS;
+}
+
+struct result document_read_point(const struct document *document, const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE],
+                                  struct error *err)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    TRY(document_read_key(text, point, err));
     ecdsa_thumbprint(point, name);
     if (strcmp(name, document->name) != 0)
         return failure(err, ERROR_INVALID, "the name of a key's document is its RFC 7638 thumbprint");

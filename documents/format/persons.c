@@ -50,18 +50,44 @@ static struct result read_separate(const json_t *list, struct persons_rule *rule
     return SUCCESS;
 }
 
+static struct result read_binding(const char *bound_to, struct token_demand *tokens, struct error *err)
+{
+    if (bound_to == NULL) return SUCCESS;
+    tokens->any = strcmp(bound_to, "any") == 0;
+    tokens->key = strcmp(bound_to, "key") == 0;
+    tokens->certificate = strcmp(bound_to, "certificate") == 0;
+    if (tokens->any || tokens->key || tokens->certificate) return SUCCESS;
+    return failure(err, ERROR_INVALID, "tokens.bound_to: any, key or certificate");
+}
+
+static struct result read_tokens(const json_t *json, struct token_demand *tokens, struct error *err)
+{
+    const char *bound_to = NULL;
+    json_int_t lifetime = 0;
+
+    if (json == NULL) return SUCCESS;
+    TRY(document_unpack(json, "tokens", err, "{s?:s, s?:I}", "bound_to", &bound_to, "lifetime_max", &lifetime));
+    TRY(read_binding(bound_to, tokens, err));
+    if (json_object_get(json, "lifetime_max") == NULL) return SUCCESS;
+    if (lifetime < PERSONS_LIFETIME_MIN || lifetime > PERSONS_LIFETIME_MAX)
+        return failure(err, ERROR_INVALID, "tokens.lifetime_max: %d to %d seconds", PERSONS_LIFETIME_MIN, PERSONS_LIFETIME_MAX);
+    tokens->lifetime_max_s = (unsigned)lifetime;
+    return SUCCESS;
+}
+
 struct result persons_rule_read(const struct document *document, struct persons_rule *rule_out, struct error *err)
 {
     struct persons_rule rule = {0};
-    const json_t *separate = NULL;
+    const json_t *separate = NULL, *tokens = NULL;
 
     TRY(check_head(document, err));
-    TRY(document_unpack(json_object_get(document->json, "body"), "the body of persons", err, "{s:s, s?:o}", "issuer",
-                        &rule.issuer, "separate", &separate));
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of persons", err, "{s:s, s?:o, s?:o}", "issuer",
+                        &rule.issuer, "separate", &separate, "tokens", &tokens));
     if (strncmp(rule.issuer, "https://", 8) != 0 || strlen(rule.issuer) > ISSUER_MAX || strchr(rule.issuer, ' ') != NULL ||
         !text_is_visible(bytes_of_text(rule.issuer)))
         return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
     TRY(read_separate(separate, &rule, err));
+    TRY(read_tokens(tokens, &rule.tokens, err));
     *rule_out = rule;
     return SUCCESS;
 }

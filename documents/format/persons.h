@@ -18,9 +18,21 @@
 #define PERSONS_SEPARATE_KEY \
     68 /* "ext:" and the SHA-256 of issuer, line feed and subject, in hex: documents are kept for ever, so they name nobody */
 
+#define PERSONS_LIFETIME_MIN \
+    60 /* seconds that tokens may be asked to live at most; a shorter life is none for a client of a registry */
+#define PERSONS_LIFETIME_MAX 900
+
+/** What the tokens must be that are used in the organisation; all false and 0: nothing is demanded. */
+struct token_demand {
+    bool any;                /* bound to the client's key or to its certificate */
+    bool key, certificate;   /* bound to this one */
+    unsigned lifetime_max_s; /* 0: as long as the registry's tokens live */
+};
+
 /** Views into the document, which must stay. */
 struct persons_rule {
     const char *issuer; /* exactly `iss` */
+    struct token_demand tokens;
     size_t separate_count;
     const char *separate[PERSONS_SEPARATE_MAX];
 };

@@ -118,6 +118,16 @@ struct api_large {
 /** Answers with what fill() appends, or waits for a place: then there is no answer yet, and the handler returns success. */
 RESULT api_answer_large(struct request *request, struct pg *pg, const struct api_large *kind, struct error *err);
 
+#define API_TAG_SIZE 67 /* 64 hex digits in quotes */
+/** The strong entity tag of a text. */
+void api_tag_of_text(struct bytes text, char tag_out[API_TAG_SIZE]) __attribute__((nonnull));
+/** Whether If-Match and If-None-Match of the request hold; `tag` NULL: there is no such document. */
+bool api_condition_holds(const struct request *request, const char *tag);
+/** Answers 412. `what`: "the document", at the start of a sentence of the answer. */
+void api_answer_changed(struct request *request, const char *what) __attribute__((nonnull));
+/** For an answer 200 that was made: adds ETag; the answer becomes 304 or 412 if a condition says so. */
+void api_answer_tagged(struct request *request, const char *tag, const char *what) __attribute__((nonnull));
+
 /** Sets `member` to the time in RFC 3339. 0 is no time, and the member is left out. False: out of memory. */
 bool api_set_time(json_t *object, const char *member, int64_t wall_ms);
 

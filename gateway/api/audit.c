@@ -28,7 +28,8 @@ SCHEMA(
 SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_event, "in the order that was asked for"), HAS_NEXT,
        HAS_COUNT("searched_to", OPTIONAL,
                  "of a search. Ascending: each event before this number was looked at; descending: each from this number on"),
-       HAS_COUNT("known_to", OPTIONAL, "of a search: it knows the events before this number"))
+       HAS_COUNT("known_to", OPTIONAL, "of a search: it knows the events before this number"),
+       HAS_COUNT("wanted_to", OPTIONAL, "of a search: the answer is complete if known_to is not smaller; else ask again later"))
 
 SCHEMA(audit_key, "public keys of the registry", HAS_TEXT("origin", REQUIRED, FORM_FREE, 1, 0, "the name of the log"),
        HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it: the newest one"),

@@ -9,11 +9,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/uuid.h"
-#include "gateway/api/audit_priv.h"
+#include "gateway/api/audit_exposure_priv.h"
 
-#define THUMBPRINT   43 /* characters of an x5t#S256 */
-#define BASE64_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-#define LOOKS_MAX    10 /* of a search for one event: each takes a second at most */
 #define QUESTION_MAX 4096
 
 PART(exposed_next, "a credential that an event made or showed: ask for its exposure, too, from the time of the event on",
@@ -32,15 +29,8 @@ PART(exposed_event, "an event of the credential", HAS_COUNT("seq", REQUIRED, "it
 SCHEMA(exposure, "a page of the exposure of a credential",
        HAS_LIST("events", REQUIRED, 1000, schema_exposed_event, "oldest first"), HAS_NEXT,
        HAS_COUNT("searched_to", REQUIRED, "each event before this number was looked at"),
-       HAS_COUNT("known_to", REQUIRED, "the search knows the events before this number"))
-
-/* What the events are found by; of a token and a certificate what is sealed beside them is compared, too. */
-struct exposure {
-    enum { OF_ACTOR, OF_RUN, OF_TOKEN, OF_CERTIFICATE } kind;
-    const char *name;
-    struct search_source source;
-    struct search search;
-};
+       HAS_COUNT("known_to", REQUIRED, "the search knows the events before this number"),
+       HAS_COUNT("wanted_to", REQUIRED, "the answer is complete if known_to is not smaller; else ask again later"))
 
 /* ---- the target ---- */
 
@@ -72,193 +62,109 @@ struct result target_audit_exposure(struct request *request, struct lookup *look
     return request->search == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a question") : SUCCESS;
 }
 
-/* ---- words of an event ---- */
+/* ---- what it made ---- */
 
-/* The next word of the detail behind "#"; false at the end. */
-static bool next_word(struct bytes *left, char *word, size_t size)
+/* The id that an event robot.rotate has: the event that made the robot has its name, too. False: it is another event. */
+static bool rotated_id(const json_t *entry, char id_out[UUID_TEXT_SIZE])
 {
-    while (left->length > 0) {
-        const struct bytes part = text_cut(left, ' ');
-        if (part.length == 0 || part.length >= size) continue;
-        memcpy(word, part.data, part.length);
-        word[part.length] = '\0';
-        return true;
+    const char *action = json_text_of(entry, "act"), *outcome = json_text_of(entry, "out");
+    struct bytes left = exposure_detail_of(json_text_of(entry, "res"));
+    char word[256];
+
+    return action != NULL && outcome != NULL && strcmp(action, "robot.rotate") == 0 && !exposure_has_failed(outcome) &&
+           exposure_next_word(&left, word, sizeof word) && exposure_is_token(word, id_out);
+}
+
+/* The ids of a page, each once and without a name. */
+static struct result collect_ids(const struct exposure *exposure, const json_t *events, json_t *names, struct error *err)
+{
+    char id[UUID_TEXT_SIZE];
+
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+        if (!exposure_has(exposure, event) || !rotated_id(json_object_get(event, "entry"), id)) continue;
+        if (json_object_get(names, id) == NULL && json_object_set_new(names, id, json_null()) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
     }
-    return false;
+    return SUCCESS;
 }
 
-static struct bytes detail_of(const char *resource)
+/* "NAME ID", of the event that made a robot. */
+static struct result take_name(struct bytes leaf_text, json_t *names, struct error *err)
 {
-    const char *hash = resource == NULL ? NULL : strchr(resource, '#');
+    char name[256], id[256];
+    struct leaf leaf;
 
-    return bytes_of_text(hash == NULL ? "" : hash + 1);
+    TRY(leaf_read(leaf_text, &leaf, err));
+    struct bytes left = exposure_detail_of(leaf.targets[0].resource);
+    if (!exposure_next_word(&left, name, sizeof name) || !exposure_next_word(&left, id, sizeof id) ||
+        json_object_get(names, id) == NULL)
+        return SUCCESS;
+    return json_object_set_new(names, id, json_string(name)) == 0
+               ? SUCCESS
+               : failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
 }
 
-static bool has_failed(const char *outcome)
-{
-    return strcmp(outcome, "denied") == 0 || strcmp(outcome, "failed") == 0;
-}
-
-static const char *kind_of(const json_t *entry)
-{
-    const char *outcome = json_text_of(entry, "out"), *action = json_text_of(entry, "act");
-    int64_t class = 0;
-
-    if (outcome == NULL || action == NULL || !json_integer_of(entry, "cls", &class)) return "unreadable";
-    if (has_failed(outcome)) return outcome;
-    if (strcmp(action, "token.mint") == 0 || strcmp(action, "run.token") == 0) return "minted";
-    switch (class % 100) {
-    case 1: return "made";
-    case 2: return "read";
-    default: return "changed";
-    }
-}
-
-/* ---- single events that are looked up ---- */
-
-struct wanted {
-    const char *actions[2];
-    enum search_field field;
-    const char *value;
-};
-
-static struct result add_conditions(const struct wanted *wanted, struct search *search, struct error *err)
-{
-    search->condition_count = 2;
-    search->conditions[0].field = SEARCH_ACTION;
-    for (size_t i = 0; i < 2 && wanted->actions[i] != NULL; i++)
-        TRY(search_condition_add(&search->conditions[0], wanted->actions[i], err));
-    search->conditions[1].field = wanted->field;
-    return search_condition_add(&search->conditions[1], wanted->value, err);
-}
-
-static struct result look(const struct request *request, const struct search_source *source, struct search *search,
-                          struct leaf *leaf_out, struct error *err)
+/* The events that made the robots of one search. */
+static struct result find_names(const struct request *request, const struct exposure *exposure, struct search *search,
+                                json_t *names, struct error *err)
 {
     struct search_progress progress = {.is_done = false};
 
-    for (unsigned i = 0; i < LOOKS_MAX && !progress.is_done; i++, search->from = progress.searched) {
+    for (unsigned i = 0; i < EXPOSURE_LOOKS_MAX && !progress.is_done; i++, search->from = progress.searched) {
         OWNED(audit_page) *page = NULL;
-        TRY(audit_search_page(request, source, search, &page, &progress, err));
-        if (audit_page_count(page) > 0) return leaf_read(audit_page_leaf(page, 0), leaf_out, err);
+        TRY(audit_search_page(request, &exposure->source, search, &page, &progress, err));
+        for (size_t k = 0; k < audit_page_count(page); k++) TRY(take_name(audit_page_leaf(page, k), names, err));
     }
-    return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    return SUCCESS;
 }
 
-/* The first event that is wanted. ERROR_NOT_FOUND. */
-static struct result find_event(const struct request *request, const struct search_source *source, const struct wanted *wanted,
-                                struct leaf *leaf_out, struct error *err)
+/* One search for SEARCH_VALUES_MAX of them; *at: how many were looked for. */
+static struct result name_some(const struct request *request, const struct exposure *exposure, json_t *names, size_t *at,
+                               struct error *err)
 {
     struct search *search = memory_zeroed(1, sizeof *search);
+    const struct exposure_wanted wanted = {{"robot.create"}, SEARCH_DETAIL, NULL};
+    const char *id;
+    json_t *name;
+    size_t place = 0;
 
     if (search == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a search");
-    audit_search_init(search, 1);
-    struct result found = add_conditions(wanted, search, err);
-    if (found.ok) found = look(request, source, search, leaf_out, err);
-    free(search);
-    return found;
-}
-
-/* ---- the credential ---- */
-
-/* A token's id is that of the request that asked for it, a dot, and a random part; either is enough to name it. */
-static bool is_token(const char *text, char request_out[UUID_TEXT_SIZE])
-{
-    const char *dot = strchr(text, '.');
-    const size_t length = dot == NULL ? strlen(text) : (size_t)(dot - text);
-    struct uuid id;
-
-    if (length != UUID_TEXT_SIZE - 1 || !uuid_parse((struct bytes){(const uint8_t *)text, length}, &id)) return false;
-    memcpy(request_out, text, length);
-    request_out[length] = '\0';
-    return true;
-}
-
-static struct result by_token(const struct request *request, const char *id, struct exposure *exposure, struct error *err)
-{
-    const struct wanted wanted = {{"token.mint", "run.token"}, SEARCH_REQUEST, id};
-    struct search_condition *condition = &exposure->search.conditions[exposure->search.condition_count++];
-    struct leaf leaf;
-
-    exposure->kind = OF_TOKEN;
-    condition->field = SEARCH_ACTOR;
-    const struct result found = find_event(request, &exposure->source, &wanted, &leaf, err);
-    if (!found.ok && err->kind == ERROR_NOT_FOUND)
-        return failure(err, ERROR_NOT_FOUND,
-                       "no event made a token of this id: its first 36 characters are the id of the request");
-    TRY(found);
-    return search_condition_add(condition, leaf.actor, err);
-}
-
-static struct result read_credential(const struct request *request, struct exposure *exposure, struct error *err)
-{
-    struct search *search = &exposure->search;
-    char id[UUID_TEXT_SIZE];
-
-    if (is_token(exposure->name, id)) return by_token(request, id, exposure, err);
-    if (strlen(exposure->name) == THUMBPRINT && text_consists_of(bytes_of_text(exposure->name), BASE64_CHARS)) {
-        exposure->kind = OF_CERTIFICATE;
-        return SUCCESS;
+    audit_search_init(search, SEARCH_VALUES_MAX);
+    struct result named = exposure_add_conditions(&wanted, search, err);
+    json_object_foreach (names, id, name) {
+        if (named.ok && place >= *at && place < *at + SEARCH_VALUES_MAX)
+            named = search_condition_add(&search->conditions[1], id, err);
+        place++;
     }
-    struct search_condition *condition = &search->conditions[search->condition_count++];
-    condition->field = SEARCH_ACTOR;
-    return audit_search_actor(request, &exposure->source, exposure->name, condition, err);
+    *at += SEARCH_VALUES_MAX;
+    if (named.ok) named = find_names(request, exposure, search, names, err);
+    free(search);
+    return named;
 }
 
-static struct result read_question(const struct request *request, struct exposure *exposure, struct error *err)
+/* A robot that was made before the log, or that the search does not find, keeps its id as its name. */
+static struct result name_robots(const struct request *request, const struct exposure *exposure, const json_t *events,
+                                 json_t *names, struct error *err)
 {
-    const char *run = request_argument(request, "run");
-
-    TRY(audit_search_times(request, &exposure->search, err));
-    exposure->name = run == NULL ? request_argument(request, "credential") : run;
-    if (run == NULL) return read_credential(request, exposure, err);
-    exposure->kind = OF_RUN;
-    struct search_condition *condition = &exposure->search.conditions[exposure->search.condition_count++];
-    condition->field = SEARCH_RUN;
-    return search_condition_add(condition, run, err);
-}
-
-static bool is_exposed(const struct exposure *exposure, const json_t *who)
-{
-    const char *token = json_text_of(who, "token"), *certificate = json_text_of(who, "certificate");
-    const size_t length = strlen(exposure->name);
-
-    if (exposure->kind == OF_CERTIFICATE) return certificate != NULL && strcmp(certificate, exposure->name) == 0;
-    if (exposure->kind != OF_TOKEN) return true;
-    return token != NULL && strncmp(token, exposure->name, length) == 0 && (token[length] == '\0' || token[length] == '.');
-}
-
-/* ---- what it made ---- */
-
-/* robot.rotate has the robot's id alone; the event that made the robot has its name. */
-static struct result name_robot(const struct request *request, const struct exposure *exposure, char name[256], struct error *err)
-{
-    const struct wanted wanted = {{"robot.create"}, SEARCH_DETAIL, name};
-    struct leaf leaf;
-    char id[UUID_TEXT_SIZE];
-
-    if (!is_token(name, id)) return SUCCESS;
-    const struct result found = find_event(request, &exposure->source, &wanted, &leaf, err);
-    if (!found.ok) return err->kind == ERROR_NOT_FOUND ? SUCCESS : found;
-    struct bytes left = detail_of(leaf.targets[0].resource);
-    (void)next_word(&left, name, 256);
+    TRY(collect_ids(exposure, events, names, err));
+    for (size_t at = 0; at < json_object_size(names);) TRY(name_some(request, exposure, names, &at, err));
     return SUCCESS;
 }
 
 /* A robot counts from the event on that showed its secret; a run from its request on. */
-static struct result add_made(const struct request *request, const struct exposure *exposure, const json_t *entry, json_t *row,
-                              struct error *err)
+static struct result add_made(const json_t *names, const json_t *entry, json_t *row, struct error *err)
 {
     const char *action = json_text_of(entry, "act"), *outcome = json_text_of(entry, "out");
-    struct bytes left = detail_of(json_text_of(entry, "res"));
+    struct bytes left = exposure_detail_of(json_text_of(entry, "res"));
     char name[256];
 
-    if (action == NULL || outcome == NULL || has_failed(outcome)) return SUCCESS;
+    if (action == NULL || outcome == NULL || exposure_has_failed(outcome)) return SUCCESS;
     const bool is_run = strcmp(action, "run.request") == 0;
     const bool is_robot = strcmp(action, "robot.create") == 0 || strcmp(action, "robot.rotate") == 0;
-    if ((!is_run && !is_robot) || !next_word(&left, name, sizeof name)) return SUCCESS;
-    if (is_robot) TRY(name_robot(request, exposure, name, err));
-    json_t *next = json_pack("{s:s, s:s}", "kind", is_run ? "run" : "credential", "name", name);
+    if ((!is_run && !is_robot) || !exposure_next_word(&left, name, sizeof name)) return SUCCESS;
+    const char *known = json_text_of(names, name);
+    json_t *next = json_pack("{s:s, s:s}", "kind", is_run ? "run" : "credential", "name", known == NULL ? name : known);
     return json_object_set_new(row, "next", next) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a row");
 }
 
@@ -266,41 +172,44 @@ static struct result add_made(const struct request *request, const struct exposu
 
 static struct result add_digests(const json_t *entry, json_t *digests, struct error *err)
 {
-    struct bytes left = detail_of(json_text_of(entry, "res"));
+    struct bytes left = exposure_detail_of(json_text_of(entry, "res"));
     char word[160]; /* sha512: and 128 digits */
 
-    while (next_word(&left, word, sizeof word)) {
+    while (exposure_next_word(&left, word, sizeof word)) {
         if (strncmp(word, "sha256:", 7) != 0 && strncmp(word, "sha512:", 7) != 0) continue;
         if (json_array_append_new(digests, json_string(word)) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a row");
     }
     return SUCCESS;
 }
 
-static struct result add_row(const struct request *request, const struct exposure *exposure, const json_t *event, json_t *rows,
-                             struct error *err)
+static struct result add_row(const json_t *names, const json_t *event, json_t *rows, struct error *err)
 {
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
     int64_t time_ms = 0;
-    OWNED_JSON row =
-        json_pack("{s:O, s:s, s:[], s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "seq", json_object_get(event, "seq"), "what",
-                  kind_of(entry), "digests", "outcome", json_object_get(entry, "out"), "action", json_object_get(entry, "act"),
-                  "resource", json_object_get(entry, "res"), "address", json_object_get(who, "address"), "actor",
-                  json_object_get(entry, "actor"), "subject", json_object_get(who, "subject"));
+    OWNED_JSON row = json_pack("{s:O, s:s, s:[], s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "seq", json_object_get(event, "seq"),
+                               "what", exposure_kind_of(entry), "digests", "outcome", json_object_get(entry, "out"), "action",
+                               json_object_get(entry, "act"), "resource", json_object_get(entry, "res"), "address",
+                               json_object_get(who, "address"), "actor", json_object_get(entry, "actor"), "subject",
+                               json_object_get(who, "subject"));
 
     if (row == NULL || (json_integer_of(entry, "ts", &time_ms) && !api_set_time(row, "time", time_ms)))
         return failure(err, ERROR_NO_MEMORY, "no memory for a row");
     TRY(add_digests(entry, json_object_get(row, "digests"), err));
-    TRY(add_made(request, exposure, entry, row, err));
+    TRY(add_made(names, entry, row, err));
     return json_array_append(rows, row) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a row");
 }
 
 static struct result add_rows(const struct request *request, const struct exposure *exposure, const json_t *events, json_t *rows,
                               struct error *err)
 {
+    OWNED_JSON names = json_object();
+
+    if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
+    TRY(name_robots(request, exposure, events, names, err));
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *event = json_array_get(events, i);
-        if (!is_exposed(exposure, json_object_get(event, "who"))) continue;
-        TRY(add_row(request, exposure, event, rows, err));
+        if (!exposure_has(exposure, event)) continue;
+        TRY(add_row(names, event, rows, err));
     }
     return SUCCESS;
 }
@@ -327,8 +236,9 @@ static struct result answer(struct request *request, const struct exposure *expo
 
     TRY(read_events(request, page, &shown, &events, err));
     audit_search_next(&exposure->search, page, shown, &progress, next);
-    OWNED_JSON value = json_pack("{s:[], s:I, s:I, s:s*}", "events", "searched_to", (json_int_t)progress.searched, "known_to",
-                                 (json_int_t)progress.known, "next", next[0] == '\0' ? NULL : next);
+    OWNED_JSON value =
+        json_pack("{s:[], s:I, s:I, s:I, s:s*}", "events", "searched_to", (json_int_t)progress.searched, "known_to",
+                  (json_int_t)progress.known, "wanted_to", (json_int_t)progress.wanted, "next", next[0] == '\0' ? NULL : next);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an exposure");
     TRY(add_rows(request, exposure, json_object_get(events, "events"), json_object_get(value, "events"), err));
     response_json(request, 200, value);
@@ -348,7 +258,7 @@ static struct result run(struct request *request, struct exposure *exposure, str
     audit_search_init(&exposure->search, asked.limit + 1);
     TRY(api_after_number(&asked, &after, err));
     exposure->search.from = (uint64_t)(after + 1);
-    TRY(read_question(request, exposure, err));
+    TRY(exposure_read(request, exposure, err));
     TRY(audit_search_page(request, &exposure->source, &exposure->search, &page, &progress, err));
     return answer(request, exposure, page, progress, err);
 }

@@ -207,14 +207,14 @@ static struct result read_search(const struct request *request, const struct sea
 /* ---- the answer ---- */
 
 /* The index is written behind the log. A search waits for it; if that takes too long, the answer says how far the index goes. */
-static struct result await_index(const struct request *request, struct pg *pg, struct error *err)
+static struct result await_index(const struct request *request, struct pg *pg, uint64_t *size_out, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + WAIT_INDEX_MS;
     struct timespec rest = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
-    uint64_t known = 0, size = 0, wanted = 0;
+    uint64_t known = 0, size = 0;
 
-    TRY(search_known(request->permit, pg, &known, &wanted, err));
-    while (known < wanted && clock_monotonic_ms() < until_ms) {
+    TRY(search_known(request->permit, pg, &known, size_out, err));
+    while (known < *size_out && clock_monotonic_ms() < until_ms) {
         audit_index_wake(request->gateway->audit_index);
         (void)nanosleep(&rest, NULL);
         if (rest.tv_nsec < 20000000L) rest.tv_nsec += rest.tv_nsec / 2;
@@ -245,8 +245,9 @@ static struct result answer(struct request *request, const struct search *search
 
     TRY(audit_events_write(request, page, with_facts, &shown, &text, err));
     audit_search_next(search, page, shown, &progress, next);
-    TRY(buffer_format(&text, err, ",\"searched_to\":%llu,\"known_to\":%llu", (unsigned long long)progress.searched,
-                      (unsigned long long)progress.known));
+    TRY(buffer_format(&text, err, ",\"searched_to\":%llu,\"known_to\":%llu,\"wanted_to\":%llu",
+                      (unsigned long long)progress.searched, (unsigned long long)progress.known,
+                      (unsigned long long)progress.wanted));
     return audit_events_answer(request, next[0] == '\0' ? NULL : next, &text, err);
 }
 
@@ -257,7 +258,7 @@ struct result audit_search_page(const struct request *request, const struct sear
 
     TRY(namespace_born(request->permit, source->pg, &born, err));
     if (search->from < born) search->from = born;
-    TRY(await_index(request, source->pg, err));
+    TRY(await_index(request, source->pg, &search->size, err));
     return search_run(request->permit, source, search, page_out, progress_out, err);
 }
 

@@ -104,6 +104,14 @@ RESULT document_add_envelopes(json_t *value, const struct document_proof *proof,
 /** The description of the document in force that the path names, with its envelopes, in the scope of the permit for `action`. ERROR_NOT_FOUND. */
 RESULT document_show(struct request *request, struct pg *pg, enum action action, enum document_kind kind, json_t **value_out,
                      struct error *err);
+/**
+ * Answers with the description of document_show(), under an entity tag of the document and its signatures. `is_whole`: nothing else is in it, so it may be
+ * answered with 304; else, as with a sink that shows how far it is behind, the tag is for If-Match alone.
+ */
+RESULT document_answer_shown(struct request *request, const json_t *value, bool is_whole, struct error *err);
+/** If-Match and If-None-Match of a request that brings `document`, about the one of its name that is in force. If they don't hold, the answer is 412. */
+RESULT document_condition(struct request *request, struct pg *pg, const struct document *document, bool *holds_out,
+                          struct error *err);
 /** Answers with the description of a document; `sequence` 0: a draft. */
 RESULT document_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
                        struct error *err);

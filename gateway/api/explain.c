@@ -39,7 +39,8 @@ PART(explained_principal, "whose rights were asked", HAS_WORD("kind", REQUIRED, 
      HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "the one person that it counts as; null: nobody, or several"))
 PART(explained_role, "a role whose scope has the thing", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
      HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
-     HAS_WORD("origin", REQUIRED, "binding rule group", "a binding, or a signed document: a trust rule, roles of groups"),
+     HAS_WORD("origin", REQUIRED, "binding rule group break-glass",
+              "a binding, or a signed document: a trust rule, roles of groups, a broken glass"),
      HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 255, "the name of the document"), HAS_ID("binding", OPTIONAL, "of a binding"),
      HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79, "of a binding: the principal that granted it"),
      HAS_TIME("expires", OPTIONAL, "when it ends"), HAS_FLAG("permits", REQUIRED, "whether roles of this name permit the action"),
@@ -243,7 +244,14 @@ static bool needs_login(const struct wanted *wanted, const struct settings *sett
     return !step_up_is_met(&who, question->action, settings->step_up_acr, question->now_ms, &age_s);
 }
 
-static struct result add_unknown(const struct wanted *wanted, const struct settings *settings, json_t *answer, struct error *err)
+/* Nor of what an organisation demands of tokens. */
+static bool needs_token(const struct wanted *wanted, const struct request *request, const json_t *answer)
+{
+    return !wanted->is_past && json_is_true(json_object_get(answer, "allowed")) &&
+           decider_explain_token(request->permit, request->gateway->decider, &wanted->question);
+}
+
+static struct result add_unknown(const struct wanted *wanted, const struct request *request, json_t *answer, struct error *err)
 {
     const struct explain_question *question = &wanted->question;
     static const char *const past[] = {"labels and names of then: they are those of now",
@@ -258,9 +266,12 @@ static struct result add_unknown(const struct wanted *wanted, const struct setti
     if (question->action == ACTION_PROJECT_LABEL || question->action == ACTION_REPOSITORY_LABEL ||
         question->action == ACTION_PROJECT_CREATE)
         failures |= json_array_append_new(list, json_string("the label that would be asked for: policies may refuse it"));
-    if (!wanted->is_past && needs_login(wanted, settings))
+    if (!wanted->is_past && needs_login(wanted, request->gateway->settings))
         failures |= json_array_append_new(
             list, json_string("whether it has just logged in at its issuer: this action needs a fresh login"));
+    if (needs_token(wanted, request, answer))
+        failures |= json_array_append_new(
+            list, json_string("whether its token is as the organisation demands: how long it lives, and what it is bound to"));
     for (size_t i = 0; wanted->is_past && i < sizeof past / sizeof past[0]; i++)
         failures |= json_array_append_new(list, json_string(past[i]));
     if (wanted->is_future)
@@ -282,7 +293,7 @@ static struct result handle_authz_explain(struct request *request, struct pg *pg
     TRY(read_wanted(request, &wanted, err));
     if (wanted.is_past) wanted.question.past = &past;
     TRY(decider_explain(request->permit, request->gateway->decider, &wanted.question, &answer, err));
-    TRY(add_unknown(&wanted, request->gateway->settings, answer, err));
+    TRY(add_unknown(&wanted, request, answer, err));
     response_json(request, 200, answer);
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;

@@ -85,8 +85,8 @@ struct result log_document_target_named(struct request *request, enum action act
 
 /* ---- coming into force ---- */
 
-static struct result put_in_force(struct request *request, struct pg *pg, const struct signed_body *body, enum action action,
-                                  struct error *err)
+struct result log_document_put_in_force(struct request *request, struct pg *pg, const struct signed_body *body,
+                                        enum action action, struct error *err)
 {
     struct action_pair pair = request->pairs[0];
     struct document_change plain;
@@ -130,14 +130,14 @@ static struct result check_room(const struct request *request, const struct log_
     struct tally tally = {document->name, clock_wall_ms(), 0};
 
     TRY(document_view_visit_all(request->gateway->documents, documents->kind, count_one, &tally, err));
-    if (tally.count < documents->most) return SUCCESS;
+    if (documents->most == 0 || tally.count < documents->most) return SUCCESS;
     return failure(err, ERROR_LIMIT, "a registry has at most %u of these in force: withdraw a %s first", documents->most,
                    documents->what);
 }
 
 /* All that does not depend on who has signed. */
-static struct result check_document(struct request *request, struct pg *pg, const struct log_documents *documents,
-                                    const struct document *document, struct error *err)
+struct result log_document_check_new(struct request *request, struct pg *pg, const struct log_documents *documents,
+                                     const struct document *document, struct error *err)
 {
     struct document_known known;
 
@@ -153,14 +153,17 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct document_signers signers;
+    bool holds = false;
 
     TRY(request_envelope(request, &body, err));
-    TRY(check_document(request, pg, documents, body->document, err));
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
+    TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));
     if (signers.has_root) {
         TRY(document_check(body->document, &trust, err));
-        return put_in_force(request, pg, body, documents->approve, err);
+        return log_document_put_in_force(request, pg, body, documents->approve, err);
     }
     TRY(document_record_draft(request, body, documents->draft, err));
     return document_answer(request, 201, body->document, 0, err);
@@ -172,14 +175,17 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct document_signers signers;
+    bool holds = false;
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
-    TRY(check_document(request, pg, documents, body->document, err));
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
+    TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));
     TRY(document_check(body->document, &trust, err));
-    return put_in_force(request, pg, body, documents->approve, err);
+    return log_document_put_in_force(request, pg, body, documents->approve, err);
 }
 
 /* ---- the end ---- */
@@ -190,17 +196,20 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct document_known known;
+    bool holds = false;
 
     TRY(request_envelope(request, &body, err));
     if (!body->document->is_withdrawn)
         return failure(err, ERROR_INVALID, "the document withdraws nothing: \"withdrawn\" says why");
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
     TRY(document_check_newer(request, pg, body->document, &known, err));
     if (known.version == 0) return failure(err, ERROR_NOT_FOUND, "there is no %s of this name", documents->what);
     if (known.is_withdrawn) return failure(err, ERROR_CONFLICT, "this %s was withdrawn already", documents->what);
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check(body->document, &trust, err));
     TRY(document_check_approver(request, body->document, &trust, err));
-    return put_in_force(request, pg, body, documents->revoke, err);
+    return log_document_put_in_force(request, pg, body, documents->revoke, err);
 }
 
 static struct result handle_reject(struct request *request, struct pg *pg, struct error *err)

@@ -15,6 +15,7 @@ static struct result append_draft(void *context, const struct drafted_document *
 
     if (drafted->document->is_withdrawn || !documents->check(drafted->document, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
+    if (documents->list_draft != NULL) return documents->list_draft(drafts, drafted, err);
     return document_list_draft(drafts, drafted, APPROVERS, err);
 }
 
@@ -51,6 +52,7 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, list, err));
     TRY(add_states(request, pg, documents, list, err));
     if (page.after[0] == '\0') TRY(add_drafts(request, pg, documents, json_object_get(value, "drafts"), err));
+    if (documents->finish != NULL) TRY(documents->finish(request, pg, value, err));
     return document_list_answer(request, value, documents->list, page.limit, err);
 }
 
@@ -61,8 +63,7 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
 
     TRY(document_show(request, pg, documents->read, documents->kind, &value, err));
     if (documents->add != NULL) TRY(documents->add(request, pg, value, err));
-    response_json(request, 200, value);
-    return SUCCESS;
+    return document_answer_shown(request, value, documents->add == NULL, err);
 }
 
 const struct handler handler_log_document_list = {.handle = handle_list};

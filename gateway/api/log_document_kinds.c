@@ -132,7 +132,7 @@ static struct result add_persons(struct request *request, struct pg *pg, json_t 
     for (size_t i = 0; i < scim_entries_count(rules); i++) {
         const struct scim_entry *entry = scim_entries_at(rules, i);
         if (strcmp(entry->name, json_text_of(value, "name")) != 0) continue;
-        TRY(scim_count(request->permit, pg, entry->service.issuer, entry->effective_ms, &counts, err));
+        TRY(scim_count(request->permit, pg, entry->service.issuer, entry->pinned.effective_ms, &counts, err));
         json_t *state =
             json_pack("{s:I, s:I, s:I, s:I}", "active", (json_int_t)counts.active, "inactive", (json_int_t)counts.inactive,
                       "groups", (json_int_t)counts.groups, "deactivated", (json_int_t)counts.ended_lately);
@@ -164,7 +164,8 @@ const struct log_documents log_scim = {.kind = DOCUMENT_SCIM_SERVICE,
 
 /* ---- all ---- */
 
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups, &log_persons, &log_scim};
+static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups,       &log_persons,
+                                                    &log_scim,  &log_glasses,    &log_glass_reviews};
 
 const struct log_documents *log_documents_of(enum action action)
 {

@@ -10,6 +10,7 @@
 #include "gateway/api/openapi_priv.h"
 #include "gateway/http/condition.h"
 #include "gateway/pipeline/parameters.h"
+#include "gateway/pipeline/repeat.h"
 
 struct document {
     json_t *paths, *schemas, *responses, *parameters;
@@ -153,6 +154,7 @@ static json_t *parameters_of(struct document *document, const struct route *rout
         const struct schema_member *member = parameter_find((const char *)word.data, word.length);
         if (member != NULL) (void)json_array_append_new(list, query_parameter(document, member));
     }
+    openapi_add_headers(document->parameters, route, list);
     return list;
 }
 
@@ -171,7 +173,9 @@ static const struct error_row {
     {404, NEEDS_CREDENTIAL, NULL, "It does not exist, or not for this caller."},
     {409, NEEDS_CHANGE, NULL, "It conflicts with what is there."},
     {410, OWN, NULL, "It was there, and was removed."},
+    {412, OWN, NULL, "If-Match or If-None-Match does not hold."},
     {413, NEEDS_BODY, NULL, "The body, or what it holds, is too large."},
+    {422, OWN, NULL, "The Idempotency-Key was used for another request."},
     {429, ALWAYS, "Retry-After", "Too many requests."},
     {503, ALWAYS, "Retry-After", "A part of the service is down, and nothing was done; or it is not known whether it was done."},
 };
@@ -196,6 +200,8 @@ static bool is_own(const struct route *route, unsigned status)
         unsigned status;
     } own[] = {{"run_bundle", 409}, {"run_log", 410}};
 
+    if (status == 412) return openapi_has_condition(route);
+    if (status == 422) return route_takes_repeats(route);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (own[i].status == status && strcmp(own[i].route, route->name) == 0) return true;
     return false;
@@ -218,6 +224,10 @@ static json_t *header_of(const struct error_row *row)
 {
     const bool is_number = strcmp(row->header, "Retry-After") == 0;
 
+    if (row->status == 429)
+        return json_pack("{s:{s:s, s:{s:s}}, s:{s:s, s:{s:s}}}", "Retry-After", "description", "seconds to wait", "schema",
+                         "type", "integer", "RateLimit", "description", "the limit, what is left of it, and when there is more",
+                         "schema", "type", "string");
     return json_pack("{s:{s:s, s:{s:s}}}", row->header, "description", is_number ? "seconds to wait" : "how to get a token",
                      "schema", "type", is_number ? "integer" : "string");
 }

@@ -17,5 +17,9 @@ json_t *openapi_value(const struct schema_member *member);
 json_t *openapi_schema(json_t *schemas, const struct schema *schema, bool is_of_body);
 /** The headers of an answer with the status 200; NULL: it has none of its own. Lists page by the parameter `after`; those of OCI by `last`. */
 json_t *openapi_headers(const struct route *route);
+/** Adds the headers that requests of the route may have; each is a component of `parameters`. */
+void openapi_add_headers(json_t *parameters, const struct route *route, json_t *list);
+/** Whether If-Match and If-None-Match have a meaning for the route. */
+bool openapi_has_condition(const struct route *route);
 /** The content of an answer or a request: {"application/json": {"schema": ...}}. NULL: it has no body. */
 json_t *openapi_content(json_t *schemas, const struct schema *schema, bool is_of_body);

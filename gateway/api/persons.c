@@ -2,10 +2,14 @@
 #include "documents/format/persons.h"
 #include "gateway/api/log_document_priv.h"
 
+PART(persons_tokens, "what tokens must be that are used in the organisation",
+     HAS_WORD("bound_to", OPTIONAL, "any key certificate", "to the client's key (DPoP), to its certificate, or to either"),
+     HAS_NUMBER("lifetime_max", OPTIONAL, PERSONS_LIFETIME_MIN, PERSONS_LIFETIME_MAX, "seconds that they live at most"))
 PART(persons_body, "persons; of a withdrawal nothing",
      HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the one issuer of persons: exactly iss of the tokens"),
      HAS_TEXTS("separate", OPTIONAL, 0, PERSONS_SEPARATE_MAX, NULL,
-               "subjects that are persons of their own, whatever their issuer, as documents name principals"))
+               "subjects that are persons of their own, whatever their issuer, as documents name principals"),
+     HAS_OBJECT("tokens", OPTIONAL, schema_persons_tokens, "absent: nothing is demanded of them"))
 PART(persons_document, "the signed payload (docs/formats/documents.md)",
      HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
      HAS_WORD("kind", REQUIRED, "persons", "the kind of the document"),

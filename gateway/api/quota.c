@@ -152,6 +152,28 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
     return SUCCESS;
 }
 
+/* The answer has the rules as they are stored, so that the entity tag is the same as that of a GET. */
+static struct result answer_rules(struct request *request, struct bytes document, struct error *err)
+{
+    const char *copy = arena_copy_text(request->arena, document);
+    char tag[API_TAG_SIZE];
+
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    api_tag_of_text(document, tag);
+    response_bytes(request, 200, "application/json", bytes_of_text(copy));
+    if (request->method == METHOD_GET) api_answer_tagged(request, tag, "the document of rules");
+    else response_header(request, "ETag", "%s", tag);
+    return SUCCESS;
+}
+
+static bool is_known(void *context, const char *document)
+{
+    char tag[API_TAG_SIZE];
+
+    api_tag_of_text(bytes_of_text(document), tag);
+    return api_condition_holds(context, tag);
+}
+
 static struct result set_rules(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RULES_TEXT_MAX);
@@ -164,9 +186,14 @@ static struct result set_rules(struct request *request, struct pg *pg, struct er
     TRY(json_write_canonical(&text, document, err));
     TRY(rules_read(buffer_bytes(&text), &rules, err));
     TRY(rules_change_prepare(&request->pairs[0].resource, buffer_text(&text), rules, &change, err));
-    TRY(request_record(request, &change.change, err));
-    response_json(request, 200, document);
-    return SUCCESS;
+    if (request_header(request, "If-Match") != NULL || request_header(request, "If-None-Match") != NULL) {
+        change.holds = is_known;
+        change.context = request;
+    }
+    const struct result recorded = request_record(request, &change.change, err);
+    if (change.is_refused) api_answer_changed(request, "the document of rules");
+    if (!recorded.ok) return change.is_refused ? SUCCESS : recorded;
+    return answer_rules(request, buffer_bytes(&text), err);
 }
 
 static struct result read_rules(struct request *request, struct pg *pg, struct error *err)
@@ -179,10 +206,7 @@ static struct result read_rules(struct request *request, struct pg *pg, struct e
         return SUCCESS;
     }
     TRY(rules_document(request->permit, pg, where, &text, err));
-    const char *copy = arena_copy_text(request->arena, buffer_bytes(&text));
-    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
-    response_bytes(request, 200, "application/json", bytes_of_text(copy));
-    return SUCCESS;
+    return answer_rules(request, buffer_bytes(&text), err);
 }
 
 const struct handler handler_project_quota = {.handle = set_quota};

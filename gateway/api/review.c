@@ -25,7 +25,8 @@ PART(reviewed_role, "a role that somebody has",
      HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "the one person that it counts as; null: nobody, or several"),
      HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
      HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
-     HAS_WORD("origin", REQUIRED, "binding rule group", "a binding, or a signed document: a trust rule, roles of groups"),
+     HAS_WORD("origin", REQUIRED, "binding rule group break-glass",
+              "a binding, or a signed document: a trust rule, roles of groups, a broken glass"),
      HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 255, "its name"),
      HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79, "of a binding: the principal that granted it"),
      HAS_TIME("granted", OPTIONAL, "since when it is there"),
@@ -104,21 +105,20 @@ static struct result find_use(const struct review *review, const struct reviewed
 
 static json_t *describe(const struct reviewed_role *role)
 {
-    const bool is_robot = role->principal.kind == PRINCIPAL_ROBOT, is_document = role->document[0] != '\0';
-    const char *origin = role->is_of_group ? "group" : "rule";
+    const bool is_robot = role->principal.kind == PRINCIPAL_ROBOT, is_document = role->document[0] != '\0',
+               is_rule = strcmp(role->origin, "rule") == 0;
     char id[UUID_TEXT_SIZE], key[PRINCIPAL_KEY_SIZE];
 
     uuid_format(&role->id, id);
     principal_key(&role->principal, key);
     return json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s?, s:s, s:s, s:s, s:s*, s:s*}", "id", id, "kind",
-                     is_robot                            ? "robot"
-                     : is_document && !role->is_of_group ? "rule"
-                                                         : "external",
-                     "name", role->principal.subject, "issuer",
-                     is_robot || (is_document && !role->is_of_group) ? NULL : role->principal.issuer, "principal", key, "person",
-                     role->person.key[0] != '\0' ? role->person.key : NULL, "role", role_name(role->role), "scope",
-                     role->scope.name, "origin", is_document ? origin : "binding", "document",
-                     is_document ? role->document : NULL, "granted_by", is_document ? NULL : role->granted_by);
+                     is_robot  ? "robot"
+                     : is_rule ? "rule"
+                               : "external",
+                     "name", role->principal.subject, "issuer", is_robot || is_rule ? NULL : role->principal.issuer, "principal",
+                     key, "person", role->person.key[0] != '\0' ? role->person.key : NULL, "role", role_name(role->role), "scope",
+                     role->scope.name, "origin", role->origin, "document", is_document ? role->document : NULL, "granted_by",
+                     is_document ? NULL : role->granted_by);
 }
 
 static struct result add_role(struct review *review, const struct reviewed_role *role, struct error *err)

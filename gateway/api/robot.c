@@ -19,11 +19,14 @@ SCHEMA(robot_wanted, "a robot to be made", HAS_TEXT("name", REQUIRED, FORM_NAME,
     HAS_ID("id", REQUIRED, "names it in paths"),                                                                            \
         HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 135, "robot$acme+ci; the user name at /token"),                            \
         HAS_FLAG("enabled", REQUIRED, "false: it can get no token"), HAS_TIME("expires", REQUIRED, "when its secret ends"), \
-        HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid")
+        HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid"),                               \
+        HAS_TEXT("certificate", OPTIONAL, FORM_FREE, 5, ROBOT_CERTIFICATE_SIZE - 1,                                         \
+                 "the certificate by which it logs in, in place of a secret")
 
 PART(robot, "a robot", ROBOT_MEMBERS)
-SCHEMA(robot_secret, "a robot and its new secret", ROBOT_MEMBERS,
-       HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, 64, "the password at /token; shown this once"))
+SCHEMA_WITH(SCHEMA_HAS_SECRET, robot_secret, "a robot and its new secret", ROBOT_MEMBERS,
+            HAS_TEXT("secret", OPTIONAL, FORM_FREE, 1, 64,
+                     "the password at /token; shown this once; absent if it has a certificate"))
 SCHEMA(robots, "a page of robots", HAS_LIST("robots", REQUIRED, 1000, schema_robot, "by name"), HAS_NEXT)
 
 /* The wanted robot; the organisation is a view of the document. */
@@ -130,8 +133,11 @@ static struct result handle_robot_create(struct request *request, struct pg *pg,
 static json_t *describe_row(const void *row)
 {
     const struct robot_row *robot = row;
+    json_t *value = describe(&robot->robot);
 
-    return describe(&robot->robot);
+    if (value != NULL && robot->certificate[0] != '\0')
+        (void)json_object_set_new(value, "certificate", json_string(robot->certificate)); /* without memory it is left out */
+    return value;
 }
 
 static struct result handle_robot_list(struct request *request, struct pg *pg, struct error *err)

@@ -14,12 +14,16 @@ struct result target_robot_rotate(struct request *request, struct lookup *lookup
     return SUCCESS;
 }
 
-SCHEMA_WITH(SCHEMA_MAY_BE_LEFT_OUT, robot_rotation, "a new secret for a robot; both members may be left out, and so may the body",
-            HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until the new secret ends; 90 if left out"),
-            HAS_NUMBER("grace_seconds", OPTIONAL, 0, ROBOT_GRACE_SECONDS_MAX,
-                       "how long the previous secret stays valid; 0 if left out"))
+SCHEMA_WITH(
+    SCHEMA_MAY_BE_LEFT_OUT, robot_rotation, "a new secret for a robot; all members may be left out, and so may the body",
+    HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until the new secret ends; 90 if left out"),
+    HAS_NUMBER("grace_seconds", OPTIONAL, 0, ROBOT_GRACE_SECONDS_MAX, "how long the previous secret stays valid; 0 if left out"),
+    HAS_TEXT("certificate", OPTIONAL, FORM_FREE, 5, ROBOT_CERTIFICATE_SIZE - 1,
+             "no secret: the robot logs in by a certificate (RFC 8705). x5t#S256: and its SHA-256 in base64url; or dns: or uri: "
+             "and a name in it, if an authority of clients has signed it"))
 
-static struct result read_wanted(struct request *request, int64_t *lifetime_s_out, int64_t *grace_s_out, struct error *err)
+static struct result read_wanted(struct request *request, int64_t *lifetime_s_out, int64_t *grace_s_out,
+                                 const char **certificate_out, struct error *err)
 {
     int64_t days = ROBOT_DAYS_MAX, grace_s = 0;
     const json_t *body = NULL;
@@ -27,6 +31,7 @@ static struct result read_wanted(struct request *request, int64_t *lifetime_s_ou
     if (request->body.length > 0) TRY(request_document(request, &body, err));
     (void)json_integer_of(body, "expires_days", &days);
     (void)json_integer_of(body, "grace_seconds", &grace_s);
+    *certificate_out = json_text_of(body, "certificate");
     *lifetime_s_out = days * DAY_S;
     *grace_s_out = grace_s;
     return SUCCESS;
@@ -51,8 +56,10 @@ static struct result answer(struct request *request, const struct robot_rotate *
     uuid_format(&rotate->robot, id);
     clock_format(rotate->expires_ms, expires);
     clock_format(rotate->previous_until_ms, until);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "id", id, "name", rotate->name, "enabled", 1, "expires",
-                                 expires, "previous_until", until, "secret", (const char *)secret_bytes(rotate->secret).data);
+    const char *secret = rotate->secret == NULL ? NULL : (const char *)secret_bytes(rotate->secret).data;
+    OWNED_JSON value =
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s*, s:s*}", "id", id, "name", rotate->name, "enabled", 1, "expires", expires,
+                  "previous_until", until, "secret", secret, "certificate", secret == NULL ? rotate->certificate : NULL);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "the secret was replaced, but the new one is lost: replace it again");
     response_json(request, 200, value);
     response_header(request, "Cache-Control", "no-store");
@@ -70,16 +77,18 @@ static struct result rotate_robot(struct request *request, struct robot_rotate *
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     int64_t lifetime_s = 0, grace_s = 0;
+    const char *certificate = NULL;
     struct robot_rotate rotate;
     struct uuid id;
 
     (void)pg;
     TRY(api_id(request, "robot", &id, err));
-    TRY(read_wanted(request, &lifetime_s, &grace_s, err));
+    TRY(read_wanted(request, &lifetime_s, &grace_s, &certificate, err));
     TRY(robot_rotate_init(&rotate, &id, &request->pairs[0].resource.organisation, lifetime_s, grace_s, err));
     principal_key(request->principal, rotate.rotated_by);
     (void)snprintf(rotate.rotator_issuer, sizeof rotate.rotator_issuer, "%s", request->principal->issuer);
-    const struct result result = rotate_robot(request, &rotate, err);
+    struct result result = certificate == NULL ? SUCCESS : robot_rotate_to(&rotate, certificate, err);
+    if (result.ok) result = rotate_robot(request, &rotate, err);
     robot_rotate_done(&rotate);
     return result;
 }

@@ -149,8 +149,7 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
     OWNED_JSON value = NULL;
 
     TRY(document_show(request, pg, ACTION_RUNNER_READ, DOCUMENT_RUNNER, &value, err));
-    response_json(request, 200, value);
-    return SUCCESS;
+    return document_answer_shown(request, value, true, err);
 }
 
 const struct handler handler_runner_list = {.handle = handle_list};

@@ -23,10 +23,11 @@ PART(registry_keys, "the public keys of the registry",
      HAS_TEXT("log_key", REQUIRED, FORM_FREE, 1, 255, "the key of the log, as signed notes have it"),
      HAS_TEXT("signer", REQUIRED, FORM_FREE, 87, 87, "the key that signs orders, leases and admissions: base64url of the point"),
      HAS_TEXT("root", REQUIRED, FORM_FREE, 87, 87, "the key that signs policy sets: base64url of the point"))
-SCHEMA(runner_code, "a code for one runner", HAS_ID("runner", REQUIRED, "the runner, as the invitation names it"),
-       HAS_TEXT("code", REQUIRED, FORM_FREE, 68, 68, "the code; it is shown once, and used once"),
-       HAS_TIME("expires", REQUIRED, "when it ends"),
-       HAS_OBJECT("registry", REQUIRED, schema_registry_keys, "what the runner pins"))
+SCHEMA_WITH(SCHEMA_HAS_SECRET, runner_code, "a code for one runner",
+            HAS_ID("runner", REQUIRED, "the runner, as the invitation names it"),
+            HAS_TEXT("code", REQUIRED, FORM_FREE, 68, 68, "the code; it is shown once, and used once"),
+            HAS_TIME("expires", REQUIRED, "when it ends"),
+            HAS_OBJECT("registry", REQUIRED, schema_registry_keys, "what the runner pins"))
 
 /* ---- targets ---- */
 

@@ -4,7 +4,7 @@
 #include "authz/group_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
-#include "gateway/api/api_priv.h"
+#include "gateway/api/break_glass_priv.h"
 #include "policy/decider.h"
 
 PART(
@@ -12,12 +12,20 @@ PART(
     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"),
     HAS_WORD(
-        "origin", REQUIRED, "binding rule group",
-        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token, or of SCIM, has it. Approvers have signed the last two"),
-    HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 63, "of a group: the name of the roles of groups that grant it"),
+        "origin", REQUIRED, "binding rule group break-glass",
+        "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token, or of SCIM, has it; break-glass: two persons gave it for an hour. The last three are signed"),
+    HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 63,
+             "of a group: the name of the roles of groups that grant it; of a broken glass: its name"),
     HAS_ID("binding", OPTIONAL, "of a binding"),
     HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79,
              "of a binding: the principal that granted it, as documents name it; system: the start of the registry"))
+
+PART(own_glass, "a broken glass of the caller that nobody has reviewed",
+     HAS_TEXT("name", REQUIRED, FORM_FREE, 1, BREAK_GLASS_NAME_MAX, "its name"),
+     HAS_TEXT("on", OPTIONAL, FORM_FREE, 1, BREAK_GLASS_PLACE_MAX, "where; left out if it was ended early"),
+     HAS_SIGNED_TIME("expires", REQUIRED, "of the newest document"),
+     HAS_TEXT("approved_by", OPTIONAL, FORM_FREE, 1, 79, "the principal that approved it"),
+     HAS_WORD("review", REQUIRED, "later open", "later: it is in force; open: another person must review it"))
 
 SCHEMA(credential, "the credential that asks",
        HAS_WORD("kind", REQUIRED, "robot external rule",
@@ -30,6 +38,7 @@ SCHEMA(credential, "the credential that asks",
        HAS_FLAG("unknown_person", OPTIONAL, "true: somebody whom nobody knows is behind it, so it is never the second of two"),
        HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
        HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
+       HAS_LIST("break_glass", OPTIONAL, 0, schema_own_glass, "its broken glasses in force, and those that wait for a review"),
        HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
        HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
        HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
@@ -46,17 +55,18 @@ struct result target_credential_read(struct request *request, struct lookup *loo
 static json_t *describe_role(const struct held_role *held)
 {
     const bool is_of_rule = strcmp(held->granted_by, "rule") == 0;
-    const char *document = group_giver(held->granted_by);
-    const bool is_of_group = document != NULL;
-    const bool is_bound = !is_of_rule && !is_of_group;
+    const char *group = group_giver(held->granted_by), *glass = glass_giver(held->granted_by);
+    const bool is_bound = !is_of_rule && group == NULL && glass == NULL;
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&held->binding, id);
     return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "role", held->role, "scope", held->scope, "origin",
-                     is_of_rule    ? "rule"
-                     : is_of_group ? "group"
-                                   : "binding",
-                     "document", document, "binding", is_bound ? id : NULL, "granted_by", is_bound ? held->granted_by : NULL);
+                     is_of_rule      ? "rule"
+                     : group != NULL ? "group"
+                     : glass != NULL ? "break-glass"
+                                     : "binding",
+                     "document", group != NULL ? group : glass, "binding", is_bound ? id : NULL, "granted_by",
+                     is_bound ? held->granted_by : NULL);
 }
 
 static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)
@@ -121,6 +131,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     free(held);
     TRY(added);
     TRY(describe(request, roles, has_more, &value, err));
+    TRY(break_glass_add_own(request, value, err));
     response_json(request, 200, value);
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;

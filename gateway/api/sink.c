@@ -62,10 +62,10 @@ SCHEMA(audit_sinks, "a page of sinks", HAS_LIST("sinks", REQUIRED, 1000, schema_
 SCHEMA(audit_sink_approval, "all signatures of a draft",
        HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_audit_sink_envelope,
                 "the draft's, then the approver's, of the same payload"))
-SCHEMA(audit_sink_secret, "a new key, which is shown once",
-       HAS_COUNT("key", REQUIRED, "its number; the key before signs beside it for a day"),
-       HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, SINK_SECRET_TEXT_SIZE,
-                "whsec_ and the shared secret, or whpk_ and the public key"))
+SCHEMA_WITH(SCHEMA_HAS_SECRET, audit_sink_secret, "a new key, which is shown once",
+            HAS_COUNT("key", REQUIRED, "its number; the key before signs beside it for a day"),
+            HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, SINK_SECRET_TEXT_SIZE,
+                     "whsec_ and the shared secret, or whpk_ and the public key"))
 
 /* ---- targets ---- */
 

@@ -125,9 +125,12 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     struct document_trust trust;
     struct document_known known;
     struct document_signers signers;
+    bool holds = false;
 
     TRY(request_envelope(request, &body, err));
     TRY(api_scope_exists(&request->pairs[0].resource, err));
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
     TRY(check_rule(body->document, err));
     TRY(check_audience(rules, body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
@@ -149,10 +152,13 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     struct document_trust trust;
     struct document_known known;
     struct document_signers signers;
+    bool holds = false;
 
     TRY(request_envelopes(request, &body, err));
     if (body->count < 2) return failure(err, ERROR_INVALID, "envelopes: those of the draft, and your own as the last");
     TRY(api_scope_exists(&request->pairs[0].resource, err));
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
     TRY(check_rule(body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
@@ -169,10 +175,13 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     const struct signed_body *body = NULL;
     struct document_trust trust;
     struct document_known known;
+    bool holds = false;
 
     TRY(request_envelope(request, &body, err));
     if (!body->document->is_withdrawn)
         return failure(err, ERROR_INVALID, "the document withdraws nothing: \"withdrawn\" says why");
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
     TRY(document_check_newer(request, pg, body->document, &known, err));
     if (known.version == 0) return failure(err, ERROR_NOT_FOUND, "there is no rule of this id in this scope");
     if (known.is_withdrawn) return failure(err, ERROR_CONFLICT, "this rule was withdrawn already");

@@ -132,8 +132,7 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
     OWNED_JSON value = NULL;
 
     TRY(document_show(request, pg, ACTION_RULE_READ, DOCUMENT_TRUST_RULE, &value, err));
-    response_json(request, 200, value);
-    return SUCCESS;
+    return document_answer_shown(request, value, true, err);
 }
 
 const struct handler handler_rule_list = {.handle = handle_list};

@@ -9,10 +9,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/network.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "crypto/secret.h"
+#include "gateway/background/issuer_way.h"
 #include "gateway/pipeline/gateway.h"
 #include "outgoing/call.h"
 
@@ -23,7 +23,8 @@
 struct worker {
     struct introspect *introspect;
     size_t issuer;
-    bool is_failed; /* the log says so already */
+    bool is_failed;       /* the log says so already */
+    struct outgoing *own; /* by the issuer's own authorities; NULL: by those of all */
     struct thread thread;
 };
 
@@ -78,16 +79,17 @@ static struct result judge(const struct outgoing_outcome *outcome, struct error 
     return outcome->status == 200 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "it answers %ld", outcome->status);
 }
 
-static struct result call(struct introspect *introspect, const char *url, struct bytes form, const char *login,
-                          struct buffer *body, struct error *err)
+static struct result call(struct introspect *introspect, size_t issuer, struct bytes form, const char *login, struct buffer *body,
+                          struct error *err)
 {
+    struct outgoing *own = introspect->workers[issuer].own;
     struct outgoing_outcome outcome;
     const struct outgoing_header headers[] = {{"Accept", "application/json"},
                                               {"Content-Type", "application/x-www-form-urlencoded"},
                                               {"Authorization", login},
                                               {"User-Agent", "sijild"}};
     const struct outgoing_request request = {.method = "POST",
-                                             .url = url,
+                                             .url = introspection_client_at(introspect->introspection, issuer)->endpoint,
                                              .headers = headers,
                                              .header_count = sizeof headers / sizeof headers[0],
                                              .with_body = true,
@@ -102,7 +104,7 @@ static struct result call(struct introspect *introspect, const char *url, struct
                                              .take = take,
                                              .context = body};
 
-    TRY(outgoing_call(introspect->outgoing, &request, &outcome, err));
+    TRY(outgoing_call(own == NULL ? introspect->outgoing : own, &request, &outcome, err));
     return judge(&outcome, err);
 }
 
@@ -115,7 +117,7 @@ static struct result exchange(struct introspect *introspect, const struct intros
     TRY(buffer_add_text(&form, "token_type_hint=access_token&token=", err));
     TRY(add_escaped(&form, question->token, err));
     struct result result = write_login(client, &login, err);
-    if (result.ok) result = call(introspect, client->endpoint, buffer_bytes(&form), buffer_text(&login), body, err);
+    if (result.ok) result = call(introspect, question->issuer, buffer_bytes(&form), buffer_text(&login), body, err);
     secret_wipe(form.data, form.capacity);
     if (login.data != NULL) secret_wipe(login.data, login.capacity);
     return result;
@@ -183,19 +185,6 @@ static struct result read_clients(struct introspect *introspect, struct introspe
     return introspection_new(clients, count, &introspect->introspection, err);
 }
 
-static struct result open_way(struct introspect *introspect, struct error *err)
-{
-    const struct settings *settings = introspect->gateway->settings;
-    struct networks networks = {0};
-
-    TRY(networks_parse("issuer_networks", settings->issuer_networks, &networks, err));
-    const struct outgoing_options rules = {.reach = networks.count == 0 ? OUTGOING_PUBLIC : OUTGOING_LISTED,
-                                           .networks = networks,
-                                           .ca_file = settings->issuer_ca_file,
-                                           .takes_tls12 = true};
-    return outgoing_new(&rules, &introspect->outgoing, err);
-}
-
 static struct result start_workers(struct introspect *introspect, struct error *err)
 {
     struct introspection_client clients[INTROSPECTION_ISSUERS_MAX];
@@ -203,11 +192,13 @@ static struct result start_workers(struct introspect *introspect, struct error *
     const struct result read = read_clients(introspect, clients, err);
     secret_wipe(clients, sizeof clients);
     TRY(read);
-    TRY(open_way(introspect, err));
+    const struct settings *settings = introspect->gateway->settings;
+    TRY(issuer_way_new(settings, &introspect->outgoing, err));
     for (size_t i = 0; i < introspection_count(introspect->introspection); i++) {
         struct worker *worker = &introspect->workers[i];
         worker->introspect = introspect;
         worker->issuer = i;
+        TRY(issuer_way_own(settings, introspection_client_at(introspect->introspection, i)->issuer, &worker->own, err));
         TRY(thread_start(&worker->thread, worker_main, worker, "introspects tokens", err));
     }
     introspect->gateway->introspection = introspect->introspection;
@@ -235,6 +226,7 @@ void introspect_free(struct introspect *introspect)
     for (size_t i = 0; i < INTROSPECTION_ISSUERS_MAX; i++) thread_stop(&introspect->workers[i].thread);
     introspect->gateway->introspection = NULL;
     introspection_free(introspect->introspection);
+    for (size_t i = 0; i < INTROSPECTION_ISSUERS_MAX; i++) outgoing_free(introspect->workers[i].own);
     outgoing_free(introspect->outgoing);
     free(introspect);
 }

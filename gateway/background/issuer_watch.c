@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/network.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "crypto/digest.h"
 #include "gateway/background/issuer_fetch.h"
+#include "gateway/background/issuer_way.h"
 #include "gateway/pipeline/gateway.h"
 
 #define LOOK_EVERY_MS    1000
@@ -114,8 +114,10 @@ static struct result ask(struct worker *worker, const struct issuer_task *task, 
 {
     struct issuer_watch *watch = worker->watch;
     OWNED_ISSUER_ANSWER answer = ISSUER_ANSWER;
+    OWNED(outgoing) *own = NULL;
 
-    TRY(issuer_fetch(watch->outgoing, task, &watch->gives_up, &answer, err));
+    TRY(issuer_way_own(watch->gateway->settings, task->url, &own, err));
+    TRY(issuer_fetch(own == NULL ? watch->outgoing : own, task, &watch->gives_up, &answer, err));
     if (atomic_load(&watch->gives_up)) return SUCCESS; /* its claim ends in a minute */
     const char *problem = answer.problem[0] == '\0' ? NULL : answer.problem;
     if (problem == NULL) TRY(keep(worker, task, &answer, err));
@@ -154,18 +156,6 @@ static void *worker_main(void *argument)
 
 /* ---- its life ---- */
 
-static struct result open_way(struct issuer_watch *watch, const struct settings *settings, struct error *err)
-{
-    struct networks networks = {0};
-
-    TRY(networks_parse("issuer_networks", settings->issuer_networks, &networks, err));
-    const struct outgoing_options rules = {.reach = networks.count == 0 ? OUTGOING_PUBLIC : OUTGOING_LISTED,
-                                           .networks = networks,
-                                           .ca_file = settings->issuer_ca_file,
-                                           .takes_tls12 = true};
-    return outgoing_new(&rules, &watch->outgoing, err);
-}
-
 static struct result start_worker(struct issuer_watch *watch, unsigned number, struct error *err)
 {
     static const struct pg_table *const tables[] = {&issuer_jobs_table, NULL};
@@ -183,7 +173,7 @@ struct result issuer_watch_start(struct gateway *gateway, struct issuer_watch **
 
     if (watch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to follow issuers");
     watch->gateway = gateway;
-    TRY(open_way(watch, gateway->settings, err));
+    TRY(issuer_way_new(gateway->settings, &watch->outgoing, err));
     for (unsigned i = 0; i < WORKERS; i++) TRY(start_worker(watch, i, err));
     *watch_out = GIVE(watch);
     return SUCCESS;

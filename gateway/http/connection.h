@@ -29,6 +29,8 @@ enum connection_stage {
     CONNECTION_ANSWER     /* the client should take an answer */
 };
 
+#define CONNECTION_NAMES_SIZE 512 /* a certificate of a service has one or two names; what does not fit is left out */
+
 struct connection {
     struct connection *next, *previous;
     int fd;
@@ -41,8 +43,10 @@ struct connection {
     struct credentials *credentials;    /* the ones that the handshake used; NULL without TLS */
     uint64_t verified_by;               /* generation of the authorities that verified the client's certificate; 0: none */
     char confirmation[44];              /* x5t#S256 of the client's certificate, or "" */
-    struct runner_certificate runner;   /* of the client's certificate; not_after_ms 0: it is not a runner's */
-    struct http_exchange *exchange;     /* the request that libmicrohttpd has begun and not ended; of its event thread */
+    char names
+        [CONNECTION_NAMES_SIZE]; /* of a certificate that an authority of clients has signed: lines "dns:..." and "uri:..." */
+    struct runner_certificate runner; /* of the client's certificate; not_after_ms 0: it is not a runner's */
+    struct http_exchange *exchange;   /* the request that libmicrohttpd has begun and not ended; of its event thread */
     _Atomic bool has_requested;
     _Atomic int stage;
     _Atomic int64_t since_ms; /* monotonic; the start of the stage */

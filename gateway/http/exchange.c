@@ -25,6 +25,11 @@ const char *http_client_confirmation(const struct http_exchange *exchange)
     return exchange->connection->confirmation;
 }
 
+const char *http_client_names(const struct http_exchange *exchange)
+{
+    return exchange->connection->names;
+}
+
 const struct runner_certificate *http_client_runner(const struct http_exchange *exchange)
 {
     const struct runner_certificate *runner = &exchange->connection->runner;

@@ -85,6 +85,9 @@ const struct sockaddr *http_client(const struct http_exchange *exchange);
 /** Thumbprint of the client's certificate (RFC 8705), or "". Valid while the connection exists. */
 const char *http_client_confirmation(const struct http_exchange *exchange);
 
+/** The names of the client's certificate (RFC 5280, 4.2.1.6), if an authority of clients has signed it: lines "dns:..." and "uri:...". Valid while the connection exists. */
+const char *http_client_names(const struct http_exchange *exchange);
+
 /** The client's certificate, if sijil-keyd has made it for a runner; it may have expired. Else NULL. Valid while the connection exists. */
 const struct runner_certificate *http_client_runner(const struct http_exchange *exchange);
 

@@ -75,9 +75,9 @@ static bool check_fields(const struct http_head *head, const struct http_limits 
 /* Headers where two readers could pick different values may stand at most once. */
 static bool check_single(const struct http_head *head, struct http_refusal *refusal_out)
 {
-    static const char *const once[] = {"Authorization", "Content-Length", "Content-Range", "Content-Type", "DPoP",
-                                       "Expect",        "Host",           "If-Range",      "Range",        "Transfer-Encoding",
-                                       "traceparent"};
+    static const char *const once[] = {
+        "Authorization",   "Content-Length", "Content-Range", "Content-Type",      "DPoP",       "Expect", "Host",
+        "Idempotency-Key", "If-Range",       "Range",         "Transfer-Encoding", "traceparent"};
     const char *value = NULL;
 
     for (size_t i = 0; i < sizeof once / sizeof once[0]; i++)

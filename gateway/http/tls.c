@@ -3,6 +3,7 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -283,7 +284,8 @@ static bool set_confirmation(struct connection *connection, const gnutls_datum_t
     return true;
 }
 
-#define CHAIN_MAX 8 /* certificates; real clients send at most three */
+#define NAMES_MAX 16 /* alternative names of a certificate that are looked at */
+#define CHAIN_MAX 8  /* certificates; real clients send at most three */
 
 /* Imports all certificates or none, and returns how many. The caller frees them. */
 static unsigned import_chain(const gnutls_datum_t *chain, unsigned count, gnutls_x509_crt_t certificates[CHAIN_MAX],
@@ -303,8 +305,33 @@ static unsigned import_chain(const gnutls_datum_t *chain, unsigned count, gnutls
     return imported;
 }
 
+/* A name with letters that a line can't have is left out, and so is one that does not fit. */
+static void note_name(struct connection *connection, const char *kind, const char *name, size_t length)
+{
+    const size_t used = strlen(connection->names);
+
+    for (size_t i = 0; i < length; i++)
+        if (name[i] <= ' ' || name[i] > '~') return;
+    if (length > 0 && used + strlen(kind) + length + 2 <= sizeof connection->names)
+        (void)snprintf(connection->names + used, sizeof connection->names - used, "%s%.*s\n", kind, (int)length, name);
+}
+
+static void note_names(struct connection *connection, gnutls_x509_crt_t certificate)
+{
+    char name[CONNECTION_NAMES_SIZE];
+
+    connection->names[0] = '\0';
+    for (unsigned i = 0; i < NAMES_MAX; i++) {
+        size_t length = sizeof name;
+        const int type = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &length, NULL);
+        if (type == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE) return;
+        if (type == GNUTLS_SAN_DNSNAME) note_name(connection, "dns:", name, length);
+        if (type == GNUTLS_SAN_URI) note_name(connection, "uri:", name, length);
+    }
+}
+
 /* Verifies by the newest authorities, not by those of the handshake. The status counts, not only the return code. */
-static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned count)
+static bool is_trusted(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
 {
     struct credentials *newest = credentials_keep(tls);
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_purpose};
@@ -318,6 +345,7 @@ static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned co
     const bool verified = all && authorities != NULL &&
                           gnutls_x509_trust_list_verify_crt2(authorities, certificates, imported, &purpose, 1, 0, &status,
                                                              NULL) == GNUTLS_E_SUCCESS;
+    if (verified && status == 0) note_names(connection, certificates[0]);
     for (unsigned i = 0; i < imported; i++) gnutls_x509_crt_deinit(certificates[i]);
     credentials_drop(newest);
     return verified && status == 0;
@@ -337,9 +365,13 @@ static bool is_runner(const struct tls *tls, struct connection *connection, cons
 static bool take_certificate(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
 {
     if (is_runner(tls, connection, &chain[0])) return set_confirmation(connection, &chain[0]);
-    if (connection->credentials->takes_any) return set_confirmation(connection, &chain[0]);
+    if (connection->credentials->takes_any) { /* its names count only if an authority of clients has signed it */
+        connection->names[0] = '\0';
+        if (connection->credentials->has_authorities) (void)is_trusted(tls, connection, chain, count);
+        return set_confirmation(connection, &chain[0]);
+    }
     if (!connection->credentials->has_authorities) return true;
-    return is_trusted(tls, chain, count) && set_confirmation(connection, &chain[0]);
+    return is_trusted(tls, connection, chain, count) && set_confirmation(connection, &chain[0]);
 }
 
 bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd)

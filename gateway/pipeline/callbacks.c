@@ -125,6 +125,20 @@ static void fail(struct http_exchange *http, const struct error *err, bool is_to
     response_failure(request, err);
 }
 
+/* Fields are lists of RFC 9651 with one member each. */
+static void add_limit(const struct rate_limit *limit, http_header_function *add, void *context)
+{
+    char text[96];
+
+    if (limit->name == NULL) return;
+    if (limit->quota > 0) {
+        (void)snprintf(text, sizeof text, "\"%s\";q=%lld;w=%u", limit->name, (long long)limit->quota, limit->window_s);
+        add(context, "RateLimit-Policy", text);
+    }
+    (void)snprintf(text, sizeof text, "\"%s\";r=%lld;t=%u", limit->name, (long long)limit->left, limit->end_s);
+    add(context, "RateLimit", text);
+}
+
 static void headers(const struct http_exchange *http, http_header_function *add, void *context)
 {
     const struct exchange *exchange = (const struct exchange *)(const void *)http;
@@ -138,6 +152,7 @@ static void headers(const struct http_exchange *http, http_header_function *add,
     }
     if (request_speaks_dpop(&exchange->request) && dpop_nonces_newest(gateway->nonces, clock_wall_ms(), nonce))
         add(context, "DPoP-Nonce", nonce); /* RFC 9449, 8.2: with each answer, so that a client is never late */
+    add_limit(&exchange->limit, add, context);
     if (exchange->request.speaks_oci) add(context, "Docker-Distribution-Api-Version", "registry/2.0");
 }
 

@@ -126,6 +126,7 @@ struct result exchange_authenticate(struct exchange *exchange, struct pg *pg, st
         struct credential credential = credential_of(request);
         credential.rule = exchange->rule;
         TRY(check(request, pg, &credential, found, err));
+        step_up_forget(&found->principal, request->gateway->settings->step_up_clients);
         TRY(run_gate(request, pg, found, err));
     }
     request->authentication = found;
@@ -169,4 +170,51 @@ void exchange_demand_login(struct exchange *exchange)
         exchange->found->age_s = age_s;
         return;
     }
+}
+
+/* What the request comes with does not suffice, or NULL. Those without the right get the answer that they would get without any document. */
+static const char *unmet(const struct exchange *exchange, struct token_demand *demand)
+{
+    const struct request *request = &exchange->request;
+    struct decider *decider = request->gateway->decider;
+
+    for (size_t i = 0; i < request->pair_count; i++) {
+        const struct action_pair *pair = &request->pairs[i];
+        const int64_t now_ms = clock_wall_ms();
+        *demand = decider_token_demand(decider, &pair->resource.organisation, now_ms);
+        const char *why = token_demand_refusal(demand, &exchange->principal);
+        if (why != NULL && decider_rights(decider, &exchange->principal, pair, now_ms) == AUTHZ_ALLOWED) return why;
+    }
+    return NULL;
+}
+
+static const char *unmet_at_token(struct exchange *exchange, struct token_demand *demand)
+{
+    struct request *request = &exchange->request;
+    const struct token_bonds bonds = {request->proof != NULL, request->client_confirmation[0] != '\0'};
+
+    *demand = token_demanded(request);
+    return token_demand_bonds(demand, bonds);
+}
+
+/* Runners and runs have keys and certificates of their own; a directory (SCIM) can't send proofs. */
+static bool may_be_unbound(const struct exchange *exchange)
+{
+    const enum principal_kind kind = exchange->principal.kind;
+
+    return (kind != PRINCIPAL_ROBOT && kind != PRINCIPAL_EXTERNAL) || exchange->request.speaks_scim;
+}
+
+void exchange_demand_token(struct exchange *exchange)
+{
+    const bool is_at_token = exchange->request.route->credential == CREDENTIAL_MINT;
+    struct token_demand demand = {0};
+
+    if (may_be_unbound(exchange)) return;
+    const char *why = is_at_token ? unmet_at_token(exchange, &demand) : unmet(exchange, &demand);
+    if (why == NULL) return;
+    const bool needs_proof = demand.key || demand.any;
+    const enum oauth_error at_token = needs_proof ? OAUTH_INVALID_PROOF : OAUTH_INVALID_REQUEST;
+    refuse_principal(exchange, is_at_token ? at_token : OAUTH_INVALID_TOKEN, why);
+    exchange->found->needs_proof = needs_proof;
 }

@@ -27,7 +27,7 @@ static struct result challenge_text(const struct request *request, struct buffer
                                         .scope = &scope,
                                         .authentication = &found,
                                         .acr_values = strcmp(wanted, STEP_UP_ANY) == 0 ? NULL : wanted,
-                                        .is_dpop = request_speaks_dpop(request)};
+                                        .is_dpop = found.needs_proof || request_speaks_dpop(request)};
     return challenge_write(&challenge, text, err);
 }
 

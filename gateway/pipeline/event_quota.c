@@ -17,6 +17,7 @@
 
 struct bucket {
     struct quota_events quota;
+    int64_t others;         /* left for all gateways when the portion was taken */
     int64_t left, until_ms; /* until_ms: end of the database's minute, by our monotonic clock; 0: no portion was taken yet */
     bool is_over;           /* the project's quota is used up in this minute */
 };
@@ -102,6 +103,8 @@ static struct event_quota_answer take(struct event_quota *quotas, const struct u
     if (bucket != NULL) {
         now.verdict = take_of(bucket, now_ms);
         now.wait_s = bucket->until_ms > now_ms ? (unsigned)((bucket->until_ms - now_ms + 999) / 1000) : 1;
+        now.most = bucket->quota.most;
+        now.left = now_ms < bucket->until_ms ? bucket->left + bucket->others : 0;
         *quota = bucket->quota;
     }
     pthread_mutex_unlock(&quotas->mutex);
@@ -120,6 +123,7 @@ static enum event_quota_verdict fill(struct event_quota *quotas, const struct qu
     if (bucket != NULL) {
         if (now_ms >= bucket->until_ms) bucket->left = 0; /* left over from the minute before */
         bucket->left += portion->count > 0 ? portion->count - 1 : 0;
+        bucket->others = portion->others;
         bucket->is_over = portion->count == 0;
         bucket->until_ms = asked_ms + portion->left_ms;
     }
@@ -139,7 +143,9 @@ struct result event_quota_take(struct event_quota *quotas, const struct uuid *pr
         const int64_t asked_ms = clock_monotonic_ms();
         TRY(quota_events_take(pg, &quota, quota.most / PORTIONS + 1, &portion, err));
         now = (struct event_quota_answer){.verdict = fill(quotas, &quota, &portion, asked_ms),
-                                          .wait_s = (unsigned)((portion.left_ms + 999) / 1000)};
+                                          .wait_s = (unsigned)((portion.left_ms + 999) / 1000),
+                                          .most = quota.most,
+                                          .left = portion.others + (portion.count > 0 ? portion.count - 1 : 0)};
     }
     *now_out = now;
     return SUCCESS;

@@ -25,7 +25,9 @@ RESULT event_quota_new(struct event_quota **quotas_out, struct error *err);
 void event_quota_refresh(struct event_quota *quotas, struct pg *pg);
 struct event_quota_answer {
     enum event_quota_verdict verdict;
-    unsigned wait_s; /* with EVENT_QUOTA_USED_UP: until the next minute of the database's clock */
+    unsigned wait_s; /* until the next minute of the database's clock */
+    int64_t most;    /* the quota; 0: the project has none */
+    int64_t left;    /* of it, for all gateways, as far as this one knows */
 };
 /** Counts one request of `project`. `pg` NULL: never blocks. ERROR_UNAVAILABLE: the database can't be asked. */
 RESULT event_quota_take(struct event_quota *quotas, const struct uuid *project, struct pg *pg, struct event_quota_answer *now_out,

@@ -51,6 +51,14 @@ struct stale {
     int64_t since_ms; /* of the first one; monotonic */
 };
 
+/** A limit that the answer names (draft-ietf-httpapi-ratelimit-headers-10; docs/api.md, "Limits"). */
+struct rate_limit {
+    const char *name;         /* NULL: none */
+    int64_t quota;            /* in window_s seconds; 0: not said */
+    unsigned window_s, end_s; /* end_s: until there is more */
+    int64_t left;
+};
+
 /** Of gateway/pipeline/pause.c. */
 struct pause {
     struct exchange *next; /* the next one to go on */
@@ -79,6 +87,7 @@ struct exchange {
     uint64_t sequence;
     enum later_outcome later;
 
+    struct rate_limit limit;
     struct shares shares;
     struct pause pause;
 };
@@ -115,6 +124,8 @@ RESULT exchange_authenticate(struct exchange *exchange, struct pg *pg, struct er
 RESULT exchange_spend_proof(struct exchange *exchange, struct pg *pg, struct error *err);
 /** The pairs are known: a person whose login is not good enough for one of them has no credential any more. */
 void exchange_demand_login(struct exchange *exchange);
+/** The same for tokens that an organisation demands (authz/token_demand.h). */
+void exchange_demand_token(struct exchange *exchange);
 /** The registry's URL as the client uses it. */
 void request_own_url(const struct request *request, char url_out[HOSTS_URL_SIZE]);
 /** Whether the client came with a proof, or with a token that is bound to a key. */
@@ -138,6 +149,20 @@ RESULT outcome_ensure(struct exchange *exchange, struct error *err);
 void outcome_answer(struct exchange *exchange, const struct error *err);
 /** Records the result of the handler, and makes the answer. Blocks. */
 void outcome_conclude(struct exchange *exchange, struct result result, const struct error *err);
+
+/* gateway/pipeline/repeat.c */
+/** Before the handler. Sets *is_answered_out if the request repeats another one; then there is an answer. Blocks. */
+RESULT repeat_begin(struct exchange *exchange, struct pg *pg, bool *is_answered_out, struct error *err);
+/** Keeps the answer of a request whose key was claimed. Blocks. */
+void repeat_keep(struct request *request, struct pg *pg);
+
+/* gateway/pipeline/repeat_claim.c */
+/** Has the key of the request claimed together with its first change. Blocks. */
+RESULT repeat_claim(struct request *request, struct change **change, struct error *err);
+/** `change` is durable. */
+void repeat_recorded(struct request *request, const struct change *change);
+/** Whether the change failed because another request had used the key meanwhile; the failure then says so. */
+bool repeat_was_beaten(const struct request *request, struct error *err);
 
 /* gateway/pipeline/pause.c */
 /** After request->wait_ms the answer goes out; if there is none, `then` is called. The exchange does not belong to the caller any more. */

@@ -115,8 +115,26 @@ static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
     return request->is_on_worker || is_decided_here ? STEP_NEXT : STEP_WORKER;
 }
 
+/* What a client may do less of. The numbers behind most limits are the operator's, and depend on others. */
+static const char *limit_name(enum gateway_metric metric)
+{
+    static const struct {
+        enum gateway_metric metric;
+        const char *name;
+    } names[] = {{METRIC_REFUSED_SECRET, "wrong-secrets"},
+                 {METRIC_REFUSED_DENIED, "denied-requests"},
+                 {METRIC_REFUSED_RIGHTS, "rights"},
+                 {METRIC_REFUSED_PROJECT, "project"},
+                 {METRIC_REFUSED_ORGANISATION, "organisation"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].metric == metric) return names[i].name;
+    return "principal";
+}
+
 static enum step_result too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
+    if (exchange->limit.name == NULL) exchange->limit = (struct rate_limit){.name = limit_name(metric), .end_s = wait_s};
     budget_refuse(exchange, why, wait_s, metric);
     return STEP_WAIT;
 }
@@ -169,6 +187,7 @@ static enum step_result step_target(struct exchange *exchange, struct pg *pg)
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
     exchange_demand_login(exchange);
+    exchange_demand_token(exchange);
     return STEP_NEXT;
 }
 
@@ -228,6 +247,7 @@ static enum step_result step_event_quota(struct exchange *exchange, struct pg *p
     if (grant_rate_is_exceeded(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
     if (run_rate_is_exceeded(exchange)) return too_many(exchange, RUNS_TOO_FAST, 1, METRIC_REFUSED_PROJECT);
     if (!exchange_take_event_quota(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
+    if (now.most > 0) exchange->limit = (struct rate_limit){"requests-per-minute", now.most, 60, now.wait_s, now.left};
     if (now.verdict == EVENT_QUOTA_TAKEN) return admit_stream(exchange);
     return now.verdict == EVENT_QUOTA_ASK_DATABASE ? STEP_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
 }
@@ -290,6 +310,20 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
     return answer_failure(exchange, &unavailable);
 }
 
+/* A repeat of a request is answered as the first one was; the work is not done again. */
+static struct result handle(struct exchange *exchange, struct pg *pg, struct error *err)
+{
+    struct request *request = &exchange->request;
+    bool is_answered = false;
+
+    TRY(repeat_begin(exchange, pg, &is_answered, err));
+    if (is_answered) return SUCCESS;
+    const struct result result = request->route->handler->handle(request, pg, err);
+    if (result.ok) repeat_keep(request, pg);
+    else (void)repeat_was_beaten(request, err);
+    return result;
+}
+
 static enum step_result step_handle(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
@@ -298,7 +332,7 @@ static enum step_result step_handle(struct exchange *exchange, struct pg *pg)
     exchange->has_begun = true;
     if (request->route->body == BODY_STREAMED) return stream_begin(exchange, pg) ? STEP_WAIT : STEP_ANSWER;
     request->wait_ms = 0;
-    const struct result result = request->route->handler->handle(request, pg, &err);
+    const struct result result = handle(exchange, pg, &err);
     const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
     if (has_answer || !waits) outcome_conclude(exchange, result, &err);
     else exchange->step--; /* the same step is run again */

@@ -155,11 +155,15 @@ static void note_failure(struct exchange *exchange)
 
 static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
 {
+    TRY(repeat_claim(&exchange->request, &change, err));
     exchange_record_prepare(exchange, change);
     sequencer_submit_and_wait(exchange->request.gateway->sequencer, &exchange->record);
     exchange_record_take(exchange);
     switch (exchange->record.status) {
-    case RECORD_DONE: await_own_change(&exchange->request, &exchange->record); return SUCCESS;
+    case RECORD_DONE:
+        repeat_recorded(&exchange->request, change);
+        await_own_change(&exchange->request, &exchange->record);
+        return SUCCESS;
     case RECORD_REFUSED:
         note_failure(exchange);
         *err = exchange->record.error;
@@ -314,14 +318,16 @@ struct result request_record_outcome(struct request *request, enum outcome outco
                                      struct error *err)
 {
     struct exchange *exchange = exchange_of_request(request);
+
+    TRY(repeat_claim(request, &change, err));
     struct record record = {
         .under = request->permit, .outcome = outcome, .context = exchange_context(exchange), .change = change};
-
     (void)snprintf(record.note, sizeof record.note, "%s", note);
     sequencer_submit_and_wait(request->gateway->sequencer, &record);
     const struct result result = outcome_of(&record, err);
     const enum record_status status = record.status;
     const uint64_t outdated_epoch = record.outdated_epoch;
+    if (status == RECORD_DONE) repeat_recorded(request, change);
     if (status == RECORD_DONE && !record.is_in_burst) exchange->sequence = record.sequence;
     if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) note_failure(exchange);
     record_done(&record);

@@ -77,6 +77,7 @@ void request_take_head(struct request *request, const struct http_exchange *http
     take_address(request, http_client(http));
     take_trace(request);
     request->client_runner = http_client_runner(http);
+    request->client_names = http_client_names(http);
     (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
 }
 

@@ -26,6 +26,7 @@ struct asked_label;        /* policy/label.h */
 struct runner_certificate; /* crypto/runner_certificate.h */
 struct enrolled_runner;    /* gateway/pipeline/runner_gate.h */
 struct run_grant;          /* gateway/pipeline/run_gate.h */
+struct repeat;             /* gateway/pipeline/repeat_priv.h */
 
 struct request {
     struct gateway *gateway;
@@ -35,8 +36,9 @@ struct request {
     char id[37];    /* request id, also in X-Request-Id and in the event */
     char trace[33]; /* trace id of the caller's traceparent (W3C Trace Context), or "" */
     struct sockaddr_storage client;
-    char client_address[46];                        /* "127.0.0.1", or "unix" */
-    char client_confirmation[44];                   /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    char client_address[46];      /* "127.0.0.1", or "unix" */
+    char client_confirmation[44]; /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    const char *client_names; /* of this certificate, if an authority of clients has signed it: lines (gateway/http/exchange.h) */
     const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     const struct principal *principal;              /* of the kind PRINCIPAL_NONE until a credential is accepted */
     const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER or PRINCIPAL_RUN; else NULL */
@@ -60,6 +62,7 @@ struct request {
     struct bytes body;                       /* for routes with a gathered body; complete */
     struct signed_document *signed_document; /* in the body; NULL before it was asked for (gateway/pipeline/signed_body.h) */
     json_t *document;                        /* the same, parsed; NULL before the first call of request_document() */
+    struct repeat *repeat;                   /* of a request with Idempotency-Key, once its handler runs; NULL without one */
 
     unsigned waits;                       /* number of calls of request_wait() */
     bool is_counted;                      /* as an attempt with an opaque token: authz/opaque_login.h */

@@ -61,7 +61,8 @@ struct schema_member {
 enum schema_flag {
     SCHEMA_IS_OPEN = 1,           /* it may have other members */
     SCHEMA_IS_READ_ELSEWHERE = 2, /* another parser checks its members more strictly; request_document() does not check them */
-    SCHEMA_MAY_BE_LEFT_OUT = 4    /* an optional body */
+    SCHEMA_MAY_BE_LEFT_OUT = 4,   /* an optional body */
+    SCHEMA_HAS_SECRET = 8         /* an answer with a secret, which is shown once: it is not kept for repeats of the request */
 };
 
 struct schema {

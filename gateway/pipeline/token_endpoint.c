@@ -9,10 +9,10 @@
 #include "authz/opaque_login.h"
 #include "authz/trust_rule.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "gateway/http/query.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
+#include "gateway/pipeline/token_login.h"
 #include "policy/decider.h"
 #include "registry/names/reference.h"
 #include "registry/registry.h"
@@ -25,6 +25,7 @@ struct token_grant {
     struct token_scope scope;
     bool is_exchange;
     struct uuid organisation; /* of the first repository that it gets a right for; nil: none */
+    unsigned lifetime_max_s;  /* that its organisations demand; 0: none */
     struct trust_mint mint;   /* by a trust rule */
     struct group_mint groups; /* of a person whose groups have changed */
 };
@@ -46,12 +47,6 @@ static bool has_duplicates(const struct fields *fields)
     return false;
 }
 
-static void refuse(struct authentication *authentication, enum oauth_error error, const char *description)
-{
-    *authentication = (struct authentication){.error = error};
-    (void)memccpy(authentication->description, description, '\0', sizeof authentication->description - 1);
-}
-
 /* The form replaces the query's arguments, so later code need not know where they came from. */
 static struct result read_form(struct request *request, struct authentication *authentication, struct error *err)
 {
@@ -61,36 +56,14 @@ static struct result read_form(struct request *request, struct authentication *a
 
     if (request->waits > 0) return SUCCESS; /* it was read before an issuer was asked */
     if (content_type == NULL || strncasecmp(content_type, type, sizeof type - 1) != 0)
-        refuse(authentication, OAUTH_INVALID_REQUEST, "the body must be application/x-www-form-urlencoded");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "the body must be application/x-www-form-urlencoded");
     else if (request->arguments.count > 0)
-        refuse(authentication, OAUTH_INVALID_REQUEST, "the parameters of POST are in its body, not in the query");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "the parameters of POST are in its body, not in the query");
     else if (!query_read(request->body, request->arena, &request->arguments, &wrong).ok) {
         if (wrong.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "%s", wrong.message);
-        refuse(authentication, OAUTH_INVALID_REQUEST, wrong.message);
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, wrong.message);
     }
     return SUCCESS;
-}
-
-/* Handles name and password like those of a header, so that both have one code path. */
-static struct result try_password(struct request *request, const struct credential *credential, const char *name,
-                                  const char *password, struct authentication *authentication, struct error *err)
-{
-    const size_t name_length = strlen(name), password_length = strlen(password);
-    struct buffer OWNED_BUFFER header = BUFFER((size_t)64 << 10), pair = BUFFER((size_t)32 << 10);
-    struct credential basic = *credential;
-
-    if (strchr(name, ':') != NULL || name_length + password_length > (size_t)20 << 10) {
-        refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
-        return SUCCESS;
-    }
-    TRY(buffer_format(&pair, err, "%s:%s", name, password));
-    TRY(buffer_add_text(&header, "Basic ", err));
-    TRY(text_base64(&header, BASE64_STANDARD, buffer_bytes(&pair), err));
-    basic.authorization = buffer_text(&header);
-    const struct result result = authenticate(request->gateway->authenticator, &basic, authentication, err);
-    secret_wipe(pair.data, pair.capacity);
-    secret_wipe(header.data, header.capacity);
-    return result;
 }
 
 /* A token that is no JWT: its issuer is asked. */
@@ -108,7 +81,8 @@ static struct result try_opaque(struct request *request, const struct credential
     bool is_waiting = false;
 
     if (login.introspection == NULL) {
-        refuse(authentication, OAUTH_INVALID_GRANT, "subject_token is no JWT, and no issuer is asked about other tokens here");
+        token_login_refuse(authentication, OAUTH_INVALID_GRANT,
+                           "subject_token is no JWT, and no issuer is asked about other tokens here");
         return SUCCESS;
     }
     TRY(authenticate_opaque(&login, authentication, &is_waiting, err));
@@ -123,16 +97,16 @@ static struct result try_exchange(struct request *request, const struct credenti
     const char *type = request_argument(request, "subject_token_type");
 
     if (token == NULL || type == NULL) {
-        refuse(authentication, OAUTH_INVALID_REQUEST, "an exchange needs subject_token and subject_token_type");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "an exchange needs subject_token and subject_token_type");
         return SUCCESS;
     }
     if (strcmp(type, TOKEN_TYPE "jwt") != 0 && strcmp(type, TOKEN_TYPE "id_token") != 0 &&
         strcmp(type, TOKEN_TYPE "access_token") != 0) {
-        refuse(authentication, OAUTH_INVALID_REQUEST, "subject_token_type must be jwt, id_token or access_token");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "subject_token_type must be jwt, id_token or access_token");
         return SUCCESS;
     }
     if (request_argument(request, "actor_token") != NULL) {
-        refuse(authentication, OAUTH_INVALID_REQUEST, "acting for another is not offered: leave actor_token out");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "acting for another is not offered: leave actor_token out");
         return SUCCESS;
     }
     if (strcmp(type, TOKEN_TYPE "id_token") != 0 && introspection_token_is_opaque(bytes_of_text(token)))
@@ -153,20 +127,22 @@ static struct result try_grant(struct request *request, const struct credential 
     const bool is_password = grant != NULL && strcmp(grant, "password") == 0;
 
     if (credential->authorization != NULL && (is_exchange || is_password)) {
-        refuse(authentication, OAUTH_INVALID_REQUEST, "one credential is enough: a header or the form");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "one credential is enough: a header or the form");
         return SUCCESS;
     }
     if (is_exchange) return try_exchange(request, credential, authentication, err);
     if (is_password && name != NULL && password != NULL)
-        return try_password(request, credential, name, password, authentication, err);
+        return token_login_password(request, credential, name, password, authentication, err);
     if (is_password) {
-        refuse(authentication, OAUTH_INVALID_REQUEST, "grant_type=password needs username and password");
+        token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "grant_type=password needs username and password");
         return SUCCESS;
     }
-    if (grant == NULL || strcmp(grant, "client_credentials") == 0)
-        return authenticate(request->gateway->authenticator, credential, authentication, err);
-    refuse(authentication, OAUTH_UNSUPPORTED_GRANT,
-           "grant_type must be password, client_credentials or token-exchange; there are no refresh tokens");
+    const bool is_client = grant == NULL || strcmp(grant, "client_credentials") == 0;
+    if (is_client && credential->authorization == NULL && request_argument(request, "client_id") != NULL)
+        return token_login_certificate(request, credential, request_argument(request, "client_id"), authentication, err);
+    if (is_client) return authenticate(request->gateway->authenticator, credential, authentication, err);
+    token_login_refuse(authentication, OAUTH_UNSUPPORTED_GRANT,
+                       "grant_type must be password, client_credentials or token-exchange; there are no refresh tokens");
     return SUCCESS;
 }
 
@@ -178,7 +154,7 @@ struct result token_authenticate(struct request *request, const struct credentia
     if (request->method == METHOD_POST) {
         TRY(read_form(request, &authentication, err));
         if (authentication.error == OAUTH_NONE && has_duplicates(&request->arguments))
-            refuse(&authentication, OAUTH_INVALID_REQUEST, "a parameter comes twice");
+            token_login_refuse(&authentication, OAUTH_INVALID_REQUEST, "a parameter comes twice");
         if (authentication.error == OAUTH_NONE) TRY(try_grant(request, credential, &authentication, err));
     } else {
         TRY(authenticate(request->gateway->authenticator, credential, &authentication, err));
@@ -237,6 +213,8 @@ static const struct schema_member members_of_token_form[] = {
     HAS_TEXT("audience", OPTIONAL, FORM_FREE, 1, 255, "the same"),
     HAS_TEXT("username", OPTIONAL, FORM_FREE, 1, 0, "of a password: the name of a robot"),
     HAS_TEXT("password", OPTIONAL, FORM_FREE, 1, 0, "of a password: the robot's secret"),
+    HAS_TEXT("client_id", OPTIONAL, FORM_FREE, 1, 0,
+             "of client_credentials without a header: the name of a robot that has a certificate, which TLS brings (RFC 8705)"),
     HAS_TEXT("subject_token", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: a token of a trusted issuer"),
     HAS_WORD("subject_token_type", OPTIONAL, TOKEN_TYPE "jwt " TOKEN_TYPE "id_token " TOKEN_TYPE "access_token",
              "of an exchange: what subject_token is"),
@@ -317,6 +295,37 @@ static struct uuid organisation_of(const struct request *request, const struct t
     return decider_home(request->gateway->decider, request->principal, clock_wall_ms());
 }
 
+/* Only organisations where it has a right now count: those of others, and whether they exist, must not show. */
+struct token_demand token_demanded(struct request *request)
+{
+    struct token_grant *token_grant = request->handler_state;
+    struct decider *decider = request->gateway->decider;
+    const int64_t now_ms = clock_wall_ms();
+    const struct uuid home = decider_home(decider, request->principal, now_ms);
+    struct token_demand demand = decider_token_demand(decider, &home, now_ms);
+
+    for (size_t i = 0; i < token_grant->scope.count; i++) {
+        struct principal_access live = {.pull = false};
+        struct resource resource;
+        decider_live_access(decider, request->principal, token_grant->scope.access[i].name, now_ms, &live);
+        decider_resolve(decider, token_grant->scope.access[i].name, &resource);
+        if (!live.pull && !live.push && !live.remove) continue;
+        const struct token_demand other = decider_token_demand(decider, &resource.organisation, now_ms);
+        token_demand_add(&demand, &other);
+    }
+    const struct token_demand everywhere = {.lifetime_max_s = decider_shortest_token(decider, now_ms)};
+    if (token_grant->scope.administration) token_demand_add(&demand, &everywhere);
+    token_grant->lifetime_max_s = demand.lifetime_max_s;
+    return demand;
+}
+
+static unsigned lifetime_of(const struct request *request, const struct token_grant *token_grant)
+{
+    const unsigned usual_s = request->rule->ttl_max_s == 0 ? MINT_SECONDS_DEFAULT : request->rule->ttl_max_s;
+
+    return token_grant->lifetime_max_s > 0 && token_grant->lifetime_max_s < usual_s ? token_grant->lifetime_max_s : usual_s;
+}
+
 static struct result mint(struct request *request, const struct token_grant *token_grant, struct buffer *answer,
                           struct error *err)
 {
@@ -329,7 +338,7 @@ static struct result mint(struct request *request, const struct token_grant *tok
                                        .thumbprint =
                                            request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
                                        .key = request->proof == NULL ? NULL : request->proof->key,
-                                       .lifetime_s = request->rule->ttl_max_s,
+                                       .lifetime_s = lifetime_of(request, token_grant),
                                        .is_exchange = token_grant->is_exchange,
                                        .request = request->id,
                                        .now_ms = clock_wall_ms()};

@@ -16,5 +16,9 @@
 RESULT token_authenticate(struct request *request, const struct credential *credential, struct authentication *authentication_out,
                           struct error *err);
 
+struct token_demand;
+/** What is demanded of the token that the request asks for, after its target function; kept for the token's lifetime. */
+struct token_demand token_demanded(struct request *request);
+
 /** Makes the answer to a bad credential or request: {"error","error_description"}. */
 void token_refuse(struct request *request, enum oauth_error error, const char *description);

@@ -240,6 +240,7 @@ static void check_issuers(const struct settings *settings, struct problems *prob
                      "step_up_acr = %.60s: values of letters, digits and -._~:/ with spaces between them", settings->step_up_acr);
     check_file("introspection_file", settings->introspection_file, problems);
     check_file("issuer_ca_file", settings->issuer_ca_file, problems);
+    check_file("issuer_ca_folder", settings->issuer_ca_folder, problems);
     if (!networks_parse("issuer_networks", settings->issuer_networks, &networks, &why).ok) problems_add(problems, &why);
 }
 

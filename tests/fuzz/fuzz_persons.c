@@ -18,6 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(document->scope[0] == '\0' && document->expires_ms > document->effective_ms);
     assert(document->name[0] != '_' || strcmp(document->name, PERSONS_REGISTRY) == 0);
     assert(strncmp(rule.issuer, "https://", 8) == 0 && rule.separate_count <= PERSONS_SEPARATE_MAX);
+    assert(rule.tokens.lifetime_max_s == 0 ||
+           (rule.tokens.lifetime_max_s >= PERSONS_LIFETIME_MIN && rule.tokens.lifetime_max_s <= PERSONS_LIFETIME_MAX));
     for (size_t i = 0; i < rule.separate_count; i++) assert(strlen(rule.separate[i]) == PERSONS_SEPARATE_KEY);
     return 0;
 }

@@ -360,6 +360,21 @@ void decider_separated(struct decider *decider, const struct uuid *organisation,
     separated_out->count = 0;
 }
 
+struct token_demand decider_token_demand(struct decider *decider, const struct uuid *organisation, int64_t now_ms)
+{
+    (void)decider;
+    (void)organisation;
+    (void)now_ms;
+    return (struct token_demand){.any = false};
+}
+
+unsigned decider_shortest_token(struct decider *decider, int64_t now_ms)
+{
+    (void)decider;
+    (void)now_ms;
+    return 0;
+}
+
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)
 {
     (void)decider;

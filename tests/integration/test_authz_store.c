@@ -104,6 +104,32 @@ static const struct name_row {
      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
 };
 
+static const struct certificate_row {
+    const char *name, *text;
+    bool is_possible, is_refused_as_secret;
+} certificate_rows[] = {
+    {"a digest", ROBOT_CERTIFICATE_THUMBPRINT "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA-_", true, true},
+    {"a digest that is too short", ROBOT_CERTIFICATE_THUMBPRINT "AAAA", false, true},
+    {"a digest with another letter", ROBOT_CERTIFICATE_THUMBPRINT "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+_", false, true},
+    {"a host", "dns:ci.bank.example", true, true},
+    {"a SPIFFE id", "uri:spiffe://bank.example/ci", true, true},
+    {"no host", "dns:", false, true},
+    {"a blank", "dns:ci bank", false, true},
+    {"a line", "dns:ci\nuri:x", false, true},
+    {"not ASCII", "dns:\xc3\xa9", false, true},
+    {"an address", "mail:ci@bank.example", false, false},
+    {"a secret", "sijil_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", false, false},
+    {"nothing", "", false, false},
+};
+
+static void names_certificates(void **state)
+{
+    const struct certificate_row *row = *state;
+
+    assert_int_equal(robot_certificate_is_possible(row->text), row->is_possible);
+    assert_int_equal(robot_secret_names_certificate(bytes_of_text(row->text)), row->is_refused_as_secret);
+}
+
 static void names_robots(void **state)
 {
     const struct name_row *row = *state;
@@ -366,5 +392,6 @@ int main(void)
         TEST(issuers_are_put_and_removed),
     };
 
-    return RUN_TABLE(name_rows, names_robots) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(name_rows, names_robots) + RUN_TABLE(certificate_rows, names_certificates) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The decider after failures: its errors, and that it never uses an old or incomplete snapshot. */
 #include "tests/integration/decider_fixture.h"
 
+#include "authz/break_glass_entry.h"
 #include "base/fault.h"
 #include "policy/snapshot_priv.h"
 
@@ -74,7 +75,8 @@ static void a_database_that_stays_away_is_asked_for_again(void **state)
 }
 
 static const struct pg_table *const loader_tables[] = {
-    &decider_table, &policy_set_table, &authz_snapshot_table, &persons_places_table, &audit_tree_table, &scim_load_table, NULL};
+    &decider_table,    &policy_set_table, &authz_snapshot_table, &persons_places_table,
+    &audit_tree_table, &scim_load_table,  &break_glass_table,    NULL};
 
 static struct result load_once(struct policy_set_source *source, struct error *err)
 {

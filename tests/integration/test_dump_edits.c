@@ -113,6 +113,13 @@ static const struct edit_row {
     {"facts dropped", "DELETE FROM audit_facts", FSCK_FACTS, 0, "are missing"},
     {"the root beside a checkpoint", "UPDATE audit_checkpoint SET root = sha256(root) WHERE size = 600", FSCK_CHECKPOINT, 599,
      "not the signed one"},
+    {"the note of a checkpoint", "UPDATE audit_checkpoint SET note = replace(note, E'\n600\n', E'\n601\n') WHERE size = 600",
+     FSCK_CHECKPOINT, 599, "not signed by the log's key"},
+    {"the size of a checkpoint", "UPDATE audit_checkpoint SET size = 512 WHERE size = 600", FSCK_CHECKPOINT, 511,
+     "not signed by the log's key"},
+    {"an entry, and what could tell it",
+     "UPDATE audit_entry SET leaf = " OTHER_LEAF ", leaf_hash = " OTHER_HASH " WHERE seq = 599; DELETE FROM audit_checkpoint",
+     FSCK_CHECKPOINT, 0, "nothing vouches for any entry"},
     {"the state", "UPDATE audit_log SET frontier = sha256('') || substr(frontier, 33)", FSCK_STATE, 600,
      "hashes of other entries"},
 };

@@ -8,6 +8,7 @@
 
 #include "audit/format/leaf.h"
 #include "base/json.h"
+#include "documents/format/break_glass.h"
 #include "documents/format/signing_key.h"
 
 /* An enrolment or a withdrawal, signed by these keys, with this event. */
@@ -77,23 +78,30 @@ static void recorded_done(struct recorded *recorded)
 }
 #define OWNED_RECORDED __attribute__((cleanup(recorded_done))) struct recorded
 
-/* keyd is not asked yet. */
-static void record(const struct enrolment *enrolment, struct recorded *recorded_out)
+static void record_payload(enum document_kind kind, const struct buffer *payload, const struct ecdsa_key *const signers[2],
+                           const char *action, struct recorded *recorded_out)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(8192);
     OWNED(document) *document = NULL;
     struct bytes views[2];
     struct error err = {0};
 
     *recorded_out = (struct recorded){.envelopes = {BUFFER(16384), BUFFER(16384)}, .leaf = BUFFER(LEAF_MAX)};
-    compose_enrolment(enrolment, &payload);
-    for (size_t i = 0; i < 2 && enrolment->signers[i] != NULL; i++) {
+    for (size_t i = 0; i < 2 && signers[i] != NULL; i++) {
         struct buffer *envelope = &recorded_out->envelopes[i];
-        assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), enrolment->signers[i], envelope, &err).ok);
+        assert_true(document_sign(kind, buffer_bytes(payload), signers[i], envelope, &err).ok);
         views[recorded_out->count++] = buffer_bytes(envelope);
     }
     if (!document_read(views, recorded_out->count, &document, &err).ok) fail_msg("%s", err.message);
-    recorded_out->sequence = add_event(document, enrolment->action, &recorded_out->leaf);
+    recorded_out->sequence = add_event(document, action, &recorded_out->leaf);
+}
+
+/* keyd is not asked yet. */
+static void record(const struct enrolment *enrolment, struct recorded *recorded_out)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
+
+    compose_enrolment(enrolment, &payload);
+    record_payload(DOCUMENT_SIGNING_KEY, &payload, enrolment->signers, enrolment->action, recorded_out);
 }
 
 static struct document_pin_request prove_recorded(const struct recorded *recorded)
@@ -106,17 +114,23 @@ static struct document_pin_request prove_recorded(const struct recorded *recorde
     return request;
 }
 
-static enum error_kind enrol(const struct enrolment *enrolment)
+static enum error_kind ask_for(const struct recorded *recorded)
 {
-    OWNED_RECORDED recorded;
+    const struct document_pin_request request = prove_recorded(recorded);
     struct document_pin pinned;
     struct error err = {0};
 
-    record(enrolment, &recorded);
-    const struct document_pin_request request = prove_recorded(&recorded);
     if (!keyd_pin_document(client, &request, &pinned, &err).ok) return err.kind;
-    assert_int_equal(pinned.epoch, recorded.sequence);
+    assert_int_equal(pinned.epoch, recorded->sequence);
     return ERROR_NONE;
+}
+
+static enum error_kind enrol(const struct enrolment *enrolment)
+{
+    OWNED_RECORDED recorded;
+
+    record(enrolment, &recorded);
+    return ask_for(&recorded);
 }
 
 static struct keyd_documents ask_documents(void)
@@ -257,9 +271,90 @@ static void a_refused_event_ends_the_earlier_ones(void **state)
     assert_int_equal(enrol(&good), ERROR_NONE);
 }
 
+/* ---- broken glasses ---- */
+
+#define HEX16 "0123456789abcdef"
+#define ALICE "ext:" HEX16 HEX16 HEX16 HEX16
+#define MARY  "ext:" HEX16 HEX16 HEX16 "0000000000000000"
+
+struct glass {
+    const char *name, *principal;
+    const struct ecdsa_key *key, *signers[2];
+    const char *withdrawn; /* NULL: version 1 */
+};
+
+static enum error_kind break_it(const struct glass *wanted)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
+    struct break_glass glass = {.principal = wanted->principal};
+    const int64_t now_ms = (int64_t)time(NULL) * 1000;
+    OWNED_RECORDED recorded;
+    struct error err = {0};
+
+    ecdsa_key_public(wanted->key, glass.point);
+    if (wanted->withdrawn != NULL) glass.approved_by = MARY;
+    else glass.on = glass.reason = "acme";
+    OWNED_JSON body = break_glass_body(&glass);
+    const struct document_parts parts = {.kind = DOCUMENT_BREAK_GLASS,
+                                         .scope = "",
+                                         .name = wanted->name,
+                                         .body = body,
+                                         .version = wanted->withdrawn == NULL ? 1 : 2,
+                                         .withdrawn = wanted->withdrawn,
+                                         .effective_ms = now_ms - 1000,
+                                         .expires_ms = now_ms + 600000};
+    if (!document_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    record_payload(DOCUMENT_BREAK_GLASS, &payload, wanted->signers,
+                   wanted->withdrawn == NULL ? "breakglass.approve" : "breakglass.end", &recorded);
+    return ask_for(&recorded);
+}
+
+/* A gateway in an attacker's hands, and whoever writes into the database, have all but the private keys. */
+static void keyd_knows_who_holds_a_broken_glass(void **state)
+{
+    OWNED(ecdsa_key) *root = approve();
+    OWNED(ecdsa_key) *officer = NULL;
+    OWNED(ecdsa_key) *holder = NULL;
+    OWNED(ecdsa_key) *made_up = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&officer, &err).ok && ecdsa_key_new(&holder, &err).ok && ecdsa_key_new(&made_up, &err).ok);
+    (void)add_entry(bytes_of_text("the first entry of a log"), true);
+    const struct enrolment of_officer = {officer, {officer, root}, SIGNING_APPROVE, MARY, NULL, "key.approve", ""};
+    const struct enrolment of_holder = {holder, {holder, officer}, SIGNING_SIGN, ALICE, NULL, "key.approve", "acme"};
+    const struct enrolment lost = {holder, {officer, NULL}, SIGNING_SIGN, ALICE, "lost", "key.revoke", "acme"};
+    const struct glass good = {"bg-1", ALICE, holder, {holder, officer}, NULL};
+    const struct glass of_another = {"bg-2", MARY, holder, {holder, officer}, NULL};
+    const struct glass of_nobody = {"bg-3", ALICE, made_up, {made_up, officer}, NULL};
+    const struct glass of_officer_alone = {"bg-4", MARY, officer, {officer, NULL}, NULL};
+    const struct glass by_root = {"bg-5", ALICE, holder, {holder, root}, NULL};
+    const struct glass over = {"bg-1", ALICE, holder, {officer, NULL}, "over"};
+    const struct glass later = {"bg-6", ALICE, holder, {holder, officer}, NULL};
+
+    assert_int_equal(enrol(&of_officer), ERROR_NONE);
+    assert_int_equal(break_it(&good), ERROR_DENIED); /* the key is not enrolled yet */
+    assert_int_equal(enrol(&of_holder), ERROR_NONE);
+    assert_int_equal(break_it(&of_another), ERROR_DENIED);
+    assert_int_equal(break_it(&of_nobody), ERROR_DENIED);
+    assert_int_equal(break_it(&of_officer_alone), ERROR_DENIED);
+    assert_int_equal(break_it(&by_root), ERROR_DENIED);
+    assert_int_equal(break_it(&good), ERROR_NONE);
+    assert_int_equal(break_it(&over), ERROR_NONE);
+    assert_int_equal(break_it(&good), ERROR_DENIED); /* what was ended does not come back */
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(break_it(&good), ERROR_DENIED);
+    assert_int_equal(break_it(&later), ERROR_NONE);
+    assert_int_equal(enrol(&lost), ERROR_NONE);
+    const struct glass too_late = {"bg-7", ALICE, holder, {holder, officer}, NULL};
+    assert_int_equal(break_it(&too_late), ERROR_DENIED); /* with a key that was withdrawn */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(keyd_knows_who_holds_a_broken_glass, begin, stop),
         cmocka_unit_test_setup_teardown(keyd_counts_signatures, begin, stop),
         cmocka_unit_test_setup_teardown(what_was_refused_stays_refused, begin, stop),
         cmocka_unit_test_setup_teardown(a_refused_event_ends_the_earlier_ones, begin, stop),

@@ -43,6 +43,7 @@ static const struct junk_row {
      "SET ROLE sijil_app; INSERT INTO audit_checkpoint (size, root, note) VALUES (9223372036854775807, decode(repeat('00', 32), 'hex'), ''),"
      " (-5, decode(repeat('00', 32), 'hex'), ''), (0, decode(repeat('00', 32), 'hex'), '\u00e9'); RESET ROLE",
      3},
+    {"the root beside a note that is signed", "UPDATE audit_checkpoint SET root = decode(repeat('00', 32), 'hex')", 1},
 };
 
 /* Opens a log with ten signed entries, without a notice yet. */

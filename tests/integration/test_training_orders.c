@@ -195,6 +195,31 @@ static void a_crash_after_the_event_finds_it_again(void **state)
     check_order(&id);
 }
 
+/* Another gateway, or the witnesses, may not know yet what the gateway that ordered had signed a moment ago. */
+static void a_bundle_waits_for_the_checkpoint_of_the_order(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+    struct run_bundle_query query = {.papers = {.action = ACTION_RUN_READ, .run = id, .last = RUN_ADMISSION}, .is_whole = true};
+    struct signed_checkpoint older;
+    struct error err = {0};
+
+    (void)state;
+    order_as_far_as_the_event(&id);
+    const uint64_t event = (uint64_t)strtoull(ask_of("SELECT event::text FROM run_draft WHERE run_id = ", &id), NULL, 10);
+    assert_true(sequencer_await_signed(source.sequencer, event, &err).ok);
+    assert_true(sequencer_checkpoint(source.sequencer, &older, &err).ok);
+    const struct uuid other = request("\"AE\"", 0); /* one entry more, so that the order names a larger log */
+    assert_true(sequencer_await_signed(source.sequencer, older.size, &err).ok);
+    database_execute(place.log.database, statement("UPDATE run_draft SET checkpoint = NULL WHERE run_id = ", &id, ""));
+    order_well();
+    order_well();
+    expect_state(&other, "ordered", "");
+    OWNED(run_papers) *papers = papers_of(&id);
+    assert_true(run_integer(papers->chain.order, "event.size") > (int64_t)older.size);
+    query.published = &older;
+    check_bundle(&query, false);
+}
+
 /* keyd has signed, and nobody has stored it: the log has grown meanwhile. */
 static void a_crash_after_the_signature_gives_the_same_order(void **state)
 {
@@ -304,6 +329,7 @@ int main(void)
         cmocka_unit_test(approvals_stand_in_the_bundle),
         cmocka_unit_test(an_approval_of_the_requester_itself_ends_it),
         cmocka_unit_test(a_crash_after_the_event_finds_it_again),
+        cmocka_unit_test(a_bundle_waits_for_the_checkpoint_of_the_order),
         cmocka_unit_test(a_crash_after_the_signature_gives_the_same_order),
         cmocka_unit_test(a_policy_that_changed_since_the_event_is_asked_again),
         cmocka_unit_test(a_run_that_is_allowed_nowhere_ends),

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Foreign readers of the description of the API: openapi-spec-validator reads it, and schemathesis makes requests of it, with an
-administrator's token and without one. No request may bring a 500, and each answer must be as the description has it.
+administrator's token and without one. openapi-python-client makes a client of it, which administers the registry. No request may bring a 500, and each answer must be as the description has it.
 
 INTEROP_OPENAPI is the folder of the two programs; INTEROP_RESULTS is the folder for their reports. EXAMPLES is the number of generated
 requests for each operation; tests/interop/schemathesis.toml has the checks that differ from the default."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -74,6 +75,17 @@ def a_stranger_gets_what_is_described():
     assert schemathesis("schemathesis-stranger.txt", "--include-path-regex", "^/(api/v1/|healthz|readyz|token)", "--phases", "examples,coverage,fuzzing")
 
 
+def a_client_that_is_made_from_it_works():
+    folder = result("client")
+    shutil.rmtree(folder, ignore_errors=True)
+    assert run("openapi-python-client.txt", os.path.join(PROGRAMS, "openapi-python-client"), "generate", "--path", document(), "--output-path", folder)
+    with open(result("openapi-python-client.txt"), encoding="utf-8") as log:
+        assert "Unable to parse" not in log.read(), "routes are missing in the client"
+    token = server.client(server.admin).token("registry:admin:*", fresh=True)
+    assert run("client.txt", "/usr/bin/env", f"PYTHONPATH={folder}", os.path.join(PROGRAMS, "python3"), os.path.join(os.path.dirname(CONFIGURATION), "openapi_client.py"),
+               f"https://127.0.0.1:{server.port}", token, server.ca_file)
+
+
 def the_log_is_whole_after_that():
     """The registry goes on, and its administrator has the same rights."""
     admin = server.client(server.admin)
@@ -82,5 +94,5 @@ def the_log_is_whole_after_that():
 
 
 server.start()
-sijil_test.run(the_description_is_openapi, an_administrator_gets_what_is_described, a_stranger_gets_what_is_described,
+sijil_test.run(the_description_is_openapi, a_client_that_is_made_from_it_works, an_administrator_gets_what_is_described, a_stranger_gets_what_is_described,
                the_log_is_whole_after_that, server=server)

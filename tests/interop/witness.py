@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""A foreign witness, that of omniwitness (tests/interop/witness/main.go), and our own one cosign the log of a whole registry. INTEROP_PROGRAMS has the
-program."""
+"""A foreign witness, that of omniwitness (tests/interop/witness/main.go), and our own one cosign the log of a whole registry, also over a change of the
+log's key. INTEROP_PROGRAMS has the program."""
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scenario"))
 from sijil_test import Server, free_port, make_robot, program, run, wait_until
 from witness_kit import Witness, finish
 
 NAME = "omniwitness.test/w"
+OVERLAP = 30  # seconds in which both keys of the log sign
 server = Server()
 state = {}
 
@@ -33,7 +36,7 @@ def start_witnesses():
     state["port"] = free_port()
     with open(path("foreign.log"), "wb") as log:
         state["process"] = subprocess.Popen([os.path.join(os.environ["INTEROP_PROGRAMS"], "witness"), state["vkey"], f"127.0.0.1:{state['port']}",
-                                             own.path("tls.pem"), own.path("tls.key")], stdout=subprocess.PIPE, stderr=log, text=True)
+                                             own.path("tls.pem"), own.path("tls.key")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
     state["foreign"] = state["process"].stdout.readline().strip()
     assert state["foreign"].startswith(NAME + "+"), state["foreign"]
 
@@ -44,6 +47,14 @@ def published():
 
 def size():
     return int(published().body.split(b"\n")[1])
+
+
+def grow(seconds=60):
+    """One more event, and a checkpoint with it that both witnesses have cosigned."""
+    before = size()
+    state["auditor"].api("GET", "/audit/events?limit=1")
+    wait_until(lambda: size() > before, seconds, "the cosigned log stands still")
+    return published().body.decode()
 
 
 def both_witnesses_cosign():
@@ -57,10 +68,7 @@ def both_witnesses_cosign():
     server.start()
     wait_until(lambda: published().status == 200, 60, "the foreign witness does not cosign")
     for _ in range(3):
-        before = size()
-        state["auditor"].api("GET", "/audit/events?limit=1")
-        wait_until(lambda old=before: size() > old, 60, "the cosigned log stands still")
-    note = published().body.decode()
+        note = grow()
     assert f"\u2014 {NAME} " in note and "\u2014 witness.test/w1 " in note, note
     print(f"     {size()} entries, cosigned by omniwitness and sijil-witness", flush=True)
 
@@ -77,6 +85,64 @@ def its_cosignature_is_verified():
     assert done.returncode == 0 and "1 of 1 witnesses have cosigned (foreign)" in done.stdout, (done.stdout, done.stderr)
 
 
+def make_log_key():
+    assert server.stop() == 0
+    where = os.path.join(server.folder, "keyd")
+    with open(server.passphrase, "rb") as secret:
+        done = subprocess.run([program("sijil-keyd"), "--directory", where, "--passphrase-fd", str(secret.fileno()), "--add-log-key"], pass_fds=[secret.fileno()],
+                              user=os.stat(where).st_uid, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    state["new"] = done.stdout.strip()
+    subprocess.run([program("sijil"), "admin", "log-key", "sign", "--key", os.path.join(server.folder, "officer/approver.pem"), "--old", state["vkey"], "--new",
+                    state["new"], "--overlap", f"{OVERLAP}s", "-o", path("order")], check=True, timeout=60)
+    server.start()
+
+
+def lines_by(name, note):
+    return sum(line.startswith(f"\u2014 {name} ") for line in note.split("\n"))
+
+
+def both_go_on_in_the_overlap():
+    """The foreign one knows the old key alone; our own one both."""
+    make_log_key()
+    own = state["own"]
+    own.write("logs", f"log {state['vkey']}\nlog {state['new']}\n")
+    own.stop()
+    own.start()
+    assert lines_by(state["origin"], grow()) == 1
+    with open(path("order"), encoding="utf-8") as file:
+        operator = server.client(make_robot(server, "operator", "registry-admin", ""))
+        operator.api("POST", "/log-key", json.load(file))
+    state["until"] = time.monotonic() + OVERLAP
+    wait_until(lambda: lines_by(state["origin"], grow()) == 2, 60, "the new key does not sign")
+    note = grow()
+    assert lines_by(NAME, note) == 1 and lines_by("witness.test/w1", note) == 1, note
+    assert time.monotonic() < state["until"], "this machine is too slow for the overlap"
+
+
+def a_witness_that_was_not_told_stands_still():
+    """Behind the overlap the old key signs nothing, so who knows it alone cosigns nothing."""
+    time.sleep(max(0.0, state["until"] + 1 - time.monotonic()))
+    state["auditor"].api("GET", "/audit/events?limit=1")  # the next checkpoint is behind the overlap
+    time.sleep(5)
+    before = size()
+    state["auditor"].api("GET", "/audit/events?limit=1")
+    time.sleep(5)
+    assert size() == before and lines_by(state["origin"], published().body.decode()) == 2, published().body
+    print(f"     behind the overlap {before} entries stay the last cosigned ones", flush=True)
+
+
+def it_goes_on_with_the_new_key():
+    """Its operator changes the key, and not its state: what it has cosigned is by the origin. The policy of witnesses stays as it is."""
+    began = time.monotonic()
+    state["process"].stdin.write(state["new"] + "\n")
+    state["process"].stdin.flush()
+    assert state["process"].stdout.readline() == "trusted\n"
+    note = grow()
+    assert lines_by(state["origin"], note) == 1 and lines_by(NAME, note) == 1, note
+    print(f"     cosigned again {time.monotonic() - began:.1f} s after the change of its key", flush=True)
+
+
 def it_ends_in_order():
     state["process"].terminate()
     state["process"].wait(30)
@@ -84,4 +150,5 @@ def it_ends_in_order():
     server.finish(False)
 
 
-run(a_registry_names_its_log, start_witnesses, both_witnesses_cosign, its_cosignature_is_verified, it_ends_in_order)
+run(a_registry_names_its_log, start_witnesses, both_witnesses_cosign, its_cosignature_is_verified, both_go_on_in_the_overlap,
+    a_witness_that_was_not_told_stands_still, it_goes_on_with_the_new_key, it_ends_in_order)

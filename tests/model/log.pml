@@ -196,6 +196,12 @@ inline die() {
 proctype gateway(byte me) {
     byte size, root, e, lost_event;
     bool ok, forked;
+#ifdef STANDBY
+    bool on_primary; /* the state that it appends behind was read in a transaction there */
+#define IS_CUT_OFF (on_primary && promoted)
+#else
+#define IS_CUT_OFF false
+#endif
 
 start:
     /* @step audit/sequencer_check.c: sequencer_check_log */
@@ -232,6 +238,9 @@ start:
         :: g[me].knows -> size = g[me].appended; root = g[me].cache /* @step audit/sequencer_append.c: use_cache */
         :: true -> /* @step audit/sequencer_append.c: begin */
             size = db_size; root = db_frontier;
+#ifdef STANDBY
+            on_primary = !promoted; /* the append is in the same transaction, which ends with its connection */
+#endif
             if
             :: size < g[me].appended -> forked = true
 #ifndef NO_CACHE_COMPARE
@@ -249,7 +258,7 @@ start:
         atomic {
             if
 #ifndef NO_FENCE
-            :: db_size == size && size < SIZE_MAX ->
+            :: db_size == size && size < SIZE_MAX && !IS_CUT_OFF ->
 #else
             :: size < SIZE_MAX ->
 #endif
@@ -279,7 +288,10 @@ start:
 #endif
                 fi
             :: else -> g[me].knows = false; ok = false /* @step audit/log_cache.c: log_cache_forget */
-            fi
+            fi;
+#ifdef STANDBY
+            on_primary = false
+#endif
         };
         if
         :: ok && DIES -> die(); goto start

@@ -17,7 +17,7 @@ import threading
 import time
 
 from signing_keys import DAY, canonical, utc
-from sijil_test import LeftOut, NoToken, Server, free_port, make_robot, run, wait_until
+from sijil_test import LeftOut, NoToken, Server, free_port, make_robot, program, run, wait_until
 
 TYPE = "application/vnd.sijil.{}.v1+json"
 SET = "application/vnd.sijil.policy-set.v1+json"
@@ -176,6 +176,26 @@ def a_region_that_is_not_listed_gets_numbers_alone():
     withdraw("abroad")
 
 
+def names_in_a_detail_are_decided_too():
+    """The policies keep the log of repositories in the country; a token's scope names them, and so does the key of an export."""
+    regions = first_set()["regions"]
+    load_set(regions={**regions, "fr/soc": {**regions[REGION], "geo": "FR"}})
+    put("soc", {"transport": "file", "region": "fr/soc", "address": "soc.ndjson", "classes": ALL})
+    put("short", {"transport": "file", "region": "fr/soc", "address": "short.ndjson", "classes": {"authentication": ["detail"]}})
+    server.client(robots["reader"]).token("repository:main/models/merger:pull registry:catalog:*")
+    auditor().api("POST", "/audit/exports", {"key": "res:main/models/merger", "nonce": "0123456789abcdef" * 2})
+    mints = [event["seq"] for event in events("token.mint") if "merger" in event["res"]]
+    for name in ("soc", "short"):
+        has_all(name, lambda: lines(name + ".ndjson"))
+    assert "merger" not in json.dumps(lines("soc.ndjson") + lines("short.ndjson"))
+    whole = {line["metadata"]["sequence"]: line for line in lines("soc.ndjson") if "metadata" in line}
+    assert whole and len(mints) == 1 and mints[0] not in whole, "events without names leave whole"
+    assert mints[0] in {line["metadata"]["sequence"] for line in lines("short.ndjson") if "metadata" in line}, "without the detail it names nothing"
+    for name in ("soc", "short"):
+        withdraw(name)
+    load_set()
+
+
 def what_the_document_leaves_out_does_not_leave():
     put("bare", {"transport": "file", "region": REGION, "address": "bare.ndjson",
                  "classes": {"api-activity": ["actor", "detail", "rules", "request", "region"]}})
@@ -185,7 +205,7 @@ def what_the_document_leaves_out_does_not_leave():
     assert whole and all(line["class_uid"] == 6003 for line in whole), "another class has left"
     for line in whole:
         assert not {"raw_data", "actor", "user", "src_endpoint", "status_detail", "http_request"} & set(line) and "request" not in line["api"], line
-        assert all("#" not in one["name"] and "region" not in one for one in line["resources"]), line
+        assert all("#" not in one["name"] and "data" not in one for one in line["resources"]), line
     withdraw("bare")
 
 
@@ -285,11 +305,24 @@ def a_webhook_that_fails_misses_no_number():
     assert len(ids) == len(set(ids)), "a batch that was taken came again"
 
 
+def listed_by_command():
+    host, (name, secret) = f"127.0.0.1:{server.port}", server.admin
+    environment = {**os.environ, "XDG_CONFIG_HOME": server.root + "/client", "SIJIL_CONFIG_HOME": server.root + "/client"}
+
+    def sijil(*words, text=None):
+        return subprocess.run([program("sijil"), *words], input=text, check=True, capture_output=True, text=True, env=environment, timeout=60).stdout
+
+    sijil("login", host, "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+    return sijil("admin", "sink", "list", host).splitlines()
+
+
 def a_webhook_with_a_wrong_certificate_gets_nothing():
     robots["wrong"] = begin_webhook("stranger")
     put("hook", webhook_body(robots["wrong"]))
     act(2)
     wait_until(lambda: "certificate" in shown("hook")["delivery"].get("problem", ""), 60, "the certificate is no problem")
+    listed = listed_by_command()
+    assert "PROBLEM" in listed[0] and any("certificate" in line for line in listed if line.startswith("hook ")), listed
     assert not any(headers["Host"].endswith(f":{robots['wrong'].server_address[1]}") for headers, _ in Webhook.got)
     Webhook.got.clear()
     put("hook", webhook_body(robots["webhook"], signature="v1a"))
@@ -529,15 +562,19 @@ def a_client_in_a_new_country_makes_an_alarm():
     load_set(networks=[{"cidr": "127.0.0.0/24", "facts": {"geo": "AE/DU", "assurance": 2}}, {"cidr": "127.0.1.0/24", "facts": {"geo": "FR", "assurance": 2}}])
     client = server.client(robots["traveller"])
 
-    def read(address):
-        token = client.token("repository:main/models/digits:pull")
+    def read(address, scope="repository:main/models/digits:pull"):
+        token = client.token(scope)
         link = client.connection(address=address)
-        client.call("GET", "/v2/main/models/digits/manifests/none", headers={"Authorization": "Bearer " + token}, connection=link)
+        answer = client.call("GET", "/v2/main/models/digits/manifests/none", headers={"Authorization": "Bearer " + token}, connection=link)
         link.close()
+        return answer.status
 
     for address in ("127.0.0.1", "127.0.0.7", "127.0.0.1"):
         read(address)
     time.sleep(5)
+    assert not alarms("new-country"), alarms("new-country")
+    assert read("127.0.1.9", "repository:main/other/x:pull") == 401  # a refused request from there hides nothing
+    time.sleep(4)
     assert not alarms("new-country"), alarms("new-country")
     read("127.0.1.9")
     wait_until(lambda: alarms("new-country"), 40, "no alarm tells of the new country")
@@ -581,7 +618,7 @@ def main():
     prepare()
     try:
         run(a_file_has_each_event_and_can_be_rotated, events_are_whole_and_name_nobody, a_torn_line_of_a_kill_becomes_a_line,
-            a_region_that_is_not_listed_gets_numbers_alone, what_the_document_leaves_out_does_not_leave, names_leave_for_a_purpose_alone,
+            a_region_that_is_not_listed_gets_numbers_alone, names_in_a_detail_are_decided_too, what_the_document_leaves_out_does_not_leave, names_leave_for_a_purpose_alone,
             a_webhook_gets_signed_cloud_events, a_renewed_key_signs_beside_the_one_before, a_webhook_that_fails_misses_no_number,
             a_webhook_with_a_wrong_certificate_gets_nothing, rsyslog_gets_all_over_mutual_tls, rsyslog_that_dies_misses_no_number,
             what_was_not_taken_is_decided_again, a_sink_needs_rights_and_signatures, metrics_say_how_far_sinks_are, a_burst_of_denials_makes_one_alarm,

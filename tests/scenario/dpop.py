@@ -2,19 +2,28 @@
 import base64
 import hashlib
 import http.client
+import http.server
 import json
 import os
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 
 from fleet import Fleet
+from issuer import certify
 from key_holder import Holder, encode
 from sijil_test import Issuer, make_robot, program, run, wait_until
 
-server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", tls_client_any="yes").start()
+authorities = tempfile.TemporaryDirectory()
+os.chmod(authorities.name, 0o755)
+with open(authorities.name + "/plain.cnf", "w", encoding="ascii") as plain:
+    plain.write("[req]\ndistinguished_name = name\n[name]\n")
+subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=clients",
+                "-keyout", authorities.name + "/ca.key", "-out", authorities.name + "/ca.pem"], check=True, capture_output=True)
+server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", step_up_clients="sijil web", tls_client_any="yes", tls_client_ca=authorities.name + "/ca.pem").start()
 first, second = server.clients(server.admin)
 login = make_robot(server, "bound", "publisher", "main/models")
 server.wait_known(login, "main/models/x")
@@ -231,11 +240,13 @@ def a_login_of_ci_is_bound_to_a_stored_key():
         assert done.returncode != 0 and "dpop.pem" in done.stderr, done
 
 
-def with_certificate(folder, name):
-    """A connection with a certificate that the client has signed itself, and the certificate's SHA-256 as cnf has it."""
+def with_certificate(folder, name, says="DNS:example", authority=False):
+    """A connection with a certificate that the client has signed itself, or the authority of clients, and the certificate's SHA-256 as cnf has it."""
     path = os.path.join(folder, name)
     if not os.path.exists(path + ".pem"):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=" + name,
+        by = ["-CA", authorities.name + "/ca.pem", "-CAkey", authorities.name + "/ca.key"] if authority else []
+        subprocess.run(["openssl", "req", "-x509", "-config", authorities.name + "/plain.cnf", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-days", "1", "-subj", "/CN=" + name, "-addext", "subjectAltName=" + says, "-addext", "extendedKeyUsage=clientAuth", "-addext", "basicConstraints=critical,CA:FALSE", *by,
                         "-keyout", path + ".key", "-out", path + ".pem"], check=True, capture_output=True)
     context = ssl.create_default_context(cafile=server.ca_file)
     context.load_cert_chain(path + ".pem", path + ".key")
@@ -269,6 +280,61 @@ def a_token_is_bound_to_a_self_signed_certificate():
             link.close()
 
 
+def by_certificate(name, connection=None):
+    """RFC 8705, 2: the name alone, in the form."""
+    form = urllib.parse.urlencode({"grant_type": "client_credentials", "client_id": name, "scope": SCOPE})
+    return first.call("POST", "/token", form, FORM, connection=connection)
+
+
+def rotated(home, robot, certificate):
+    done = sijil(home, "admin", "robot", "rotate", f"127.0.0.1:{server.port}", robot, "--certificate", certificate, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "secret" not in json.loads(done.stdout), done.stdout
+    server.wait_known(login, "main/models/x")
+    return json.loads(done.stdout)["certificate"]
+
+
+def a_robot_logs_in_by_its_certificate():
+    """Both kinds of RFC 8705: the certificate itself, and a name in one that an authority has signed."""
+    methods = first.call("GET", "/.well-known/oauth-authorization-server").json["token_endpoint_auth_methods_supported"]
+    assert methods == ["client_secret_basic", "self_signed_tls_client_auth", "tls_client_auth"], methods
+    name, secret = make_robot(server, "service", "publisher", "main/models")[:2]
+    basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
+    with tempfile.TemporaryDirectory() as home:
+        at = f"127.0.0.1:{server.port}"
+        assert sijil(home, "login", at, "--ca-file", server.ca_file, "--username", server.admin[0], typed=server.admin[1] + "\n").returncode == 0
+        mine, thumbprint = with_certificate(home, "mine")
+        assert by_certificate(name, mine).status == 401  # it has a secret, and nobody has given it a certificate
+        certificate = rotated(home, name, "mine.pem")
+        assert certificate == "x5t#S256:" + thumbprint
+        listed = {robot["name"]: robot.get("certificate") for robot in first.api("GET", "/robots?organisation=main")["robots"]}
+        assert listed[name] == certificate and listed[login[0]] is None, listed
+        answer = by_certificate(name, mine)
+        assert answer.status == 200 and claims_of(answer.json["access_token"])["cnf"] == {"x5t#S256": thumbprint}, answer.body
+        bearer = {"Authorization": "Bearer " + answer.json["access_token"]}
+        assert first.call("POST", UPLOADS, headers=bearer, connection=mine).status == 202
+        stolen = {"Authorization": "Basic " + base64.b64encode(f"{name}:{certificate}".encode()).decode()}
+        other, _ = with_certificate(home, "other")
+        signed, _ = with_certificate(home, "signed", "DNS:ci.bank.example,URI:spiffe://bank.example/ci", True)
+        forged, _ = with_certificate(home, "forged", "DNS:ci.bank.example")
+        elsewhere, _ = with_certificate(home, "elsewhere", "DNS:ci.bank.example.evil.example", True)
+        for link in (other, signed, None):
+            assert by_certificate(name, link).status == 401
+        for headers, path in ((basic, TOKEN), (stolen, TOKEN), (stolen, LIST)):  # the old secret, and the digest as a secret, with the right certificate
+            assert first.call("GET", path, headers=headers, connection=mine).status == 401, (headers, path)
+        for certificate in ("dns:ci.bank.example", "uri:spiffe://bank.example/ci"):
+            assert rotated(home, name, certificate) == certificate
+            answer = by_certificate(name, signed)
+            assert answer.status == 200 and "x5t#S256" in claims_of(answer.json["access_token"])["cnf"], answer.body
+            for link in (mine, forged, elsewhere, None):
+                assert by_certificate(name, link).status == 401, certificate
+            assert by_certificate("oidc", signed).status == by_certificate("robot$main+nobody", signed).status == 401
+        refused = sijil(home, "admin", "robot", "rotate", at, name, "--certificate", "dns:two names")
+        assert refused.returncode != 0 and "certificate: x5t#S256:" in refused.stderr, refused
+        for link in (mine, other, signed, forged, elsewhere):
+            link.close()
+
+
 def dangerous_actions_need_a_fresh_login():
     issuer = issuer_of("https://people.example")
     first.api("POST", "/bindings", {"issuer": issuer.url, "subject": "ann", "role": "org-admin", "scope": "main"})
@@ -279,15 +345,17 @@ def dangerous_actions_need_a_fresh_login():
                           {"Content-Type": "application/json", "Authorization": f"{scheme} {token}", **(headers or {})})
 
     now = int(time.time())
-    good = {"sub": "ann", "acr": "phr", "auth_time": now - 30}
+    good = {"sub": "ann", "acr": "phr", "auth_time": now - 30, "client_id": "sijil"}
     wait_until(lambda: make_robot_by(issuer.token(**good)).status == 201, 10, "the role is not known")
     made = make_robot_by(issuer.token(**good))
     for name, claims in {"no acr": {"acr": None}, "another acr": {"acr": "pwd"}, "no time": {"auth_time": None},
-                         "long ago": {"auth_time": now - 1000}, "in the future": {"auth_time": now + 1000}, "a text": {"auth_time": "now"}}.items():
+                         "long ago": {"auth_time": now - 1000}, "in the future": {"auth_time": now + 1000}, "a text": {"auth_time": "now"},
+                         "a code that was typed elsewhere": {"client_id": "sijil-device"}, "no client": {"client_id": None}}.items():
         answer = make_robot_by(issuer.token(**{key: value for key, value in {**good, **claims}.items() if value is not None}))
         said = answer["WWW-Authenticate"] or ""
         assert answer.status == 401 and 'error="insufficient_user_authentication",acr_values="phr mfa",max_age="900"' in said, (name, answer.status, said)
         assert event_of(answer)["out"] == "denied" and event_of(answer)["act"] == event_of(made)["act"], name
+    assert make_robot_by(issuer.token(**{**{key: good[key] for key in good if key != "client_id"}, "azp": "web"})).status == 201  # as Keycloak names it
     old = issuer.token(**{**good, "auth_time": now - 1000})
     for token, says in ((old, True), (issuer.token(**good), False)):
         answer = first.call("POST", "/api/v1/authz/explain", json.dumps({"action": "robot.create", "resource": "main"}),
@@ -313,6 +381,7 @@ def dangerous_actions_need_a_fresh_login():
     assert claims_of(kept)["acr"] == "phr" and claims_of(kept)["auth_time"] == now - 30, claims_of(kept)
     assert make_robot_by(kept).status == 201
     assert make_robot_by(exchanged(auth_time=now - 1000)).status == 401  # a new token of an old login
+    assert make_robot_by(exchanged(client_id="sijil-device")).status == 401 and "auth_time" not in claims_of(exchanged(client_id="sijil-device"))
     nonce = nonce_of(first)
     bound = exchanged({"DPoP": holder.proof("POST", url(first, "/token"), nonce=nonce)}, acr="pwd")
     answer = make_robot_by(bound, "DPoP", {"DPoP": holder.proof("POST", url(first, "/api/v1/robots"), bound, nonce)})
@@ -320,7 +389,153 @@ def dangerous_actions_need_a_fresh_login():
     assert first.api("POST", "/robots", {"organisation": "main", "name": "by-a-robot"})["name"] == "robot$main+by-a-robot"  # it has no login
 
 
+class LoginIssuer(http.server.BaseHTTPRequestHandler):
+    """The issuer of a login with a browser: it gives the token that the test has set for any code."""
+    token, forms = None, []
+
+    def do_GET(self):
+        here = f"https://localhost:{self.server.server_port}"
+        self.reply({"issuer": here, "authorization_endpoint": here + "/auth", "token_endpoint": here + "/token", "code_challenge_methods_supported": ["S256"]})
+
+    def do_POST(self):
+        LoginIssuer.forms.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.reply({"access_token": LoginIssuer.token(), "token_type": "Bearer", "expires_in": 300, "refresh_token": "r"})
+
+    def reply(self, document):
+        body = json.dumps(document).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+BROWSER = """#!/usr/bin/python3
+import sys, urllib.parse, urllib.request
+asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(sys.argv[1]).query))
+open(%r, "a").write(sys.argv[1] + "\\n")
+urllib.request.urlopen(asked["redirect_uri"] + "?" + urllib.parse.urlencode({"code": "c", "state": asked["state"]}), timeout=30).close()
+"""
+
+
+def a_refused_command_is_repeated_after_the_fresh_login():
+    """RFC 9470: the person logs in again with a browser, and the same request is sent again, once."""
+    with tempfile.TemporaryDirectory() as home:
+        at, opened, browser = f"127.0.0.1:{server.port}", os.path.join(home, "opened"), os.path.join(home, "browser")
+        listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), LoginIssuer)
+        listener.daemon_threads = True
+        listener.socket = certify(home).wrap_socket(listener.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        issuer = issuer_of(f"https://localhost:{listener.server_port}")
+        first.api("POST", "/bindings", {"issuer": issuer.url, "subject": "ann", "role": "org-admin", "scope": "main"})
+        with open(browser, "w", encoding="ascii") as file:
+            file.write(BROWSER % opened)
+        os.chmod(browser, 0o755)
+        person = {"who": "ann", "ago": 1000}
+        LoginIssuer.token = lambda: issuer.token(sub=person["who"], acr="phr", auth_time=int(time.time()) - person["ago"], client_id="sijil")
+
+        def command(*words, **more):
+            return subprocess.run([program("sijil"), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=home,
+                                  env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file, **more})
+
+        def pages():
+            with open(opened, encoding="utf-8") as file:
+                return file.read().splitlines()
+
+        done = command("login", at, "--issuer", issuer.url, "--issuer-ca-file", home + "/tls.pem", "--ca-file", server.ca_file, "--browser", BROWSER=browser)
+        assert done.returncode == 0 and len(pages()) == 1, done.stderr
+        person["ago"] = 0
+        done = command("admin", "robot", "create", at, "main/again-by-hand")
+        assert done.returncode == 4 and f"sijil login {at} --fresh" in done.stderr and len(pages()) == 1, done  # nobody is there to ask
+        done = command("admin", "robot", "create", at, "main/again", "--json", BROWSER=browser)
+        assert done.returncode == 4 and len(pages()) == 1, done  # a program reads this
+        person["who"] = "alice"
+        done = command("admin", "robot", "create", at, "main/again", BROWSER=browser)
+        assert done.returncode == 1 and "another person" in done.stderr and len(pages()) == 2, done
+        person["who"] = "ann"
+        done = command("admin", "robot", "create", at, "main/again", BROWSER=browser)
+        assert done.returncode == 0 and "sijil_" in done.stdout and "sent again" in done.stderr, done
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(pages()[2]).query))
+        assert asked["max_age"] == "0" and asked["acr_values"] == "phr mfa" and asked["prompt"] == "login consent", asked
+        done = command("admin", "robot", "create", at, "main/and-again", BROWSER=browser)
+        assert done.returncode == 0 and len(pages()) == 3, done  # the login is fresh still
+        person["ago"] = 2000
+        done = command("login", at, "--browser", BROWSER=browser)
+        assert done.returncode == 0, done.stderr
+        done = command("admin", "robot", "create", at, "main/never", BROWSER=browser)
+        assert done.returncode == 4 and len(pages()) == 5 and "a few minutes old" in done.stderr, (done, len(pages()))  # asked once: its issuer does not do it
+        listener.shutdown()
+
+
+def demand(home, **tokens):
+    """A document of persons, by the root; without any demand it is withdrawn."""
+    at = f"127.0.0.1:{server.port}"
+    words = ("revoke", at, "main", "--reason", "a test")
+    if tokens:
+        with open(os.path.join(home, "tokens.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": "main", "issuer": "https://people.example", "tokens": tokens}, file)
+        words = ("draft", at, "tokens.json")
+    done = sijil(home, "admin", "persons", *words, "--key", server.path("approver.pem"))
+    assert done.returncode == 0, done.stderr
+
+
+def refusals_without_a_bound_token(unbound):
+    """At /token, and in a request, whatever credential it has; the event names whose it was."""
+    basic = {"Authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}
+    answer = first.call("GET", TOKEN, headers=basic)
+    assert answer.status == 400 and answer.json["error"] == "invalid_dpop_proof" and "send a proof of it" in answer.json["error_description"], answer.body
+    assert event_of(answer)["act"] == "token.mint" and event_of(answer)["out"] == "denied"
+    for headers in ({"Authorization": "Bearer " + unbound}, basic):
+        answer = second.call("POST", UPLOADS, headers=headers)
+        said = answer["WWW-Authenticate"] or ""
+        assert answer.status == 401 and said.startswith("DPoP ") and 'error="invalid_token"' in said and "send a proof of it" in said, (answer.status, said)
+        assert event_of(answer)["out"] == "denied" and event_of(answer)["act"] == "upload.begin", event_of(answer)
+
+
+def an_organisation_demands_bound_tokens_that_end_soon():
+    basic = {"Authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}
+    unbound = first.call("GET", TOKEN, headers=basic).json["access_token"]
+    nonce = nonce_of(first)
+    with tempfile.TemporaryDirectory() as home:
+        at, long_one = f"127.0.0.1:{server.port}", bound_token(first, nonce)
+        assert sijil(home, "login", at, "--ca-file", server.ca_file, "--username", server.admin[0], typed=server.admin[1] + "\n").returncode == 0
+        demand(home, bound_to="any", lifetime_max=120)
+        wait_until(lambda: all(place.call("POST", UPLOADS, headers={"Authorization": "Bearer " + unbound}).status == 401 for place in (first, second)), 10,
+                   "the document does not count")
+        refusals_without_a_bound_token(unbound)
+        answer = send(first, "POST", UPLOADS, long_one, nonce)
+        assert answer.status == 401 and "lives longer" in answer["WWW-Authenticate"], answer["WWW-Authenticate"]
+        token = bound_token(first, nonce)
+        assert claims_of(token)["exp"] - claims_of(token)["iat"] == 120, claims_of(token)
+        assert send(second, "POST", UPLOADS, token, nonce).status == 202
+        link, _ = with_certificate(home, "mine")
+        held = first.call("GET", TOKEN, headers=basic, connection=link)
+        assert held.status == 200 and held.json["expires_in"] == 120, held.body
+        bearer = {"Authorization": "Bearer " + held.json["access_token"]}
+        assert first.call("POST", UPLOADS, headers=bearer, connection=link).status == 202
+        robot = json.dumps({"organisation": "main", "name": "unbound"})  # administration too, of this organisation alone
+        assert first.call("POST", "/api/v1/robots", robot, {"Content-Type": "application/json"}, scope="registry:admin:*").status == 401
+        assert first.api("POST", "/organisations", {"name": "free"})["name"] == "free"
+        assert sijil(home, "admin", "robot", "create", at, "main/bound-too").returncode == 0  # by proofs
+        stranger_robot = first.api("POST", "/robots", {"organisation": "free", "name": "stranger"})
+        hidden = server.client((stranger_robot["name"], stranger_robot["secret"]))
+        said = []  # without the right: the same for what is not there, and nothing of the demand
+        for name in ("main/models/x", "nobody/models/x"):
+            answer = hidden.call("GET", f"/v2/{name}/tags/list", scope=f"repository:{name}:pull")
+            said.append((answer.status, answer["WWW-Authenticate"].replace(name, "NAME")))
+        assert said[0] == said[1] and said[0][0] == 401 and 'error="insufficient_scope"' in said[0][1] and said[0][1].startswith("Bearer "), said
+        demand(home, bound_to="key")
+        wait_until(lambda: first.call("POST", UPLOADS, headers=bearer, connection=link).status == 401, 10, "the second version does not count")
+        assert send(first, "POST", UPLOADS, long_one, nonce).status == 202
+        demand(home)
+        wait_until(lambda: first.call("POST", UPLOADS, headers={"Authorization": "Bearer " + unbound}).status == 202, 10, "the withdrawal does not count")
+        link.close()
+
+
 run(the_metadata_names_the_algorithms, a_client_gets_a_nonce_and_then_a_bound_token, a_bound_token_works_with_its_key_only,
     a_proof_counts_once_at_all_gateways, what_was_spent_is_swept, a_token_of_an_issuer_that_is_bound_is_exchanged_with_its_proof,
     the_command_line_uses_proofs_where_they_are_taken, a_login_of_ci_is_bound_to_a_stored_key,
-    a_token_is_bound_to_a_self_signed_certificate, dangerous_actions_need_a_fresh_login, server=server)
+    a_token_is_bound_to_a_self_signed_certificate, a_robot_logs_in_by_its_certificate, dangerous_actions_need_a_fresh_login,
+    a_refused_command_is_repeated_after_the_fresh_login, an_organisation_demands_bound_tokens_that_end_soon, server=server)

@@ -144,6 +144,10 @@ def checkpoints_are_compared():
     code, said, why = compare(key, old, old)
     assert code == 0 and said.startswith("The same: "), said + why
     with open(new, "wb") as file:
+        file.write(b'{"title":"A credential is needed","status":401}')  # as curl leaves it
+    code, said, why = compare(key, old, new)
+    assert code == 1 and f"{new} is no checkpoint" in why, why
+    with open(new, "wb") as file:
         file.write(answer.body.split(b"\n\n", 1)[1])  # the checkpoint alone
     code, said, why = compare(key, new, old)
     assert code == 1 and "NOT verified" in why and f"old={sizes[0]}" in why, why

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Persons are erased from the log: planned, signed by two persons, stopped by holds, resumed after kill -9 at each step, certified; and after the change of the
 epoch no copy of the database gives them back (docs/erasure.md)."""
+import base64
 import hashlib
 import json
 import os
 import pwd
+import re
 import signal
 import subprocess
 import tempfile
@@ -361,7 +363,50 @@ def an_exposure_lists_what_was_done_and_by_what_was_made():
     assert rows and {row["action"] for row in rows} <= {"manifest.read", "manifest.delete", "tag.delete"} and {row["subject"] for row in rows} == {made["name"]}, rows
 
 
+def on_a_terminal(who, *words):
+    """What the command says there beside its answer."""
+    master, slave = os.openpty()
+    done = subprocess.run([sijil_test.program("sijil"), *words], env=environment_of(who), stdout=subprocess.DEVNULL, stderr=slave, timeout=60)
+    os.close(slave)
+    said = os.read(master, 65536).decode()
+    os.close(master)
+    assert done.returncode == 0, said
+    return said
+
+
+def an_exposure_of_a_person_whose_name_looks_like_a_token_or_a_certificate():
+    """As each subject of some issuers does. The id of a token that is somebody's name, too, shows both."""
+    token = events(action="token.mint")[-1]
+    asked = ("AAAAAAAAAAAAAAAAAAAAAIkzqFVrSaSaFHy782bbtaQ", "450d160a-037c-4baa-a883-484a67378c18", token["entry"]["req"])
+    issuer = sijil_test.Issuer("https://names.example", f"https://127.0.0.1:{server.port}")
+    admin().api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
+    for name in asked:
+        admin().api("POST", "/bindings", {"issuer": issuer.url, "subject": name, "role": "consumer", "scope": "main/models"})
+        place = Client(server, sijil_test.Person(("oidc", issuer.token(sub=name)))).repository("main/models/digits")
+        assert place.call("GET", "tags/list", scope="repository:main/models/digits:pull").status == 200
+        own = {event["seq"] for event in events(actor=name)}
+        rows = Client(server, state["auditor"]).api("GET", "/audit/exposure?" + urllib.parse.urlencode({"credential": name, "purpose": "incident 9"}))["events"]
+        assert len(own) == 2 and {row["seq"] for row in rows if row["subject"] == name} == own, (name, own, rows)
+    assert token["entry"]["actor"] in {row["actor"] for row in rows}, rows
+    certificate = {"credential": "x5t#S256:" + asked[0], "purpose": "incident 9"}
+    assert Client(server, state["auditor"]).api("GET", "/audit/exposure?" + urllib.parse.urlencode(certificate))["events"] == []
+
+
+def an_auditors_export_is_no_event_of_the_person():
+    """It stands under the person's key; the person is not told of it, and it stops no erasure."""
+    before, own = plan_of("alice"), json_lines("ann", "audit", "subject", at, "alice", "--purpose", "request 17")
+    export = {"key": "act:" + before["pseudonym"], "nonce": "0123456789abcdef" * 2, "purpose": "an inquiry"}
+    number = Client(server, state["auditor"]).api("POST", "/audit/exports", export)["number"]
+    assert f"act:{before['pseudonym']}" in events(action="audit.export")[-1]["entry"]["k"]
+    assert plan_of("alice") == before
+    after = json_lines("ann", "audit", "subject", at, "alice", "--purpose", "request 17")
+    assert after == own and number not in {event.get("seq") for event in after}
+    seen = Client(server, people["alice"]["login"]).api("GET", "/self/events?limit=1000")
+    assert {event["entry"]["actor"] for event in seen["events"]} == {before["pseudonym"]} and "an inquiry" not in json.dumps(seen), seen["events"][-2:]
+
+
 def a_person_gets_a_copy_of_what_is_held():
+    assert re.search(r"(\d+) of \1 events", on_a_terminal("ben", "audit", "subject", at))
     own = json_lines("ben", "audit", "subject", at)
     pseudonym = plan_of("ben")["pseudonym"]
     assert own[-1]["pseudonym"] == pseudonym and own[-1]["held"]["roles"] == 1, own[-1]
@@ -486,6 +531,7 @@ def a_person_that_never_acted_is_erased_too():
         admin().api("DELETE", f"/bindings/{binding['id']}")
     pseudonym = sijil("ben", "admin", "erase", at, "erin", "--issuer", server.people.url, "--json")["pseudonym"]
     assert pseudonym == plan["pseudonym"]
+    Client(server, state["auditor"]).api("POST", "/audit/exports", {"key": "act:" + pseudonym, "nonce": "0123456789abcdef" * 2})  # is no event of the person
     named = f"WHERE pseudonym = '{pseudonym}'"
     row = server.sql(f"SELECT subject::text || ' ' || binding_id::text FROM audit_named {named}")
     for change in (f"binding_id = '{other['id']}'", "subject = decode(repeat('ab', 32), 'hex')"):  # the database names somebody else
@@ -507,6 +553,29 @@ def a_person_that_never_acted_is_erased_too():
     os.remove(os.path.join(folder.name, "certificate.json"))  # of another person
     said = check_certificate(certificate(pseudonym))
     assert "Stage 1 of 2" in said and pseudonym in said, said
+
+
+def a_person_of_scim_that_never_acted_is_erased_too():
+    """No event and no role names it: its row of SCIM does, and its names are sealed under its key."""
+    robot = admin().api("POST", "/robots", {"name": "scim"})
+    path = os.path.join(folder.name, "scim.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"name": "hr", "issuer": server.people.url, "claim": "/sub", "client": "robot:" + robot["id"], "deactivations": 5, "others": "admit"}, file)
+    sijil("admin", "login", at, "--username", server.admin[0], "--ca-file", server.ca_file, given=server.admin[1])
+    assert "in force" in sijil("admin", "admin", "scim", "draft", at, path, "--key", root_key)
+    headers = {"Authorization": "Basic " + base64.b64encode(f"{robot['name']}:{robot['secret']}".encode()).decode(), "Content-Type": "application/scim+json"}
+    user = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": "olga", "externalId": "id-of-olga"}
+    made = server.client().call("POST", "/scim/v2/Users", json.dumps(user), headers)
+    assert made.status == 201, made.body
+    plan = sijil("ann", "admin", "erase", at, "id-of-olga", "--json")
+    assert plan["events"] == 0 and {row["rule"] for row in plan["refused"]} == {"ERASURE-ROLE"}, plan
+    assert server.client().call("DELETE", "/scim/v2/Users/" + made.json["id"], headers=headers).status == 204
+    for by in ("ann", "ben"):
+        sign(by, "id-of-olga")
+    await_done(plan["pseudonym"])
+    assert server.sql("SELECT count(*) FROM scim_user") == server.sql("SELECT count(*) FROM audit_named") == "0"
+    assert "nobody of this name has acted" in sijil("ann", "admin", "erase", at, "id-of-olga", code=3)
+    sijil("admin", "admin", "scim", "revoke", at, "hr", "--reason", "a test", "--key", root_key)
 
 
 def a_person_that_acts_after_its_plan_keeps_the_pseudonym():
@@ -549,8 +618,10 @@ def the_whole_log_is_sound_after_all_of_that():
 
 
 prepare()
-run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, a_plan_tells_what_goes_and_what_stays, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
+run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, an_exposure_of_a_person_whose_name_looks_like_a_token_or_a_certificate,
+    a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
-    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_that_acts_after_its_plan_keeps_the_pseudonym,
+    a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_of_scim_that_never_acted_is_erased_too,
+    a_person_that_acts_after_its_plan_keeps_the_pseudonym,
     a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)

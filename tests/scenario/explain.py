@@ -222,7 +222,7 @@ def compare(events, question, told, also, status, number):
     assert event["act"] == question["action"], (case, event)
     assert told["allowed"] == (event["out"] not in ("denied",)), (case, event)
     if not told["allowed"]:
-        assert {each["rule"] for each in told["denials"]} == set(event["why"]["rules"]), (case, event)
+        assert [each["rule"] for each in told["denials"]][:4] == event["why"]["rules"], (case, event)  # an event has the first four
         assert told["verdict"] == {401: "challenge", 403: "deny", 404: "hide"}[status], (case, event)
     assert told["allowed"] or told["changes"], case
     return told["verdict"]

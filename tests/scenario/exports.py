@@ -243,7 +243,7 @@ def lines_are_events_of_their_ocsf_class():
     for _ in range(25):
         probe("main/data/none")
     sijil_test.wait_until(lambda: auditor.api("GET", "/audit/events?action=alarm.raise")["events"], 60, "the denials make no alarm")
-    seen = set()
+    seen, regions = set(), set()
     for key, more in (("act:system", {}), ("org:main", {"open": True, "purpose": "a check"}), ("out:denied", {}), (tokens_of(auditor), {"open": True, "purpose": "a check"})):
         made = ask("auditor", key, **more)
         for line in whole("auditor", made["number"], "ocsf").splitlines():
@@ -251,8 +251,10 @@ def lines_are_events_of_their_ocsf_class():
             demanded, others = CLASSES[event["class_uid"]]
             assert BASE | demanded <= set(event) <= BASE | MORE | demanded | others, (event["class_uid"], sorted(event))
             assert event["metadata"]["version"] == "1.3.0" and event["type_uid"] == 100 * event["class_uid"] + event["activity_id"], event
+            assert all(set(one) <= {"name", "type", "data"} for one in event.get("resources", [])), event  # a region is a member for clouds
+            regions |= {one["data"]["region"] for one in event.get("resources", []) if "data" in one}
             seen.add(event["class_uid"])
-    assert seen == set(CLASSES), seen
+    assert seen == set(CLASSES) and regions == {"local/main"}, (seen, regions)
 
 
 def tokens_of(auditor):

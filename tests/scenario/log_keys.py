@@ -277,8 +277,8 @@ def a_dump_is_sound():
     assert done.returncode == 0, done.stderr
     text = json.loads(verify(read("log.keys"), "fsck", "--json", path("dump")))
     assert text["foreign"] == 0 and text["checkpoints"] > 3, text
-    text = json.loads(verify(state["old"], "fsck", "--json", path("dump")))
-    assert text["foreign"] > 0, text
+    text = json.loads(verify(state["old"], "fsck", "--json", path("dump"), expect=1))
+    assert text["foreign"] > 0 and text["found"].keys() == {"checkpoint"}, text
 
 
 def the_history_is_listed():

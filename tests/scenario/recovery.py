@@ -13,12 +13,14 @@ import time
 
 from apart import Apart, call, enrol
 from sijil_test import login_of, make_person, make_robot, program, run, wait_until
+from witness_kit import renamed
 from signing_keys import Key, canonical, sign, utc
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors"))
 import audit_log  # a second implementation of notes
 
 REGISTRY = "registry.example/audit"
+OTHER_KEY = "sijil.example/audit+c63c23bb+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c"
 server = Apart()
 state = {}
 
@@ -138,7 +140,7 @@ def the_plan_says_what_is_lost():
         assert file.read() == state["old key"] + "\n"  # no other key has followed
     shown = call(program("sijil"), "admin", "recover", "show", server.path("plan"))
     for words in (f"ends      {REGISTRY}, of which {state['signed']} entries were signed", f"begins    {REGISTRY}/2, with the first {state['left']} entries",
-                  f"lost      {state['signed'] - state['left']} entries", "the disk of the database is lost"):
+                  f"lost      {state['signed'] - state['left']} entries", "the disk of the database is lost", f"new key   {REGISTRY}/2+", "officers  2 must sign"):
         assert words in shown, shown
     note = shown.split("log that ends:\n", 1)[1]
     assert audit_log.open_note(note, state["old key"]).split("\n")[:2] == [REGISTRY, str(state["signed"])]
@@ -146,6 +148,10 @@ def the_plan_says_what_is_lost():
 
 def only_two_officers_count():
     stranger = Key("robot:nobody")
+    with open(server.path("plan"), "rb") as file:
+        keep("alone", file.read().replace(b"officers 2", b"officers 1"))
+    said = recover(sign_plan("alone", root()), code=1)
+    assert "only sijild --embedded lets one administrator do it" in said, said
     for keys, why in (((root(),), "1 of 2 officers have signed the plan"), ((root(), root()), "1 of 2 officers have signed the statement"),
                       ((root(), stranger.path), "1 of 2 officers"), ((root(), state["bob"].path), "1 of 2 officers"),
                       ((stranger.path, state["bob"].path), "0 of 2 officers")):
@@ -157,10 +163,15 @@ def a_plan_is_for_one_state_of_one_log():
     with open(server.path("plan"), encoding="utf-8") as file:
         text = file.read()
     changes = {"another size": (f"before {REGISTRY} {state['signed']} ", f"before {REGISTRY} {state['signed'] - 1} ", "make another plan"),
-               "another registry": (REGISTRY, "other.example/audit", "another registry"),
+               "a key of nobody": (renamed(state["old key"], REGISTRY + "/2"), renamed(OTHER_KEY, REGISTRY + "/2"), "Make another plan"),
+               "an earlier version": ("succession/v2", "succession/v1", "make another plan"),
+               "one officer": ("officers 2", "officers 1", "of 1 officers have signed"),
                "the same origin": (f"after {REGISTRY}/2", f"after {REGISTRY}", "has another origin"),
                "an origin that is passed over": (f"after {REGISTRY}/2", f"after {REGISTRY}/3", "has another origin"),
                "an older checkpoint": (text.split("\n\n", 1)[1], get_older_note(), "is not the newest one")}
+    other = text.replace(REGISTRY, "other.example/audit")
+    key = renamed(state["old key"], REGISTRY + "/2")
+    changes["another registry"] = (text, other.replace(key.replace(REGISTRY, "other.example/audit"), renamed(key, "other.example/audit/2")), "another registry")
     for name, (old, new, why) in changes.items():
         assert old in text, name
         with open(server.path("edited"), "w", encoding="utf-8") as file:
@@ -213,7 +224,7 @@ def the_first_entry_says_what_ended():
     with open(server.path("plan"), "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     ended = audit_log.open_note(state_note(), state["old key"]).split("\n")
-    wanted = f"sha256:{digest} {state['signed']} " + base64.urlsafe_b64encode(base64.b64decode(ended[2])).decode().rstrip("=")
+    wanted = f"sha256:{digest} {state['signed']} " + base64.urlsafe_b64encode(base64.b64decode(ended[2])).decode().rstrip("=") + " 2"
     assert entry["act"] == "log.succeed" and entry["res"].endswith("#" + wanted) and entry["actor"] == "system", entry
     assert server.sql("SELECT count(*) FROM audit_succession") == "1"
 

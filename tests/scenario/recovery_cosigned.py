@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """The ceremony of docs/recovery.md in a registry with a witness: the statement has what the quorum has cosigned, the witness accepts the new log before it is signed, and
 nothing is signed under the new origin before the quorum has cosigned it."""
-import base64
-import hashlib
+import json
 import os
 import subprocess
 import sys
 
 from apart import Apart, call, enrol
 from sijil_test import make_person, make_robot, program, run, wait_until
-from witness_kit import Witness, finish
+from witness_kit import Witness, finish, renamed
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors"))
 import audit_log  # a second implementation of notes
@@ -31,12 +30,6 @@ def size_of(note):
 def await_cosigned(size):
     wait_until(lambda: size_of(cosigned()) >= size, 60, "the log is not cosigned")
     return cosigned()
-
-
-def renamed(vkey, name):
-    material = vkey.split("+", 2)[2]
-    key_id = hashlib.sha256(name.encode() + b"\n" + base64.b64decode(material)).digest()[:4].hex()
-    return f"{name}+{key_id}+{material}"
 
 
 def a_registry_has_a_witness():
@@ -117,6 +110,8 @@ def the_witness_sees_a_new_log():
                 server.path("trusted"), server.path("newest plan.signed"))
     assert "1 of 1 witnesses have cosigned (w), and the quorum is met" in said and key in said, said
     text = audit_log.open_note(note, key)
+    entry = server.client(state["watcher"]).call("GET", f"/api/v1/audit/events/{state['left']}/entry", scope="registry:admin:*")
+    assert entry.status == 200 and f" {size_of(state['newest note'])} " in json.loads(entry.body)["res"], entry.body  # what the witness has seen
     assert text.split("\n")[0] == REGISTRY + "/2" and size_of(note) > state["left"]
     line = next(line for line in note.split("\n") if line.startswith("\u2014 witness.test/w1 "))
     witness.check((line + "\n").encode(), note)

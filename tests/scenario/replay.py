@@ -14,7 +14,7 @@ from sijil_test import Client, Server, program, sha256
 AUDIT_LOG_PY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors/audit_log.py")
 PULLS = 300
 server = Server()
-work = tempfile.mkdtemp(prefix="sijil-replay-")
+work = tempfile.mkdtemp(prefix="replay-", dir=server.root)  # goes with the server
 state = {}
 
 

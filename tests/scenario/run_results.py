@@ -323,9 +323,7 @@ def a_result_counts_under_the_certified_key_alone():
     assert runner.call(f"runs/{asked['run']}/start", {"attempt": 1, "node": 0}).status == 400
     assert runner.ask().status == 204, "nothing of that suspends the key"
     runner.upload(bundle, made)
-    anew = runner.make_certificate(bundle, key)  # the digest of an envelope says nothing of its signature
-    assert anew != certificate and opened(anew)[1] == opened(certificate)[1]
-    answer = runner.call(f"runs/{asked['run']}/result", {"attempt": 1, "node": 0, "certificate": anew, "result": result(runner, bundle, made), "manifests": made})
+    answer = runner.call(f"runs/{asked['run']}/result", {"attempt": 1, "node": 0, "certificate": certificate, "result": result(runner, bundle, made), "manifests": made})
     assert answer.status == 200, answer.body
     ended(asked, "succeeded")
 

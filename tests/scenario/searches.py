@@ -2,6 +2,8 @@
 """Searches of the log equal a scan of all its events: for random conditions, also while events are appended and the gateway is killed, for the
 auditor of an organisation, after an erasure, with a false index, and in a database that had events before it had the index."""
 import base64
+import concurrent.futures
+import csv
 import datetime
 import hashlib
 import http.client
@@ -15,6 +17,7 @@ import threading
 import urllib.parse
 
 import sijil_test
+from psql import Psql
 from sijil_test import Client, Server, sha256, wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -335,15 +338,19 @@ def an_auditor_has_the_log_and_nothing_else():
         assert answer.status == 200 and answer.json[name] == [], answer.body
 
 
+def program(*words, code=0, text=None):
+    environment = {**os.environ, "XDG_CONFIG_HOME": server.root + "/client", "SIJIL_CONFIG_HOME": server.root + "/client", "TZ": "Asia/Dubai"}
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=text, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
+    return done
+
+
+def sijil(*words, **more):
+    return program(*words, **more).stdout
+
+
 def the_command_line_searches():
     host, (name, secret) = f"127.0.0.1:{server.port}", state["logins"]["auditor"]
-    environment = {**os.environ, "XDG_CONFIG_HOME": server.root + "/client", "SIJIL_CONFIG_HOME": server.root + "/client", "TZ": "Asia/Dubai"}
-
-    def sijil(*words, code=0, text=None):
-        done = subprocess.run([sijil_test.program("sijil"), *words], input=text, capture_output=True, text=True, env=environment, timeout=120)
-        assert done.returncode == code, (words, done.returncode, done.stderr)
-        return done.stdout
-
     sijil("login", host, "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
     last = state["events"][-1]["seq"]
     denied = [event for event in state["events"] if ("outcome", "denied") in event["said"] and ("prefix", "main") in event["said"]]
@@ -391,14 +398,56 @@ def the_command_line_searches():
     assert "+0400" in sijil("audit", "tail", host, "-n", "1"), "the reader's zone"
     lines = sijil("audit", "actors", host, "--purpose", "a test", *words, "--csv").split("\n")
     assert lines[0] == "subject,events,denied,failed,first,last,pseudonym" and len(lines) == len(actors) + 2 and '"alice"' in "".join(lines), lines
+    assert all(row["first"].endswith("Z") and row["failed"] == "0" for row in csv.DictReader(lines)), "UTC, and a number"
     lines = sijil("audit", "timeline", host, *words, "--csv", "--by", "day").split("\n")
-    assert lines[0] == "time,events,allowed,denied,failed,completed" and len(lines) == len(times) + 2, lines
+    assert lines[0] == "time,events,allowed,denied,failed,completed" and sum(int(row["denied"]) for row in csv.DictReader(lines)) == len(rows), lines
     lines = sijil("audit", "stats", host, *words, "--csv").split("\n")
-    assert lines[0] == "action,events,allowed,denied,failed,completed" and "rule,denials" in lines, lines
+    rows = list(csv.DictReader(lines))
+    assert lines[0] == "kind,name,events,allowed,denied,failed,completed" and {row["kind"] for row in rows} == {"action", "rule"}, lines
+    assert all(int(row["events"]) == int(row["denied"]) and None not in row for row in rows), rows
     for wrong in (["search", host, "--csv", "--json"], ["stats", host, "--csv", "--json"], ["search", host, "--lines", "0"],
                   ["timeline", host, "--by", "week"]):
         sijil("audit", *wrong, code=2)
     sijil("audit", "search", host, "--network", "10.0.0.0/8", "--purpose", "a test", code=1)
+
+
+def nothing_is_said_to_be_nothing():
+    host = f"127.0.0.1:{server.port}"
+    for words in (["--rule", "sys-scope"], ["--actor", "alise", "--purpose", "a test"], ["--since", "1h", "--until", "2h"]):
+        assert "No event meets these conditions." in program("audit", "search", host, *words).stderr, words
+    assert sijil("audit", "search", host, "--rule", "sys-scope", "--csv").split("\n")[0].startswith("seq,time,outcome")
+    answer = program("audit", "exposure", host, "robot$main+raeder", "--from", "1d", "--purpose", "a test").stderr
+    assert "The log has no event of robot$main+raeder in this time." in answer and "sijil audit actors" in answer, answer
+    today = datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=4))).strftime("%Y-%m-%d")
+    assert sijil("audit", "search", host, "--since", today, "-n", "1", "--csv").count("\n") == 2, "the day where the reader is"
+    for wrong in ("yesterday", "2026-13-01", "7w"):
+        assert "7d, 12h, 30m ago" in program("audit", "search", host, "--since", wrong, code=2).stderr, wrong
+    event = state["events"][0]["seq"]
+    assert f"give {event}, if" in program("audit", "show", host, f"registry.example/audit/{event}", code=2).stderr
+
+
+def an_answer_that_is_not_complete_says_so():
+    """The index of searches stands still here. It is behind after an upgrade, a re-wrap, and whenever it is made again."""
+    host, login = f"127.0.0.1:{server.port}", state["logins"]["auditor"]
+    words = ["--until", time_text(state["events"][-1]["entry"]["ts"])]
+    questions = [(["search", host, "--outcome", "denied"], 5), (["stats", host, "--since", "1d", "--csv"], 5), (["actors", host, "--since", "1d"], 5),
+                 (["timeline", host, "--since", "1d"], 5), (["exposure", host, state["logins"]["reader"][0], "--from", "1d", "--purpose", "a test"], 5),
+                 (["search", host, "--outcome", "denied", *words], 0), (["search", host, "--outcome", "denied", "--oldest-first", "-n", "3"], 0)]
+    index = Psql(server.sql("SHOW unix_socket_directories"), "sijil")
+    index.ask("BEGIN")
+    index.ask("SELECT indexed FROM audit_search FOR UPDATE")
+    try:
+        with concurrent.futures.ThreadPoolExecutor(len(questions)) as threads:
+            answers = list(threads.map(lambda question: program("audit", *question[0], code=question[1]), questions))
+        page = Client(server, login).api("GET", "/audit/events?outcome=denied&limit=1")
+    finally:
+        index.ask("ROLLBACK")
+        index.close()
+    for (asked, code), answer in zip(questions, answers):
+        assert ("this answer is not complete" in answer.stderr) == (code == 5), (asked, answer.stderr)
+    assert page["known_to"] < page["wanted_to"], (page["known_to"], page["wanted_to"])
+    wait_until(lambda: int(server.sql("SELECT indexed FROM audit_search")) >= page["wanted_to"], 60, "the index does not go on")
+    assert pages(login, {"outcome": "denied"})[1]["known_to"] >= page["wanted_to"]
 
 
 def a_false_index_shows_no_false_event():
@@ -446,5 +495,6 @@ prepare()
 sijil_test.run(many_kinds_of_events_are_recorded, searches_equal_a_scan, also_while_events_come_and_the_gateway_is_killed,
                both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
                questions_without_an_answer_are_refused, personal_data_needs_a_purpose, an_auditor_has_the_log_and_nothing_else,
-               the_command_line_searches, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
+               the_command_line_searches, nothing_is_said_to_be_nothing,
+               an_answer_that_is_not_complete_says_so, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
                an_erasure_empties_the_blind_keys, server=server)

@@ -54,6 +54,13 @@ def b64(data):
     return base64.b64encode(data).decode()
 
 
+def renamed(vkey, name):
+    """The same key under another name: its id differs."""
+    material = vkey.split("+", 2)[2]
+    key_id = hashlib.sha256(name.encode() + b"\n" + base64.b64decode(material)).digest()[:4].hex()
+    return f"{name}+{key_id}+{material}"
+
+
 class Log:
     """A log whose operator signs what it likes."""
 

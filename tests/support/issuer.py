@@ -54,10 +54,20 @@ class Endpoints(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         url = self.issuer.url
+        if self.path.startswith("/actions?"):
+            return self.answer_job(dict(urllib.parse.parse_qsl(self.path.partition("?")[2])))
         documents = {"/.well-known/openid-configuration": {"issuer": url, "jwks_uri": url + "/jwks", "token_endpoint": url + "/token"},
                      "/jwks": self.issuer.jwks}
         found = documents.get(self.path)
-        self.answer(*((200, found) if found else (404, {"error": "not_found"})))
+        return self.answer(*((200, found) if found else (404, {"error": "not_found"})))
+
+    def answer_job(self, asked):
+        """A token for the job that shows its own password, with the claims of the job."""
+        name = asked.get("job", "")
+        if asked.get("audience") != self.issuer.audience or not self.is_password(name, self.headers.get("Authorization", "").removeprefix("Bearer ")):
+            return self.answer(403, {"error": "access_denied"})
+        with open(os.path.join(self.folder, "claims", name + ".json"), encoding="utf-8") as file:
+            return self.answer(200, {"value": self.issuer.token(**json.load(file))})
 
     def do_POST(self):
         length = self.headers.get("Content-Length", "")
@@ -78,13 +88,16 @@ class Endpoints(http.server.BaseHTTPRequestHandler):
         except ValueError:
             return None
         name, _, password = login.partition(":")
+        return name if self.is_password(name, password) else None
+
+    def is_password(self, name, password):
         if not re.fullmatch("[a-z0-9-]{1,63}", name):
-            return None
+            return False
         try:
             with open(os.path.join(self.folder, "people", name), encoding="ascii") as file:
-                return name if hmac.compare_digest(file.read(), password) else None
+                return hmac.compare_digest(file.read(), password)
         except (FileNotFoundError, TypeError):  # TypeError: a password that is not ASCII
-            return None
+            return False
 
     def answer(self, status, document):
         body = json.dumps(document).encode()
@@ -126,6 +139,7 @@ def certify(folder):
 def serve(folder, audience, names):
     parent = os.getppid()
     os.makedirs(os.path.join(folder, "people"), mode=0o700)
+    os.makedirs(os.path.join(folder, "claims"), mode=0o700)
     os.chmod(folder, 0o700)
     for name in names:
         add_person(folder, name)

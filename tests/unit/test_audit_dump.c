@@ -41,7 +41,7 @@ static void a_sound_dump_has_no_finding(void **state)
 
 #define ARCHIVED ((uint64_t)2 * DUMP_BLOCK)
 
-enum fault { NONE, A_HASH, A_KEPT_EVENT, UNSIGNED };
+enum fault { NONE, A_HASH, A_KEPT_EVENT, UNSIGNED, A_TILE_TWICE };
 
 struct copy {
     enum fault fault;
@@ -77,6 +77,7 @@ static struct result copy_record(void *context, const struct dump_record *record
     if (record->type == DUMP_END || (record->type == DUMP_CHECKPOINT && copy->fault == UNSIGNED)) return SUCCESS;
     if (record->type == DUMP_ENTRY && record->entry.sequence == 0) TRY(dump_writer_add(copy->writer, &archive, copy->out, err));
     if (record->type == DUMP_ENTRY) release(copy, &copied.entry);
+    if (record->type == DUMP_TILE && copy->fault == A_TILE_TWICE) TRY(dump_writer_add(copy->writer, &copied, copy->out, err));
     return dump_writer_add(copy->writer, &copied, copy->out, err);
 }
 
@@ -147,6 +148,18 @@ static void false_releases_are_found(void **state)
 }
 
 /* ---- what is no dump ---- */
+
+static void a_tile_that_comes_twice_is_refused(void **state)
+{
+    struct buffer OWNED_BUFFER dump = BUFFER(DUMP_MAX);
+    OWNED(fsck) *fsck = new_check(FSCK_MEMORY_DEFAULT);
+    struct error err = {0};
+
+    (void)state;
+    (void)make_released(A_TILE_TWICE, &dump);
+    assert_false(check(fsck, buffer_bytes(&dump), 1 << 20, &err).ok);
+    assert_non_null(strstr(err.message, "tile 0/0 does not stand in its place"));
+}
 
 static void a_damaged_dump_is_refused(void **state)
 {
@@ -238,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_sound_dump_has_no_finding),
         cmocka_unit_test(released_entries_are_told),
         cmocka_unit_test(false_releases_are_found),
+        cmocka_unit_test(a_tile_that_comes_twice_is_refused),
         cmocka_unit_test(a_damaged_dump_is_refused),
         cmocka_unit_test(a_cut_dump_is_refused),
         cmocka_unit_test(another_log_is_refused),

@@ -41,6 +41,11 @@ static void lists_are_united_and_intersected(void **state)
     struct posting both = odd;
     posting_intersect(&both, &small);
     assert_true(posting_has(&both, 4095) && !posting_has(&both, 0) && !posting_has(&both, 1));
+    struct posting first = {{0}};
+    posting_set(&first, 0);
+    assert_false(posting_is_empty(&both) || posting_is_empty(&first));
+    posting_intersect(&both, &first);
+    assert_true(posting_is_empty(&both));
     assert_true(posting_add(&odd, (struct bytes){list, posting_write(&small, list)}, &err).ok);
     assert_true(posting_has(&odd, 0) && posting_has(&odd, 1) && posting_has(&odd, 4095) && !posting_has(&odd, 2));
 }

@@ -9,9 +9,12 @@
 #include "crypto/ed25519.h"
 
 #define ROOT   "XcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg="
-#define HEAD   "sijil-log-succession/v1\nregistry x.example/audit\n"
+#define HEAD   "sijil-log-succession/v2\nregistry x.example/audit\n"
 #define BEFORE "before x.example/audit 9 " ROOT "\n"
-#define AFTER  "after x.example/audit/2 7 " ROOT "\n"
+#define LOG    "after x.example/audit/2 7 " ROOT "\n"
+#define KEY    "x.example/audit/2+fe4c4421+AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
+#define KEYS   "key " KEY "\nofficers 2\n"
+#define AFTER  LOG KEYS
 #define REST   "made 1767225600000\nreason the disk is lost\n"
 #define NOTE   "x.example/audit\n9\n" ROOT "\n\nsigned\n"
 #define GOOD   HEAD BEFORE AFTER REST "pin 1 3 " ROOT "\npin 16 5 " ROOT "\n\n" NOTE
@@ -65,6 +68,7 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(read.after.origin, "x.example/audit/2");
     assert_string_equal(read.reason, "the disk is lost");
     assert_true(read.before.size == 9 && read.after.size == 7 && read.made_ms == 1767225600000);
+    assert_true(read.officers == 2 && read.key.public_key[0] == 1 && read.key.public_key[31] == 32);
     assert_true(read.pins[0].epoch == 3 && read.pins[15].epoch == 5 && read.pins[1].epoch == 0);
     assert_true(bytes_equal(read.checkpoint, bytes_of_text(NOTE)));
     must(succession_write(&read, &text, &err), &err);
@@ -74,45 +78,58 @@ static void what_is_written_is_read(void **state)
     assert_false(succession_write(&read, &text, &err).ok); /* what can't be read is not written */
 }
 
+static const struct wrong_row {
+    const char *text, *why;
+} wrong_rows[] = {
+    {"", "begins with"},
+    {"sijil-log-succession/v3\n", "begins with"},
+    {"sijil-log-succession/v1\nregistry x.example/audit\n" BEFORE LOG REST "\n" NOTE, "make another plan"},
+    {HEAD BEFORE LOG REST "\n" NOTE, "\"key\""},
+    {HEAD BEFORE LOG "key " KEY "\n" REST "\n" NOTE, "\"officers\""},
+    {HEAD BEFORE LOG "key " KEY "\nofficers 0\n" REST "\n" NOTE, "\"officers\""},
+    {HEAD BEFORE LOG "key " KEY "\nofficers 3\n" REST "\n" NOTE, "\"officers\""},
+    {HEAD BEFORE LOG "key " KEY "=\nofficers 2\n" REST "\n" NOTE, "\"key\""},
+    {HEAD BEFORE LOG "key x.example/audit/2+00000000+AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g\nofficers 2\n" REST "\n" NOTE,
+     "\"key\""},
+    {HEAD BEFORE LOG "key x.example/log/2+0e07cdea+AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g\nofficers 2\n" REST "\n" NOTE,
+     "not of the log"},
+    {HEAD BEFORE AFTER REST "\nx.example/audit\n9\n" ROOT "\n", "no checkpoint"},
+    {HEAD BEFORE AFTER REST "\nx.example/audit\n09\n" ROOT "\n\nsigned\n", "checkpoint"},
+    {HEAD, "\"before\""},
+    {HEAD BEFORE REST, "\"after\""},
+    {HEAD BEFORE AFTER, "\"made\""},
+    {HEAD "before x.example/audit 09 " ROOT "\n" AFTER REST "\n" NOTE, "\"before\""},
+    {HEAD "before x.example/audit 9 " ROOT " \n" AFTER REST "\n" NOTE, "\"before\""},
+    {HEAD "before x.example/audit 9\n" AFTER REST "\n" NOTE, "\"before\""},
+    {HEAD "before  9 " ROOT "\n" AFTER REST "\n" NOTE, "\"before\""},
+    {HEAD BEFORE AFTER "made now\nreason x\n\n" NOTE, "\"made\""},
+    {HEAD BEFORE AFTER "made 1\nreason \n\n" NOTE, "\"reason\""},
+    {HEAD BEFORE AFTER "made 1\nreason a\x7f\n\n" NOTE, "\"reason\""},
+    {HEAD BEFORE AFTER REST "pin 1 0 " ROOT "\n\n" NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST "pin 17 1 " ROOT "\n\n" NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST "pin 0 1 " ROOT "\n\n" NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST "pin 2 1 " ROOT "\npin 1 1 " ROOT "\n\n" NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST "pin 2 1 " ROOT "\npin 2 1 " ROOT "\n\n" NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST "more x\n\n" NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST NOTE, "\"pin\""},
+    {HEAD BEFORE AFTER REST, "\"empty\""},
+    {HEAD BEFORE AFTER REST "\n", "no checkpoint"},
+    {HEAD BEFORE "after x.example/audit 7 " ROOT "\n" KEYS REST "\n" NOTE, "another origin"},
+    {HEAD BEFORE "after x.example/audit/3 7 " ROOT "\n" KEYS REST "\n" NOTE, "another origin"},
+    {HEAD BEFORE "after y.example/audit/2 7 " ROOT "\n" KEYS REST "\n" NOTE, "another origin"},
+    {HEAD "before y.example/audit 9 " ROOT "\n" AFTER REST "\n" NOTE, "another origin"},
+};
+
 static void what_is_no_statement_is_refused(void **state)
 {
-    static const struct {
-        const char *text, *why;
-    } rows[] = {
-        {"", "begins with"},
-        {"sijil-log-succession/v2\n", "begins with"},
-        {HEAD, "\"before\""},
-        {HEAD BEFORE REST, "\"after\""},
-        {HEAD BEFORE AFTER, "\"made\""},
-        {HEAD "before x.example/audit 09 " ROOT "\n" AFTER REST "\n" NOTE, "\"before\""},
-        {HEAD "before x.example/audit 9 " ROOT " \n" AFTER REST "\n" NOTE, "\"before\""},
-        {HEAD "before x.example/audit 9\n" AFTER REST "\n" NOTE, "\"before\""},
-        {HEAD "before  9 " ROOT "\n" AFTER REST "\n" NOTE, "\"before\""},
-        {HEAD BEFORE AFTER "made now\nreason x\n\n" NOTE, "\"made\""},
-        {HEAD BEFORE AFTER "made 1\nreason \n\n" NOTE, "\"reason\""},
-        {HEAD BEFORE AFTER "made 1\nreason a\x7f\n\n" NOTE, "\"reason\""},
-        {HEAD BEFORE AFTER REST "pin 1 0 " ROOT "\n\n" NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST "pin 17 1 " ROOT "\n\n" NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST "pin 0 1 " ROOT "\n\n" NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST "pin 2 1 " ROOT "\npin 1 1 " ROOT "\n\n" NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST "pin 2 1 " ROOT "\npin 2 1 " ROOT "\n\n" NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST "more x\n\n" NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST NOTE, "\"pin\""},
-        {HEAD BEFORE AFTER REST, "\"empty\""},
-        {HEAD BEFORE AFTER REST "\n", "no checkpoint"},
-        {HEAD BEFORE "after x.example/audit 7 " ROOT "\n" REST "\n" NOTE, "another origin"},
-        {HEAD BEFORE "after x.example/audit/3 7 " ROOT "\n" REST "\n" NOTE, "another origin"},
-        {HEAD BEFORE "after y.example/audit/2 7 " ROOT "\n" REST "\n" NOTE, "another origin"},
-        {HEAD "before y.example/audit 9 " ROOT "\n" AFTER REST "\n" NOTE, "another origin"},
-    };
     struct buffer OWNED_BUFFER large = BUFFER(SUCCESSION_MAX + 2);
     struct succession read;
     struct error err = {0};
 
     (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        if (succession_read(bytes_of_text(rows[i].text), &read, &err).ok) fail_msg("row %zu is accepted", i);
-        if (err.kind != ERROR_INVALID || strstr(err.message, rows[i].why) == NULL) fail_msg("row %zu: %s", i, err.message);
+    for (size_t i = 0; i < COUNT(wrong_rows); i++) {
+        if (succession_read(bytes_of_text(wrong_rows[i].text), &read, &err).ok) fail_msg("row %zu is accepted", i);
+        if (err.kind != ERROR_INVALID || strstr(err.message, wrong_rows[i].why) == NULL) fail_msg("row %zu: %s", i, err.message);
     }
     must(buffer_add_text(&large, GOOD, &err), &err);
     while (large.length < SUCCESSION_MAX) must(buffer_add_u8(&large, 'x', &err), &err);
@@ -171,19 +188,27 @@ static void add_key_change(struct buffer *text)
     add_signed(text, buffer_bytes(&signed_text), 0, 1);
 }
 
-/* A plan, as both officers have signed it. */
-static void make_plans(struct bytes note, struct ecdsa_key *const officers[SUCCESSION_OFFICERS], struct succession_plans *plans)
+struct plan_row {
+    size_t stated;     /* which key the plan names */
+    unsigned officers; /* who sign it */
+};
+
+/* A plan, as its officers have signed it. */
+static void make_plans(struct bytes note, struct ecdsa_key *const officers[SUCCESSION_OFFICERS], const struct plan_row *row,
+                       struct succession_plans *plans)
 {
     struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), file = BUFFER(SUCCESSION_OFFICERS * SUCCESSION_ENVELOPE_MAX);
     struct succession plan = {.registry = ORIGIN,
                               .before = {ORIGIN, 9, merkle_empty_root()},
                               .after = {ORIGIN "/2", 7, merkle_empty_root()},
+                              .officers = row->officers,
                               .reason = "lost",
                               .checkpoint = note};
     struct error err = {0};
 
+    must(note_key_make(ORIGIN "/2", NOTE_ED25519, log_key[row->stated].public_key, &plan.key, &err), &err);
     must(succession_write(&plan, &statement, &err), &err);
-    for (size_t i = 0; i < SUCCESSION_OFFICERS; i++) {
+    for (size_t i = 0; i < row->officers; i++) {
         const struct ecdsa_key *officer = officers[i];
         must(dsse_write(SUCCESSION_PAYLOAD, buffer_bytes(&statement), &officer, 1, &file, &err), &err);
         must(buffer_add_u8(&file, '\n', &err), &err);
@@ -192,26 +217,11 @@ static void make_plans(struct bytes note, struct ecdsa_key *const officers[SUCCE
 }
 
 /* The new log has the newest key of the one that ended. Whoever does not know that key must not take another one for it. */
-static void the_new_log_has_the_newest_key(void **state)
+static void make_keys(struct ecdsa_key *officers[SUCCESSION_OFFICERS])
 {
-    static const struct {
-        const char *name;
-        size_t trusted, first, last; /* the signers of the checkpoint */
-        uint64_t size;
-        bool has_change, is_good;
-    } rows[] = {
-        {"the old key, in the overlap", 0, 0, 1, 9, false, false},
-        {"the old key, at the change", 0, 0, 1, 5, false, false},
-        {"the old key, after the overlap", 0, 1, 1, 9, false, false},
-        {"the old key and the change", 0, 0, 1, 9, true, true},
-        {"the new key", 1, 0, 1, 9, false, true},
-        {"the new key and the change", 1, 1, 1, 9, true, true},
-    };
-    struct ecdsa_key *officers[SUCCESSION_OFFICERS] = {NULL};
     uint8_t public[ED25519_PUBLIC_SIZE];
     struct error err = {0};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const uint8_t seed[32] = {(uint8_t)(i + 1)};
         must(ecdsa_key_new(&officers[i], &err), &err);
@@ -219,24 +229,116 @@ static void the_new_log_has_the_newest_key(void **state)
         must(ed25519_public(seeds[i], public, &err), &err);
         must(note_key_make(ORIGIN, NOTE_ED25519, public, &log_key[i], &err), &err);
     }
+}
+
+static void free_keys(struct ecdsa_key *officers[SUCCESSION_OFFICERS])
+{
+    for (size_t i = 0; i < 2; i++) {
+        ecdsa_key_free(officers[i]);
+        secret_free(seeds[i]);
+    }
+}
+
+static void the_new_log_has_the_newest_key(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t trusted, first, last; /* the signers of the checkpoint */
+        uint64_t size;
+        bool has_change, is_good;
+        size_t stated;
+    } rows[] = {
+        {"the old key, in the overlap", 0, 0, 1, 9, false, false, 1},
+        {"the old key, at the change", 0, 0, 1, 5, false, false, 1},
+        {"the old key, after the overlap", 0, 1, 1, 9, false, false, 1},
+        {"the old key and the change", 0, 0, 1, 9, true, true, 1},
+        {"the new key", 1, 0, 1, 9, false, true, 1},
+        {"the new key and the change", 1, 1, 1, 9, true, true, 1},
+        {"a plan from before the change", 0, 0, 0, 4, true, false, 0},
+        {"a plan from before the change, for somebody who does not know of it", 0, 0, 0, 4, false, true, 0},
+        {"a plan behind the change, with a checkpoint from before", 0, 0, 0, 4, false, false, 1},
+    };
+    struct ecdsa_key *officers[SUCCESSION_OFFICERS] = {NULL};
+    struct error err = {0};
+
+    (void)state;
+    make_keys(officers);
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct buffer OWNED_BUFFER note = BUFFER(4096), vkey = BUFFER(LOG_KEYS_TEXT_MAX);
         struct succession_plans plans = {.count = 0};
         struct succession_report report;
         add_checkpoint(&note, rows[i].size, rows[i].first, rows[i].last);
-        make_plans(buffer_bytes(&note), officers, &plans);
+        const struct plan_row row = {rows[i].stated, SUCCESSION_OFFICERS};
+        make_plans(buffer_bytes(&note), officers, &row, &plans);
         add_vkey(&vkey, rows[i].trusted);
         if (rows[i].has_change) add_key_change(&vkey);
         const struct succession_trust trust = {{buffer_bytes(&vkey), NULL}, {officers[0], officers[1]}};
         const bool is_good = succession_check(&trust, &plans, &report, &err).ok;
         if (is_good != rows[i].is_good || (!is_good && err.kind != ERROR_DENIED)) fail_msg("%s: %s", rows[i].name, err.message);
-        if (is_good) assert_memory_equal(report.key.public_key, log_key[1].public_key, sizeof report.key.public_key);
+        if (is_good)
+            assert_memory_equal(report.plan.key.public_key, log_key[rows[i].stated].public_key,
+                                sizeof report.plan.key.public_key);
         succession_plans_done(&plans);
     }
-    for (size_t i = 0; i < 2; i++) {
-        ecdsa_key_free(officers[i]);
-        secret_free(seeds[i]);
+    free_keys(officers);
+}
+
+/* One officer is no two, also if the verifier would be content with the first one. */
+static void one_officer_is_said_and_never_taken_for_two(void **state)
+{
+    static const struct {
+        const char *name, *says;
+        unsigned officers, given;
+        bool is_good;
+    } rows[] = {
+        {"two, and both are given", "both officers have signed", 2, 2, true},
+        {"two, and one is given", "--signer", 2, 1, false},
+        {"one, and two are given", "leave out --signer", 1, 2, false},
+        {"one, and one is given", "the root of approvers ALONE has signed", 1, 1, true},
+    };
+    struct ecdsa_key *officers[SUCCESSION_OFFICERS] = {NULL};
+    struct error err = {0};
+
+    (void)state;
+    make_keys(officers);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buffer OWNED_BUFFER note = BUFFER(4096), vkey = BUFFER(LOG_KEYS_TEXT_MAX), text = BUFFER(4096),
+                                   json = BUFFER(4096);
+        struct succession_plans plans = {.count = 0};
+        struct succession_report report;
+        const struct plan_row row = {0, rows[i].officers};
+        add_checkpoint(&note, 9, 0, 0);
+        make_plans(buffer_bytes(&note), officers, &row, &plans);
+        add_vkey(&vkey, 0);
+        const struct succession_trust trust = {{buffer_bytes(&vkey), NULL},
+                                               {officers[0], rows[i].given == 2 ? officers[1] : NULL}};
+        const bool is_good = succession_check(&trust, &plans, &report, &err).ok;
+        if (is_good != rows[i].is_good) fail_msg("%s: %s", rows[i].name, err.message);
+        if (is_good) must(succession_report_text(&report, &text, &err), &err);
+        if (is_good) must(succession_report_json(&report, &json, &err), &err);
+        if (strstr(is_good ? buffer_text(&text) : err.message, rows[i].says) == NULL)
+            fail_msg("%s: %s", rows[i].name, is_good ? buffer_text(&text) : err.message);
+        if (is_good) assert_non_null(strstr(buffer_text(&json), rows[i].officers == 1 ? "\"officers\":1" : "\"officers\":2"));
+        succession_plans_done(&plans);
     }
+    free_keys(officers);
+}
+
+/* The first entry of the new log has what outsiders can compare: the checkpoint that witnesses have seen, not what sijil-keyd says alone. */
+static void the_entry_has_the_checkpoint_of_the_statement(void **state)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SUCCESSION_MAX);
+    char detail[SUCCESSION_DETAIL_SIZE];
+    struct succession plan;
+    struct error err = {0};
+
+    (void)state;
+    must(succession_read(bytes_of_text(GOOD), &plan, &err), &err);
+    plan.checkpoint = bytes_of_text("x.example/audit\n4611686018427387904\n" ROOT "\n\nsigned\n");
+    must(succession_write(&plan, &text, &err), &err);
+    must(succession_detail(&plan, buffer_bytes(&text), detail, &err), &err);
+    assert_int_equal(strlen(strchr(detail, ' ')), 1 + 19 + 1 + 43 + 2);
+    assert_non_null(strstr(detail, " 4611686018427387904 XcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz-Nw7_RgQyg 2"));
 }
 
 int main(void)
@@ -246,6 +348,8 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(what_is_no_statement_is_refused),
         cmocka_unit_test(the_new_log_has_the_newest_key),
+        cmocka_unit_test(one_officer_is_said_and_never_taken_for_two),
+        cmocka_unit_test(the_entry_has_the_checkpoint_of_the_statement),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,31 @@ static void a_login(void **state)
     if (!row->is_met) assert_true(age_s == 300 || age_s == 900);
 }
 
+static const struct client_row {
+    const char *name, *clients, *client;
+    bool is_own, is_kept;
+} client_rows[] = {
+    {"any client", "", "", false, true},
+    {"one that asks with a browser", "sijil", "sijil", false, true},
+    {"the second one", "web sijil", "sijil", false, true},
+    {"one for codes of devices", "sijil", "sijil-device", false, false},
+    {"part of a name", "sijil-browser", "sijil", false, false},
+    {"no client", "sijil", "", false, false},
+    {"no client, and two blanks", "web  sijil", "", false, false},
+    {"a token of ours", "sijil", "", true, true},
+};
+
+static void a_client(void **state)
+{
+    const struct client_row *row = *state;
+    struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .acr = "phr", .auth_time_s = NOW_S, .is_limited = row->is_own};
+
+    assert_true(text_copy(principal.client, sizeof principal.client, row->client));
+    step_up_forget(&principal, row->clients);
+    assert_int_equal(principal.auth_time_s == NOW_S, row->is_kept);
+    assert_int_equal(principal.acr[0] != '\0', row->is_kept);
+}
+
 /* A new kind of document is not forgotten. Whoever approves a run needs a key for each, which is more than a login. */
 static void the_approval_of_each_document_is_dangerous(void **state)
 {
@@ -82,5 +107,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_approval_of_each_document_is_dangerous)};
 
-    return RUN_TABLE(rows, a_login) + cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(rows, a_login) + RUN_TABLE(client_rows, a_client) + cmocka_run_group_tests(tests, NULL, NULL);
 }

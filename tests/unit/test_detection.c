@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "detection/detective.h"
 #include "detection/rules.h"
 
@@ -96,6 +97,23 @@ static const struct attack {
      DETECTOR_BREAK_GLASS,
      1,
      {{1, 0, ALICE, "binding.create", "allowed", "acme#break-glass robot:1", 0, 0, 0, NULL}}},
+    {"two persons break the glass",
+     DETECTOR_BREAK_GLASS,
+     1,
+     {{1, 0, ALICE, "breakglass.approve", "allowed", "#sha256:2 1 sha256:d", 0, 0, 0, NULL}}},
+    {"the glass that a person alone could not break",
+     DETECTOR_BREAK_GLASS,
+     0,
+     {{1, 0, ALICE, "breakglass.approve", "denied", "#bg-1", 0, 0, 0, NULL}}},
+    {"the glass that waits for another person",
+     DETECTOR_BREAK_GLASS,
+     0,
+     {{1, 0, ALICE, "breakglass.request", "allowed", "#sha256:1 1 sha256:d", 0, 0, 0, NULL}}},
+    {"the same person asks and breaks the glass",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "breakglass.request", "allowed", "#sha256:1 1 sha256:d", 0, 0, 0, NULL},
+      {1, 9000, ALICE, "breakglass.approve", "allowed", "#sha256:2 1 sha256:d", 0, 0, 0, NULL}}},
     {"the administrator is replaced",
      DETECTOR_BREAK_GLASS,
      1,
@@ -133,6 +151,26 @@ static const struct attack {
      0,
      {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1"},
       {1, 9000, BOB, "run.approve", "allowed", "acme/models#run-1", 0, 0, 0, "ext:2"}}},
+    {"one of those behind a robot approves",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1 ext:2"},
+      {1, 9000, BOB, "run.approve", "allowed", "acme/models#run-1", 0, 0, 0, "ext:2"}}},
+    {"a robot with the same person behind it is refused, again and again",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1 ext:2"},
+      {9, 9000, BOB, "run.approve", "denied", "acme/models#run-1", 0, 0, 0, "ext:3 ext:2 ext:1"}}},
+    {"two robots of other persons",
+     DETECTOR_SELF_DEALING,
+     0,
+     {{1, 0, ALICE, "run.request", "allowed", "acme/models#run-1", 0, 0, 0, "ext:1 ext:2"},
+      {1, 9000, BOB, "run.approve", "allowed", "acme/models#run-1", 0, 0, 0, "ext:3 ext:4"}}},
+    {"the same person drafts and approves who is a person",
+     DETECTOR_SELF_DEALING,
+     1,
+     {{1, 0, ALICE, "persons.draft", "allowed", "#sha256:1 1 sha256:d", 0, 0, 0, "ext:1"},
+      {1, 9000, BOB, "persons.approve", "allowed", "#sha256:2 1 sha256:d", 0, 0, 0, "ext:1"}}},
     {"an approval of something else",
      DETECTOR_SELF_DEALING,
      0,
@@ -217,7 +255,11 @@ static void play(struct played *played, const struct events *events)
         .is_new_network = (events->place & 1) != 0, .is_new_country = (events->place & 2) != 0, .size_bytes = events->size_bytes};
     struct error err = {0};
 
-    if (events->person != NULL) (void)snprintf(known.person, sizeof known.person, "%s", events->person);
+    struct bytes persons = bytes_of_text(events->person == NULL ? "" : events->person);
+    while (persons.length > 0) {
+        const struct bytes person = text_cut(&persons, ' ');
+        memcpy(known.persons[known.person_count++], person.data, person.length);
+    }
     for (int i = 0; i < events->times; i++) {
         const struct leaf leaf = leaf_of(played, events, i);
         must(engine_feed(played->engine, &leaf, &known, note, played, &err), &err);

@@ -23,6 +23,8 @@ static struct keyring *keyring;
 static struct ledger *ledger;
 static struct key_register *keys;
 static struct log_rotation *rotation;
+static bool one_officer;  /* of keyd */
+static size_t stated_key; /* of the key ring, and in statements */
 static struct ecdsa_key *signers[SIGNER_COUNT];
 
 static struct result begin_log(const void *context, struct ledger_state *state, struct error *err)
@@ -55,7 +57,7 @@ static struct checkpoint_signer signer_of_log(void)
 
 static struct recovery_place place(void)
 {
-    return (struct recovery_place){signer_of_log(), keys};
+    return (struct recovery_place){signer_of_log(), keys, one_officer};
 }
 
 static int new_log(void **state)
@@ -69,7 +71,7 @@ static int new_log(void **state)
 
 static struct succession fresh(void)
 {
-    struct succession wanted = {.registry = REGISTRY, .made_ms = 1, .reason = "lost"};
+    struct succession wanted = {.registry = REGISTRY, .made_ms = 1, .officers = 2, .reason = "lost"};
 
     (void)snprintf(wanted.before.origin, sizeof wanted.before.origin, "%s", REGISTRY);
     (void)snprintf(wanted.after.origin, sizeof wanted.after.origin, "%s/2", REGISTRY);
@@ -95,8 +97,10 @@ static struct result ask_as(const struct succession *wanted, const enum signer b
 {
     struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), first = BUFFER(ECDSA_DER_MAX), second = BUFFER(ECDSA_DER_MAX);
     const struct recovery_place where = place();
+    struct succession whole = *wanted;
 
-    must(succession_write(wanted, &statement, err), err);
+    must(note_key_make(whole.after.origin, NOTE_ED25519, keyring_log_key(keyring, stated_key)->public_key, &whole.key, err), err);
+    must(succession_write(&whole, &statement, err), err);
     sign(buffer_bytes(&statement), by[0], &first);
     sign(buffer_bytes(&statement), by[1], &second);
     const struct keyd_recovery request = {
@@ -136,6 +140,39 @@ static void two_persons_must_sign(void **state)
         (void)ask(&wanted, rows[i].by, &err).ok;
         if (err.kind != rows[i].kind) fail_msg("%s: %s", rows[i].name, err.kind == ERROR_NONE ? "accepted" : err.message);
     }
+}
+
+/* Only a keyd that was started so lets one administrator do it, and then it is the root, and the statement says so. */
+static void one_officer_is_enough_where_keyd_says_so(void **state)
+{
+    static const struct {
+        const char *name;
+        bool one_officer;
+        unsigned officers;
+        enum signer by[2];
+        enum error_kind kind;
+    } rows[] = {
+        {"the root, elsewhere", false, 1, {ROOT, ROOT}, ERROR_DENIED},
+        {"two, for one, elsewhere", false, 1, {ROOT, ALICE}, ERROR_DENIED},
+        {"an approver", true, 1, {ALICE, ALICE}, ERROR_DENIED},
+        {"two approvers for one", true, 1, {ALICE, BOB}, ERROR_DENIED},
+        {"a stranger", true, 1, {STRANGER, STRANGER}, ERROR_DENIED},
+        {"the root alone for two", true, 2, {ROOT, ROOT}, ERROR_DENIED},
+        {"the root", true, 1, {ROOT, ROOT}, ERROR_NONE},
+        {"two", true, 2, {ROOT, ALICE}, ERROR_NONE},
+    };
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct succession wanted = fresh();
+        (void)new_log(NULL);
+        wanted.officers = rows[i].officers;
+        one_officer = rows[i].one_officer;
+        (void)ask(&wanted, rows[i].by, &err).ok;
+        if (err.kind != rows[i].kind) fail_msg("%s: %s", rows[i].name, err.kind == ERROR_NONE ? "accepted" : err.message);
+    }
+    one_officer = false;
 }
 
 static void it_is_for_one_state_of_one_log(void **state)
@@ -198,7 +235,7 @@ static void it_has_the_newest_checkpoint(void **state)
     }
     struct succession wanted = fresh();
     (void)new_log(NULL);
-    wanted.checkpoint = bytes_of_text("no note\n");
+    wanted.checkpoint = bytes_of_text(REGISTRY "\n9\nXcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg=\n\nno signature\n");
     assert_false(ask_as(&wanted, by, &err).ok);
 }
 
@@ -319,6 +356,49 @@ static void a_pinned_quorum_must_have_cosigned(void **state)
     assert_non_null(strstr(err.message, "policy of witnesses"));
 }
 
+static void open_files(void)
+{
+    struct error err = {0};
+
+    must(keyring_open(folder.fd, bytes_of_text("unit"), &keyring, &err), &err);
+    must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
+    must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
+    must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
+    must(log_rotation_use(rotation, ledger, &err), &err);
+}
+
+static void close_files(void)
+{
+    key_register_free(keys);
+    log_rotation_free(rotation);
+    ledger_free(ledger);
+    keyring_free(keyring);
+}
+
+/* Somebody who has the statement alone learns the key from it. So it is that of the log, also in a statement that was taken already. */
+static void it_names_the_key_of_the_new_log(void **state)
+{
+    static const enum signer by[2] = {ROOT, ALICE};
+    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+    struct succession wanted = fresh();
+    struct error err = {0};
+
+    (void)state;
+    close_files();
+    must(keyring_add_log_key(folder.fd, bytes_of_text("unit"), &err), &err);
+    open_files();
+    sign_note(SIZE, 7, &note);
+    wanted.checkpoint = buffer_bytes(&note);
+    for (size_t taken = 0; taken < 2; taken++) {
+        stated_key = 1; /* in the key ring, and does not count */
+        assert_false(ask_as(&wanted, by, &err).ok);
+        assert_int_equal(err.kind, ERROR_CONFLICT);
+        assert_non_null(strstr(err.message, "Make another plan"));
+        stated_key = 0;
+        must(ask_as(&wanted, by, &err), &err);
+    }
+}
+
 static void open_all(void)
 {
     const struct keyring_options options = {
@@ -328,11 +408,7 @@ static void open_all(void)
 
     folder_make(&folder);
     must(keyring_create(folder.fd, &options, ledger_create, &err), &err);
-    must(keyring_open(folder.fd, options.passphrase, &keyring, &err), &err);
-    must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
-    must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
-    must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
-    must(log_rotation_use(rotation, ledger, &err), &err);
+    open_files();
     for (size_t i = 0; i < SIGNER_COUNT; i++) must(ecdsa_key_new(&signers[i], &err), &err);
     ecdsa_key_public(signers[ROOT], point);
     must(approver_pin(ledger, point, &err), &err);
@@ -341,10 +417,7 @@ static void open_all(void)
 static void close_all(void)
 {
     for (size_t i = 0; i < SIGNER_COUNT; i++) ecdsa_key_free(signers[i]);
-    key_register_free(keys);
-    log_rotation_free(rotation);
-    ledger_free(ledger);
-    keyring_free(keyring);
+    close_files();
     folder_remove(&folder);
 }
 
@@ -352,11 +425,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(two_persons_must_sign, new_log),
+        cmocka_unit_test_setup(one_officer_is_enough_where_keyd_says_so, new_log),
         cmocka_unit_test_setup(it_is_for_one_state_of_one_log, new_log),
         cmocka_unit_test_setup(it_has_the_newest_checkpoint, new_log),
         cmocka_unit_test_setup(then_the_log_goes_on_from_there, new_log),
         cmocka_unit_test_setup(pins_are_those_of_the_entries_that_are_left, new_log),
         cmocka_unit_test_setup(it_outlives_a_start, new_log),
+        cmocka_unit_test_setup(it_names_the_key_of_the_new_log, new_log),
         cmocka_unit_test_setup(a_pinned_quorum_must_have_cosigned, new_log),
     };
 

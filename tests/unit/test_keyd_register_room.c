@@ -299,6 +299,46 @@ static void a_failed_write_forgets_nothing(void **state)
     assert_failures(nth - 2, 6);
 }
 
+/* ---- whose a key is ---- */
+
+#define HOURS_NOW ((uint32_t)(NOW_MS / HOUR_MS))
+#define KEY_ONE   "0123456789abcdefghijklmnopqrstuvwxyzABCDEFE"
+#define KEY_TWO   "1123456789abcdefghijklmnopqrstuvwxyzABCDEFE"
+
+static const struct holder_row {
+    const char *name;
+    struct key_register_entry entries[2];
+    bool holds;
+} holder_rows[] = {
+    {"an enrolment of its own", {{.name = KEY_ONE, .owner = {7}, .end_hours = HOURS_NOW + 1}}, true},
+    {"one whose end is not known", {{.name = KEY_ONE, .owner = {7}}}, true},
+    {"one that has ended", {{.name = KEY_ONE, .owner = {7}, .end_hours = HOURS_NOW}}, false},
+    {"one that has ended, and one in another scope",
+     {{.name = KEY_ONE, .owner = {7}, .end_hours = HOURS_NOW}, {.name = KEY_ONE, .owner = {7}, .end_hours = HOURS_NOW + 1}},
+     true},
+    {"one of another owner", {{.name = KEY_ONE, .owner = {8}, .end_hours = HOURS_NOW + 1}}, false},
+    {"one of another key", {{.name = KEY_TWO, .owner = {7}, .end_hours = HOURS_NOW + 1}}, false},
+    {"one that was withdrawn", {{.name = KEY_ONE, .owner = {7}, .end_hours = HOURS_NOW + 1, .is_withdrawn = true}}, false},
+    {"none", {{.name = ""}}, false},
+};
+
+static void a_key_has_a_holder(void **state)
+{
+    const struct holder_row *row = *state;
+    static struct key_register_state keys;
+    static const uint8_t owner[DOCUMENT_DIGEST_SIZE] = {7};
+    const struct key_register_holder holder = {KEY_ONE, owner, NOW_MS};
+    struct error err = {0};
+
+    keys = (struct key_register_state){.count = 0};
+    while (keys.count < 2 && row->entries[keys.count].name[0] != '\0') {
+        keys.entries[keys.count] = row->entries[keys.count];
+        keys.count++;
+    }
+    assert_int_equal(key_register_has_holder(&keys, &holder, &err).ok, row->holds);
+    if (!row->holds) assert_int_equal(err.kind, ERROR_DENIED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,8 +347,8 @@ int main(void)
         cmocka_unit_test(what_has_versions_takes_no_place_for_ever),
         cmocka_unit_test(a_failed_write_forgets_nothing),
     };
-    const int failed =
-        RUN_TABLE(ended_cases, what_has_ended_makes_room) + RUN_TABLE(greedy_cases, a_modest_organisation_gets_its_share);
+    const int failed = RUN_TABLE(ended_cases, what_has_ended_makes_room) +
+                       RUN_TABLE(greedy_cases, a_modest_organisation_gets_its_share) + RUN_TABLE(holder_rows, a_key_has_a_holder);
 
     return failed + cmocka_run_group_tests_name("others", tests, NULL, NULL);
 }

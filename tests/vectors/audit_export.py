@@ -113,7 +113,7 @@ def ocsf(text, leaf, payload):
              "api": {"operation": leaf["act"], "request": {"uid": leaf["req"]}}, "severity_id": 2 if failed else 1,
              "src_endpoint": {"ip": payload["address"]} if text_of(payload, "address") or (payload and payload.get("address") == "") else {"name": "sealed"},
              "status": "Failure" if failed else "Success", "status_id": 2 if failed else 1, "status_code": leaf["out"],
-             "resources": [{"name": res, "type": act, **({"region": region} if region else {})} for act, res, region in targets]}
+             "resources": [{"name": res, "type": act, **({"data": {"region": region}} if region else {})} for act, res, region in targets]}
     if leaf["why"].get("rules"):
         shown["status_detail"] = " ".join(leaf["why"]["rules"])
     if kind == 3002:

@@ -6,6 +6,7 @@ events and pins are the same. `--write FILE` makes the file with fresh keys (tes
 python3-cryptography is not installed.
 """
 import base64
+import datetime
 import hashlib
 import json
 import re
@@ -26,6 +27,8 @@ DETECTION_RULE = "application/vnd.sijil.detection-rule.v1+json"
 GROUP_ROLES = "application/vnd.sijil.group-roles.v1+json"
 PERSONS = "application/vnd.sijil.persons.v1+json"
 SCIM_SERVICE = "application/vnd.sijil.scim-service.v1+json"
+BREAK_GLASS = "application/vnd.sijil.break-glass.v1+json"
+REVIEW = "application/vnd.sijil.break-glass-review.v1+json"
 POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
 
 
@@ -104,6 +107,10 @@ def breaks_a_rule(case, enrolled):
         return document["scope"] != "" or any(grant["role"] not in CONTENT_ROLES for grant in document["body"]["grant"])
     if document["kind"] == "persons":
         return not is_organisation(document["name"]) or not all(map(is_subject, document["body"].get("separate", [])))
+    if document["kind"] == "break-glass":
+        return glass_is_wrong(document)
+    if document["kind"] == "break-glass-review":
+        return document["body"]["finding"] not in ("justified", "not-justified")
     if document["kind"] == "scim-service":
         return document["scope"] != "" or document["body"]["claim"] not in ("/sub", "/oid", "/uid")
     if document["kind"] in ("audit-sink", "detection-rule"):
@@ -120,7 +127,7 @@ def check_refused(vectors):
         if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
             assert not breaks_a_rule(case, enrolled), case["name"]
             enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
-        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES, PERSONS, SCIM_SERVICE):
+        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES, PERSONS, SCIM_SERVICE, BREAK_GLASS, REVIEW):
             assert not breaks_a_rule(case, enrolled), case["name"]
     for case in vectors["refused"]:
         assert breaks_a_rule(case, enrolled), case["name"]
@@ -181,6 +188,7 @@ CONTENT_ROLES = {"publisher", "promoter", "consumer", "trainer"}
 GROUPS = {"issuer": "https://id.bank.example", "claim": "/groups", "grant": [{"group": "data-scientists", "role": "publisher", "on": "acme/models"}]}
 SCIM = {"issuer": "https://id.bank.example", "claim": "/oid", "client": "robot:00000000-0000-0000-0000-000000000001", "deactivations": 20, "others": "admit"}
 OFFICERS = {**GROUPS, "grant": [{"group": "data-scientists", "role": "security-officer", "on": "acme"}]}
+GLASS = {"on": "acme/models", "reason": "case 4711: the scoring is down"}
 ONE_ISSUER = {"issuer": "https://id.bank.example", "separate": ["ext:" + hashlib.sha256(b"https://other.example\nauditor").hexdigest()]}
 RULE = {"system": "github", "issuer": "https://token.actions.githubusercontent.com", "audience": "https://reg.acme.ae",
         "match": {"/repository_id": {"eq": "260064828"}, "/event_name": {"in": ["push", "workflow_dispatch"]}, "/ref": {"eq": "refs/heads/main"}},
@@ -189,12 +197,26 @@ OPEN_RULE = {**RULE, "match": {"/repository": {"eq": "acme/model"}, "/ref": {"eq
 WIDE_RULE = {**RULE, "grant": [{"role": "publisher", "on": "beta/prod/*"}]}
 
 
+def glass(key, body, **more):
+    person = "ext:" + hashlib.sha256(b"https://id.example\nalice").hexdigest()
+    return log_document("break-glass", "bg-1", {"principal": person, "public_key": url64(point_of(key.public_key())), **body},
+                        **{"effective_from": "2026-11-23T09:20:00.000Z", "expires": "2026-11-23T10:20:00.000Z", **more})
+
+
 def is_organisation(name):
     return name == "_registry" or re.fullmatch("[a-z0-9][a-z0-9._-]*", name)
 
 
 def is_subject(key):
     return re.fullmatch("ext:[0-9a-f]{64}", key)
+
+
+def glass_is_wrong(document):
+    """A person, for at most an hour, on an organisation or a project."""
+    body, (begins, ends) = document["body"], (datetime.datetime.fromisoformat(document[name].rstrip("Z")) for name in ("effective_from", "expires"))
+    if not is_subject(body["principal"]):
+        return True
+    return "withdrawn" not in document and (ends - begins > datetime.timedelta(hours=1) or not re.fullmatch("[a-z0-9._-]+(/[a-z0-9._-]+)?", body["on"]))
 
 
 def rule_is_open(document):
@@ -224,7 +246,12 @@ def write(path):
             ("a detection rule, signed by the root", DETECTION_RULE, log_document("detection-rule", "denial-burst", BURST), ["root"], 27),
             ("roles of groups, signed by the approver and the root", GROUP_ROLES, log_document("group-roles", "bank", GROUPS), ["officer", "root"], 30),
             ("persons of an organisation, signed by the approver and the root", PERSONS, log_document("persons", "acme", ONE_ISSUER), ["officer", "root"], 33),
-            ("a SCIM service, signed by the approver and the root", SCIM_SERVICE, log_document("scim-service", "bank", SCIM), ["officer", "root"], 36)]
+            ("a SCIM service, signed by the approver and the root", SCIM_SERVICE, log_document("scim-service", "bank", SCIM), ["officer", "root"], 36),
+            ("a broken glass, signed by its holder and the approver", BREAK_GLASS, glass(keys["holder"], GLASS), ["holder", "officer"], 39),
+            ("its end, signed by its holder", BREAK_GLASS,
+             glass(keys["holder"], {"approved_by": officer}, version=2, withdrawn="it is over", expires="2026-11-24T10:00:00.000Z"), ["holder"], 42),
+            ("its review, signed by the approver", REVIEW,
+             log_document("break-glass-review", "bg-1", {"finding": "justified", "note": "as case 4711 says"}, expires="2026-11-24T10:00:00.000Z"), ["officer"], 45)]
     cases, pins = [], {}
     for name, kind, payload, signers, sequence in plan:
         case = {"name": name, "sequence": sequence, "signers": signers,
@@ -249,10 +276,14 @@ def write(path):
                ("a separate person by its name", log_document("persons", "acme", {**ONE_ISSUER, "separate": ["auditor@bank.example"]}), ["root"]),
                ("persons of no organisation", log_document("persons", "Acme", ONE_ISSUER), ["root"]),
                ("a SCIM service that joins persons by mail", log_document("scim-service", "bank", {**SCIM, "claim": "/email"}), ["root"]),
+               ("a broken glass of more than an hour", glass(keys["holder"], GLASS, expires="2026-11-23T10:30:00.000Z"), ["holder", "officer"]),
+               ("a broken glass of a robot", glass(keys["holder"], {**GLASS, "principal": holder}), ["holder", "officer"]),
+               ("a broken glass of a repository", glass(keys["holder"], {**GLASS, "on": "acme/models/x"}), ["holder", "officer"]),
+               ("a review without a finding", log_document("break-glass-review", "bg-1", {"finding": "perhaps", "note": "n"}, expires="2026-11-24T10:00:00.000Z"), ["officer"]),
                ("a SCIM service of an organisation", log_document("scim-service", "bank", SCIM, scope="acme"), ["root"]),
                ("a withdrawal of a trust rule that has a body", rule_document(RULE, version=2, withdrawn="sold"), ["root"])]
     types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE, "group-roles": GROUP_ROLES, "persons": PERSONS,
-             "scim-service": SCIM_SERVICE}
+             "scim-service": SCIM_SERVICE, "break-glass": BREAK_GLASS, "break-glass-review": REVIEW}
     rejected = [{"name": name, "signers": signers,
                  "envelopes": [envelope(types[json.loads(payload)["kind"]], payload, keys[signer]).decode() for signer in signers]}
                 for name, payload, signers in refused]
