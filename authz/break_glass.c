@@ -21,7 +21,7 @@ static struct result visit_one(void *context, const struct pinned_document *pinn
     const struct visiting *visiting = context;
     const struct broken_glass glass = {.document = pinned->document,
                                        .sequence = pinned->sequence,
-                                       .is_in_force = document_is_in_force(pinned->document, visiting->now_ms),
+                                       .is_in_force = !break_glass_has_ended(pinned->document, visiting->now_ms),
                                        .is_reviewed = json_object_get(visiting->reviewed, pinned->document->name) != NULL};
 
     return visiting->visit(visiting->context, &glass, err);

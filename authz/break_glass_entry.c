@@ -21,8 +21,7 @@ struct result glass_entries_add(void *context, const struct pinned_document *pin
     struct error refused = {0};
     struct break_glass glass;
 
-    if (document->is_withdrawn || document->expires_ms <= clock_wall_ms() || rules->glass_count == GLASS_ENTRIES_MAX)
-        return SUCCESS;
+    if (break_glass_has_ended(document, clock_wall_ms()) || rules->glass_count == GLASS_ENTRIES_MAX) return SUCCESS;
     if (!break_glass_read(document, &glass, &refused).ok) return refused.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
     if (rules->glasses == NULL) rules->glasses = memory_zeroed(GLASS_ENTRIES_MAX, sizeof *rules->glasses);
     if (rules->glasses == NULL) return no_memory(err);

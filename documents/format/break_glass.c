@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "crypto/dsse.h"
 #include "documents/format/document_priv.h"
 
 #define DAY_MS        INT64_C(86400000)
@@ -94,6 +95,11 @@ struct result break_glass_read(const struct document *document, struct break_gla
     return SUCCESS;
 }
 
+bool break_glass_has_ended(const struct document *document, int64_t now_ms)
+{
+    return document->is_withdrawn || document->expires_ms <= now_ms;
+}
+
 json_t *break_glass_body(const struct break_glass *glass)
 {
     char point[ECDSA_POINT_TEXT_SIZE];
@@ -148,6 +154,15 @@ static struct result check_end(const struct document *document, const struct doc
     return failure(err, ERROR_DENIED, "the holder's key, an approver's or the root's signs the end of a broken glass");
 }
 
+/* The signature alone tells who has approved it. With one more, by a key that is stolen or withdrawn, it would be told of another person, and the approver could review it. */
+static bool has_two_signatures(const struct document *document)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < document->signature_count; i++) count += document->signatures[i]->signature_count;
+    return count == 2;
+}
+
 /* Two persons, so the root does not count: nobody knows how many persons hold it. */
 struct result document_check_break_glass(const struct document *document, const struct document_trust *trust, struct error *err)
 {
@@ -160,6 +175,8 @@ struct result document_check_break_glass(const struct document *document, const 
     if (memcmp(glass.point, trust->root, sizeof trust->root) == 0)
         return failure(err, ERROR_DENIED, "the root's key is no person's, so it breaks no glass");
     TRY(count_approvers(document, trust, &glass, &approvers, err));
+    if (approvers > 0 && !has_two_signatures(document))
+        return failure(err, ERROR_DENIED, "a broken glass has two signatures, the holder's and the approver's, and no other");
     if (approvers > 0) return SUCCESS;
     return failure(err, ERROR_DENIED,
                    "an approver who is another person than the holder must sign, too; the root does not count");

@@ -3,7 +3,7 @@
  * (docs/break-glass.md).
  *
  * A document of the kind break-glass, of the registry: its scope is "". Version 1 has two signatures: by the holder's own enrolled key, which the body names, and by an
- * approver's key of another principal. The root is no person, so it does not count. Version 2 ends it earlier, signed by the holder, an approver or the root.
+ * approver's key of another principal, and no other one. The root is no person, so it does not count. Version 2 ends it earlier, signed by the holder, an approver or the root.
  *
  * A document of the kind break-glass-review has the name of what it reviews, and an approver's signature.
  */
@@ -36,6 +36,8 @@ RESULT break_glass_read(const struct document *document, struct break_glass *gla
 /** For a draft: version 1, of now, and signed with the key that it names. ERROR_DENIED, ERROR_INVALID. */
 RESULT break_glass_check_holder(const struct document *document, int64_t now_ms, struct break_glass *glass_out,
                                 struct error *err);
+/** Whether it can give nothing any more. It counts from its approval on, also while `effective_from` is ahead of this machine's clock, so it ends but never begins. */
+bool break_glass_has_ended(const struct document *document, int64_t now_ms);
 /** A body for document_compose(); NULL when out of memory. */
 json_t *break_glass_body(const struct break_glass *glass);
 

@@ -56,7 +56,7 @@ static struct result note_glass(void *context, const struct pinned_document *pin
     *known = (struct known_glass){.version = pinned->document->version,
                                   .sequence = pinned->sequence,
                                   .expires_ms = pinned->document->expires_ms,
-                                  .is_in_force = document_is_in_force(pinned->document, clock_wall_ms())};
+                                  .is_in_force = !break_glass_has_ended(pinned->document, clock_wall_ms())};
     memcpy(known->point, glass.point, sizeof known->point);
     (void)text_copy(known->principal, sizeof known->principal, glass.principal);
     if (glass.approved_by == NULL) return find_approver(pinned->document, finding->approvers, known, err);

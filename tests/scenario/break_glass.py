@@ -136,6 +136,9 @@ def one_person_does_not_approve_itself():
     refused(approve(document, envelope, "dave", keys["bob"].path), 403, "another person than the one that sends it")
     refused(approve(document, envelope, "bob", server.path("approver.pem")), 403, "the root does not count")
     refused(approve(document, envelope, "robot", keys["bob"].path), 403, "not one person's")
+    both = signing_keys.sign(document, keys["bob"].path, TYPE)
+    both["signatures"] += signing_keys.sign(document, keys["alex"].path, TYPE)["signatures"]  # bob would review it, if alex were taken for the approver
+    refused(call(people["bob"], "POST", "/break-glass/bg-2/approval", {"envelopes": [envelope, both]}), 403, "has two signatures")
     own = glass("bg-3", "bob")
     answer, signed = ask(own, "bob")
     assert answer.status == 201, answer.body
@@ -237,6 +240,22 @@ def it_ends_by_itself_and_does_not_come_back():
     refused(approve(document, envelope, "bob"), 409, "recorded already")
 
 
+def it_is_reviewed_after_its_end_alone():
+    """The holder's clock may be ahead. From the approval on it gives the role, so it is in force, whatever its `effective_from` says."""
+    document = glass("bg-ahead", begun=-45, seconds=3600)
+    answer, envelope = ask(document)
+    assert answer.status == 201, answer.body
+    answer = approve(document, envelope, "bob")
+    assert answer.status == 201, answer.body
+    wait_until(lambda: pulls() == [200, 200], 20, "a gateway does not know it")
+    assert listed("bg-ahead")["review"] == "later", listed("bg-ahead")
+    assert "sijil_break_glass_in_force 1\n" in server.client().call("GET", "/metrics").body.decode()
+    refused(call(people["carol"], "POST", "/break-glass/bg-ahead/review", review_of("bg-ahead", "carol")), 409, "in force still")
+    sijil("alice", "admin", "break-glass", "end", at(), "bg-ahead", "--reason", "over", "--key", keys["alice"].path)
+    wait_until(lambda: set(pulls()) <= DENIED, 10, "a gateway still lets alice pull")
+    assert call(people["carol"], "POST", "/break-glass/bg-ahead/review", review_of("bg-ahead", "carol")).status == 201
+
+
 def a_person_who_is_made_again_gets_nothing_back():
     """The same name with the same subject is the same person; a withdrawn key stays withdrawn; another subject is another person, whatever it is called."""
     key = keys["alice"]
@@ -251,4 +270,4 @@ def a_person_who_is_made_again_gets_nothing_back():
 
 if __name__ == "__main__":
     run(prepare, only_a_person_with_an_enrolled_key_asks, one_person_does_not_approve_itself, two_persons_break_it_and_an_alarm_is_delivered, a_row_breaks_nothing,
-        the_holder_ends_it_and_a_third_person_reviews_it, it_ends_by_itself_and_does_not_come_back, a_person_who_is_made_again_gets_nothing_back, server=server)
+        the_holder_ends_it_and_a_third_person_reviews_it, it_ends_by_itself_and_does_not_come_back, it_is_reviewed_after_its_end_alone, a_person_who_is_made_again_gets_nothing_back, server=server)

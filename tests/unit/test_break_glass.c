@@ -134,7 +134,7 @@ static const struct signing_row {
     const char *name;
     const struct row *row;
     size_t count;
-    enum signer signers[2];
+    enum signer signers[3];
     int64_t later_ms; /* until keyd sees it */
     bool counts;
 } signing_rows[] = {
@@ -146,6 +146,8 @@ static const struct signing_row {
     {"the root is nobody", &rows[0], 2, {HOLDER_KEY, ROOT}, 0, false},
     {"the holder's second credential", &rows[0], 2, {HOLDER_KEY, HOLDERS_OWN_APPROVER}, 0, false},
     {"a stranger", &rows[0], 2, {HOLDER_KEY, STRANGER}, 0, false},
+    {"one approver too many", &rows[0], 3, {HOLDER_KEY, ANN, BOB}, 0, false},
+    {"a signature that tells of somebody else", &rows[0], 3, {HOLDER_KEY, STRANGER, ANN}, 0, false},
     {"after the hour", &rows[0], 2, {HOLDER_KEY, ANN}, 60 * MINUTE_MS, false},
     {"before it", &rows[0], 2, {HOLDER_KEY, ANN}, -2 * MINUTE_MS, false},
     {"the holder ends it", &rows[2], 1, {HOLDER_KEY}, 0, true},
@@ -165,7 +167,7 @@ static void check_signing(void **state)
 {
     const struct signing_row *row = *state;
     struct ecdsa_key *keys[SIGNERS];
-    const struct ecdsa_key *signers[2] = {NULL};
+    const struct ecdsa_key *signers[3] = {NULL};
     struct document_trust trust = {.now_ms = NOW_MS + row->later_ms};
     struct error err = {0};
 
