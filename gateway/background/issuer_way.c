@@ -1,7 +1,8 @@
 #include "gateway/background/issuer_way.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct result open_way(const struct settings *settings, const char *ca_file, struct outgoing **way_out, struct error *err)
@@ -21,6 +22,14 @@ struct result issuer_way_new(const struct settings *settings, struct outgoing **
     return open_way(settings, settings->issuer_ca_file, way_out, err);
 }
 
+/* A folder that is away, one that may not be searched, and a link to nowhere do not mean that any authority will do. */
+static bool is_absent(const char *folder, const char *path)
+{
+    struct stat found;
+
+    return access(folder, X_OK) == 0 && lstat(path, &found) != 0 && errno == ENOENT;
+}
+
 /* The URL of an issuer has a host in small letters, without a user (authz/issuer.h), so this is a name of a file. */
 struct result issuer_way_own(const struct settings *settings, const char *url, struct outgoing **way_out, struct error *err)
 {
@@ -31,7 +40,6 @@ struct result issuer_way_own(const struct settings *settings, const char *url, s
     *way_out = NULL;
     if (settings->issuer_ca_folder[0] == '\0' || host[0] == '\0') return SUCCESS;
     TRY(buffer_format(&path, err, "%s/%.*s.pem", settings->issuer_ca_folder, (int)strcspn(host, "/"), host));
-    if (access(buffer_text(&path), F_OK) != 0)
-        return SUCCESS; /* one that can't be read is no file of the system's authorities: the call fails */
+    if (is_absent(settings->issuer_ca_folder, buffer_text(&path))) return SUCCESS;
     return open_way(settings, buffer_text(&path), way_out, err);
 }

@@ -87,6 +87,20 @@ def each_issuer_has_its_own_authority():
     assert "certificate" in said.lower(), said
 
 
+def a_file_that_cannot_be_looked_at_is_no_other_authority():
+    """A link to nowhere, and a folder that is away for a moment: the system's authorities are not asked instead."""
+    link = os.path.join(authorities, other.url.removeprefix("https://") + ".pem")
+    sijil(0, "admin", "issuer", "remove", "HOST", other.url)
+    os.symlink("/nowhere.pem", link)
+    said = [sijil(0, "admin", "issuer", "add", "HOST", other.url, "--algorithm", "ES256", code=1)]
+    os.unlink(link)
+    os.rename(authorities, authorities + ".away")
+    sijil(0, "admin", "issuer", "remove", "HOST", other.url)
+    said.append(sijil(0, "admin", "issuer", "add", "HOST", other.url, "--algorithm", "ES256", code=1))
+    os.rename(authorities + ".away", authorities)
+    assert all("error setting certificate file" in each for each in said), said
+
+
 def documents_count_at_both_gateways():
     """A trust rule and roles of groups, each brought to one gateway."""
     rule = {"id": "job", "scope": "main", "system": "generic", "issuer": ci.url, "audience": audience, "immutable": ["/project_id"],
@@ -128,7 +142,7 @@ def persons_come_from_one_issuer_at_both_gateways():
 
 
 try:
-    run(each_issuer_has_its_own_authority, documents_count_at_both_gateways, a_withdrawal_counts_at_the_other_gateway_at_once,
+    run(each_issuer_has_its_own_authority, a_file_that_cannot_be_looked_at_is_no_other_authority, documents_count_at_both_gateways, a_withdrawal_counts_at_the_other_gateway_at_once,
         persons_come_from_one_issuer_at_both_gateways, server=server)
 finally:
     for process in (ci, bank, other):
