@@ -124,8 +124,10 @@ static struct result check_repository(struct check *check, enum action action, c
 
     (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", name);
     TRY(api_may(check->request, &pair, &may, err));
-    if (may) return decider_run_duties(decider, name, clock_wall_ms(), &check->duties, err);
     resolve_name(check->request, &pair.resource);
+    const char *unbound = may ? request_token_refusal(check->request, &pair.resource.organisation) : NULL;
+    if (unbound != NULL) return failure(err, ERROR_DENIED, "%.200s: %s", name, unbound);
+    if (may) return decider_run_duties(decider, name, clock_wall_ms(), &check->duties, err);
     TRY(request_record_denial(check->request, &pair, err));
     return failure(err, ERROR_DENIED, "roles or policies do not allow a run %s %.200s",
                    action == ACTION_RUN_USE ? "to use" : "to write into", name);

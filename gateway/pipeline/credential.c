@@ -198,11 +198,18 @@ static const char *unmet_at_token(struct exchange *exchange, struct token_demand
 }
 
 /* Runners and runs have keys and certificates of their own; a directory (SCIM) can't send proofs. */
-static bool may_be_unbound(const struct exchange *exchange)
+static bool may_be_unbound(const struct request *request)
 {
-    const enum principal_kind kind = exchange->principal.kind;
+    const enum principal_kind kind = request->principal->kind;
 
-    return (kind != PRINCIPAL_ROBOT && kind != PRINCIPAL_EXTERNAL) || exchange->request.speaks_scim;
+    return (kind != PRINCIPAL_ROBOT && kind != PRINCIPAL_EXTERNAL) || request->speaks_scim;
+}
+
+const char *request_token_refusal(const struct request *request, const struct uuid *organisation)
+{
+    const struct token_demand demand = decider_token_demand(request->gateway->decider, organisation, clock_wall_ms());
+
+    return may_be_unbound(request) ? NULL : token_demand_refusal(&demand, request->principal);
 }
 
 void exchange_demand_token(struct exchange *exchange)
@@ -210,7 +217,7 @@ void exchange_demand_token(struct exchange *exchange)
     const bool is_at_token = exchange->request.route->credential == CREDENTIAL_MINT;
     struct token_demand demand = {0};
 
-    if (may_be_unbound(exchange)) return;
+    if (may_be_unbound(&exchange->request)) return;
     const char *why = is_at_token ? unmet_at_token(exchange, &demand) : unmet(exchange, &demand);
     if (why == NULL) return;
     const bool needs_proof = demand.key || demand.any;

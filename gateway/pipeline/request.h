@@ -127,6 +127,12 @@ RESULT request_record_instead(struct request *request, const struct action_pair 
                               struct error *err) __attribute__((nonnull(1, 2, 5)));
 
 /**
+ * Why the credential is none for this organisation, which demands another one (authz/token_demand.h); NULL: it suffices. For what is decided after the pairs of the request,
+ * and is allowed: it would tell others what is demanded there.
+ */
+const char *request_token_refusal(const struct request *request, const struct uuid *organisation) __attribute__((nonnull));
+
+/**
  * Decides on one other pair, of an action that the route lists. A denial is recorded separately; a decision that allows is not recorded and
  * permits nothing. The request's own decision stays as it was. It is for resources that the request names in another project, which the
  * request's own event must not reveal. Errors: ERROR_LIMIT if the denial was only counted; ERROR_UNAVAILABLE.

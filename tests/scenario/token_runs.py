@@ -13,7 +13,7 @@ import uuid
 from real_runner import RealRunner
 from run_fleet import RunFleet
 from run_world import FOLDER, KEY_TYPE, PROJECT, Key, Person, Runner, World, canonical, opened, prefixed, prefixed, seal, spec, url64
-from sijil_test import Issuer, make_robot, program, run, sha256, wait_until
+from sijil_test import Issuer, make_person, make_robot, program, run, sha256, wait_until
 
 GITHUB = "https://token.actions.githubusercontent.com"
 CLAIMS = {"sub": "repo:acme/train:ref:refs/heads/main", "repository": "acme/train", "repository_id": "260064828", "repository_owner_id": "1342004",
@@ -54,11 +54,11 @@ def rule(name="gh-train", withdrawn=None, **more):
     server.client(state["world"].officer).api("POST", path, envelope)
 
 
-def persons(name, issuer):
+def persons(name, issuer, **more):
     """From which issuer persons come, signed by the root."""
     now = time.time()
     document = {"schema": "sijil.document/v1", "kind": "persons", "scope": "", "name": name, "version": 1, "effective_from": stamp(now - 1),
-                "expires": stamp(now + 86400), "body": {"issuer": issuer}}
+                "expires": stamp(now + 86400), "body": {"issuer": issuer, **more}}
     server.client(state["alice"].login).api("POST", "/persons", seal("application/vnd.sijil.persons.v1+json", document, state["world"].root))
 
 
@@ -493,6 +493,25 @@ def a_person_with_a_token_needs_no_more_than_with_a_key():
     state["of_alice"] = answer.json["id"]
 
 
+def what_another_organisation_demands_of_tokens_counts_for_its_data():
+    """Somebody with the token of a person could else take its data through a run of an organisation that demands nothing."""
+    person, admin = make_person(server, "both", "trainer", PROJECT), server.client(server.admin)
+    admin.api("POST", "/organisations", {"name": "bank"})
+    admin.api("POST", "/projects", {"organisation": "bank", "name": "data"})
+    admin.api("POST", "/bindings", {"issuer": server.people.url, "subject": "both", "role": "trainer", "scope": "bank/data"})
+    token = server.client().exchange(person[1], "registry:admin:*").json["access_token"]
+
+    def asked(name):
+        return ask(token, spec={**wanted(), "inputs": [{"name": "digits", "repository": name, "digest": sha256(b"stored nowhere")}]})
+    wait_until(lambda: "roles or policies" not in asked("bank/data/digits").body.decode(), 10, "the role is not known")
+    assert "must be bound" not in asked("bank/data/digits").body.decode(), asked("bank/data/digits").body
+    persons("bank", server.people.url, tokens={"bound_to": "any"})
+    wait_until(lambda: "must be bound" in asked("bank/data/digits").body.decode(), 10, "the document does not count")
+    refused(asked("bank/data/digits"), 403, "bank/data/digits: tokens must be bound")
+    assert "must be bound" not in asked(PROJECT + "/data").body.decode()
+    refused(asked("bank/other/digits"), 403, "roles or policies")  # nobody without the right learns what is demanded
+
+
 def runs_in_the_plan(who):
     """What the plan of an erasure says about the runs of a person."""
     plan = server.client(server.admin).api("POST", "/erasures/plan", {"subject": who, "issuer": server.people.url})
@@ -544,5 +563,6 @@ if __name__ == "__main__":
         what_does_not_count_is_named, who_has_signed_the_rule_approves_none_of_its_runs, a_policy_that_demands_a_signature_is_obeyed, nobody_must_approve_where_nobody_is_asked,
         a_policy_of_today_counts_at_the_order, a_rule_that_ends_before_the_order_stops_the_run, what_was_withdrawn_or_narrowed_does_not_come_back,
         a_rule_that_ends_after_the_order_stops_the_run, a_newer_version_of_the_rule_counts_for_what_it_asked_before, a_job_with_a_binding_needs_one_approval_more, a_rule_without_the_grant_asks_for_nothing, what_is_not_stored_takes_no_place,
-        a_robot_asks_and_two_persons_approve, a_stolen_secret_that_is_replaced_ends_what_it_asked_for, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
+        a_robot_asks_and_two_persons_approve, a_stolen_secret_that_is_replaced_ends_what_it_asked_for, the_command_line_asks_by_a_token_or_with_a_key, a_person_with_a_token_needs_no_more_than_with_a_key, what_another_organisation_demands_of_tokens_counts_for_its_data,
+        a_person_that_asks_by_a_token_is_named_nowhere, a_compromised_gateway_names_no_other_subject,
         server=server)
