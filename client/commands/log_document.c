@@ -124,8 +124,10 @@ static struct result show_document(const struct log_document_place *kind, const 
                   document->name);
     TRY(documents_show_member("expires", json_object_get(document->json, "expires"), err));
     json_object_foreach ((json_t *)(uintptr_t)body, name, value) TRY(documents_show_member(name, value, err));
-    json_object_foreach ((json_t *)(uintptr_t)holder, name, value) TRY(documents_show_member(name, value, err));
-    return SUCCESS;
+    if (holder == NULL) return SUCCESS;
+    TRY(documents_show_member("subject", json_object_get(holder, "subject"),
+                              err)); /* nothing else that the registry says there */
+    return documents_show_member("issuer", json_object_get(holder, "issuer"), err);
 }
 
 static struct result sign_too(struct invocation *invocation, struct session *session, const struct log_document_place *kind,
