@@ -5,6 +5,7 @@
 #include "authz/group_entry.h"
 #include "authz/persons_entry.h"
 #include "authz/scim_user.h"
+#include "authz/token_demand.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "delivery/sink.h"
@@ -107,6 +108,19 @@ static struct result check_persons(const struct document *document, struct error
     return persons_rule_read(document, &rule, err);
 }
 
+/* Documents are of the registry. What it demands of tokens counts for the withdrawal, too, so whoever demands it must come with such a token: there may be no way to get one. */
+static struct result check_own_token(const struct request *request, const struct document *document, struct error *err)
+{
+    const struct token_bonds own = {request->principal->is_key_bound, request->principal->confirmation[0] != '\0'};
+    struct persons_rule rule;
+
+    TRY(persons_rule_read(document, &rule, err));
+    const char *unmet = strcmp(document->name, PERSONS_REGISTRY) == 0 ? token_demand_bonds(&rule.tokens, own) : NULL;
+    if (unmet == NULL) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "this request itself would be refused then, so the document could not be withdrawn: %s",
+                   unmet);
+}
+
 /* Persons decide who may appoint whom, so decisions from before are made again. */
 const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
                                           .draft = ACTION_PERSONS_DRAFT,
@@ -118,7 +132,8 @@ const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
                                           .what = "document of persons",
                                           .most = PERSONS_ENTRIES_MAX,
                                           .gives_roles = true,
-                                          .check = check_persons};
+                                          .check = check_persons,
+                                          .check_request = check_own_token};
 
 /* ---- SCIM services ---- */
 

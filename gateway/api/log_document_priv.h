@@ -15,6 +15,8 @@ struct log_documents {
     unsigned most;    /* documents in force at a time; 0: any number */
     bool gives_roles; /* the rights are read again before the next decision */
     RESULT (*check)(const struct document *document, struct error *err);
+    /** Whether who sends it could also take it back; NULL: yes. */
+    RESULT (*check_request)(const struct request *request, const struct document *document, struct error *err);
     /** Adds to a whole page, with `drafts`, what only this kind has; NULL: nothing. */
     RESULT (*finish)(struct request *request, struct pg *pg, json_t *value, struct error *err);
     /** Adds a draft to its list, if its signatures count; NULL: document_list_draft(), because approvers alone sign. */

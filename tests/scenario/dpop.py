@@ -469,6 +469,14 @@ def a_refused_command_is_repeated_after_the_fresh_login():
         listener.shutdown()
 
 
+def nobody_locks_the_registry(home):
+    """By a demand that its own request does not meet: the command line has keys, and no certificates."""
+    with open(os.path.join(home, "tokens.json"), "w", encoding="utf-8") as file:
+        json.dump({"name": "_registry", "issuer": "https://people.example", "tokens": {"bound_to": "certificate"}}, file)
+    done = sijil(home, "admin", "persons", "draft", f"127.0.0.1:{server.port}", "tokens.json", "--key", server.path("approver.pem"))
+    assert done.returncode != 0 and "could not be withdrawn: tokens must be bound to a certificate" in done.stderr, done
+
+
 def demand(home, **tokens):
     """A document of persons, by the root; without any demand it is withdrawn."""
     at = f"127.0.0.1:{server.port}"
@@ -501,6 +509,7 @@ def an_organisation_demands_bound_tokens_that_end_soon():
     with tempfile.TemporaryDirectory() as home:
         at, long_one = f"127.0.0.1:{server.port}", bound_token(first, nonce)
         assert sijil(home, "login", at, "--ca-file", server.ca_file, "--username", server.admin[0], typed=server.admin[1] + "\n").returncode == 0
+        nobody_locks_the_registry(home)
         demand(home, bound_to="any", lifetime_max=120)
         wait_until(lambda: all(place.call("POST", UPLOADS, headers={"Authorization": "Bearer " + unbound}).status == 401 for place in (first, second)), 10,
                    "the document does not count")
