@@ -32,7 +32,8 @@ bool openapi_has_condition(const struct route *route)
     static const struct handler *const served[] = {
         &handler_log_document_show, &handler_log_document_draft, &handler_log_document_approve, &handler_log_document_revoke,
         &handler_rule_show,         &handler_rule_draft,         &handler_rule_approve,         &handler_rule_revoke,
-        &handler_project_rules,     &handler_project_rules_read, &handler_runner_show};
+        &handler_project_rules,     &handler_project_rules_read, &handler_runner_show,          &handler_runner_approve,
+        &handler_runner_revoke};
 
     for (size_t i = 0; i < sizeof served / sizeof served[0]; i++)
         if (route->handler == served[i]) return true;

@@ -273,8 +273,11 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
 {
     struct approvers approvers = {.has_root = false};
     const struct signed_body *body = NULL;
+    bool holds = false;
 
     TRY(request_envelopes(request, &body, err));
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
     TRY(check_runner(request, body, err));
     TRY(check_new(request, pg, body->document, err));
     TRY(read_approvers(request, body, &approvers, err));
@@ -344,8 +347,11 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     struct document_trust trust;
     char recorder[PRINCIPAL_KEY_SIZE];
     unsigned status = 0;
+    bool holds = false;
 
     TRY(request_envelope(request, &body, err));
+    TRY(document_condition(request, pg, body->document, &holds, err));
+    if (!holds) return SUCCESS;
     TRY(check_withdrawal(request, pg, body->document, &trust, err));
     principal_key(request->principal, recorder);
     const struct document_row row = {ACTION_RUNNER_REVOKE, body->document, body->envelopes, body->count, recorder};

@@ -379,7 +379,10 @@ def a_token_counts_once_at_all_gateways():
         assert first.exchange(made, "repository:main/models/x:pull,push").status == 200
         refused(second.exchange(made, "repository:main/models/x:pull,push"), "used before")
         headers = bearer(second.exchange(home.token(**SHAPES["github"][1]), "repository:main/models/x:pull,push"))
-        first.api("POST", "/trust-rules/gh/withdrawal", sign(signing_keys.canonical({**head, "version": 2, "withdrawn": "a test", "body": {}}), key))
+        shown = second.call("GET", "/api/v1/trust-rules/gh?scope=main", scope="registry:admin:*")
+        end = json.dumps(sign(signing_keys.canonical({**head, "version": 2, "withdrawn": "a test", "body": {}}), key))
+        for tag, status in (('"other"', 412), ("W/" + shown["ETag"], 412), (shown["ETag"], 201)):
+            assert first.call("POST", "/api/v1/trust-rules/gh/withdrawal", end, {"If-Match": tag}, scope="registry:admin:*").status == status, tag
         began = time.monotonic()
         wait_until(lambda: second.call("POST", "/v2/main/models/x/blobs/uploads/", headers=headers).status == 401, 5, "the token goes on")
         assert time.monotonic() - began < 1.5, "the withdrawal took longer than a second at the other gateway"

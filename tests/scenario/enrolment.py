@@ -301,12 +301,13 @@ def two_persons_are_needed():
     made = approve("carol", key_of("root"), key=root_key)
     assert made["state"] == "in force", made
     assert "enrolled already" in str(call_approval("bob", key_of("root")))
+    assert call_approval("bob", key_of("root"), {"If-Match": '"other"'})[0] == 412
 
 
-def call_approval(who, name):
+def call_approval(who, name, headers=()):
     one = server.client(state[who]["login"]).api("GET", f"/runners/{name}")
     answer = server.client(state[who]["login"]).call("POST", f"/api/v1/runners/{name}/approval", json.dumps({"envelopes": one["envelopes"]}),
-                                                     {"Content-Type": "application/json"}, scope="registry:admin:*")
+                                                     {"Content-Type": "application/json", **dict(headers)}, scope="registry:admin:*")
     return answer.status, answer.body
 
 
