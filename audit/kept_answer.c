@@ -63,7 +63,8 @@ struct result kept_answer_find(const struct search_source *source, const struct 
     TRY(kept_select(source->pg, subject, request, &rows, err));
     if (pg_rows_count(rows) == 0) *state_out = KEPT_NOT;
     else if (!is_of(rows, request)) *state_out = KEPT_OTHER;
-    else *state_out = pg_is_null(rows, 0, 2) ? KEPT_UNKNOWN : KEPT_ANSWER;
+    else if (!pg_is_null(rows, 0, 2)) *state_out = KEPT_ANSWER;
+    else *state_out = pg_bool(rows, 0, 3) ? KEPT_COMING : KEPT_UNKNOWN;
     return SUCCESS;
 }
 
@@ -121,17 +122,23 @@ struct result kept_answer_keep(const struct permit *permit, const struct search_
 
 /* ---- the change ---- */
 
-/* The row comes first: if the key was used, the work behind it is not begun. */
+/*
+ * If the key was used, the work behind it is not begun. The row comes last, because a change that fails before it touched a row costs its group nothing.
+ */
 static struct result run_kept(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct kept_change *kept = (struct kept_change *)change; /* its first member */
     struct change *inner = kept->inner;
+    OWNED(pg_rows) *rows = NULL;
     bool is_new = false;
 
+    TRY(kept_select(pg, kept->subject, kept->request, &rows, err));
+    kept->was_there = pg_rows_count(rows) > 0;
+    if (kept->was_there) return failure(err, ERROR_CONFLICT, "the key was used meanwhile");
+    TRY(inner->run(permit, inner, pg, err));
     TRY(kept_claim(pg, kept->subject, kept->request, &is_new, err));
     kept->was_there = !is_new;
     if (!is_new) return failure(err, ERROR_CONFLICT, "the key was used meanwhile");
-    TRY(inner->run(permit, inner, pg, err));
     change->detail = inner->detail;
     change->concerns_issuer = inner->concerns_issuer;
     change->concerns_subject = inner->concerns_subject;

@@ -15,6 +15,7 @@
 extern const struct pg_table kept_answer_table;
 
 #define KEPT_HOURS      24
+#define KEPT_MOST       1000  /* answers of one caller: of more, the oldest go; what was done stays known */
 #define KEPT_ANSWER_MAX 16384 /* bytes; a longer answer is not kept */
 
 /** Which request: the caller ("" is the issuer of a robot), and what it asks for under which key. Views. */
@@ -27,6 +28,7 @@ struct kept_request {
 enum kept_state {
     KEPT_NOT,     /* nothing was done under this key */
     KEPT_OTHER,   /* another request was */
+    KEPT_COMING,  /* this request was, less than a minute ago, and its answer may be kept yet */
     KEPT_UNKNOWN, /* this request was, and its answer is not kept */
     KEPT_ANSWER   /* this request was, and its answer is there */
 };
@@ -39,6 +41,9 @@ RESULT kept_answer_open(const struct permit *permit, const struct search_source 
 /** Keeps the answer of a request whose change was made. ERROR_LIMIT: it is too long. */
 RESULT kept_answer_keep(const struct permit *permit, const struct search_source *source, const struct kept_request *request,
                         struct bytes answer, struct error *err) __attribute__((nonnull));
+
+/** Deletes rows that have ended, also if no request with a key comes any more. Needs no permit: nothing is read. */
+RESULT kept_answer_forget(struct pg *pg, struct error *err) __attribute__((nonnull));
 
 /** `inner`, and a row for the key in the same transaction. */
 struct kept_change {

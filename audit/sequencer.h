@@ -105,7 +105,7 @@ struct record {
     const struct permit *under;    /* a later event of a permitted operation: its outcome */
     const struct refusal *refusal; /* a request that is not served; `context` has its principal, if there is one */
     enum outcome outcome;          /* with `under` only: OUTCOME_COMPLETED or OUTCOME_FAILED */
-    char note[80];                 /* with `under`: a detail of the outcome, such as "67108864 bytes"; no personal data */
+    char note[80];                 /* a detail, such as "67108864 bytes" of an outcome; no personal data */
     struct event_context context;
     struct change *change; /* or NULL; it does not run if the decision denies */
     void (*done)(struct record *record);

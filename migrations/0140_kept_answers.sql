@@ -11,6 +11,7 @@ CREATE TABLE kept_answer (
     CHECK ((salt IS NULL) = (box IS NULL))
 );
 CREATE INDEX kept_answer_expires ON kept_answer (expires_at);
+CREATE INDEX kept_answer_filled ON kept_answer (subject, expires_at) WHERE box IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE ON kept_answer TO sijil_app;
 
 -- The rows of a person who is erased go with its key, before their time.

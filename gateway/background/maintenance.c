@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "audit/job_permit.h"
+#include "audit/kept_answer.h"
 #include "audit/log_key_jobs.h"
 #include "audit/log_key_list.h"
 #include "audit/sequencer.h"
@@ -107,6 +108,7 @@ static bool drain_runs(struct maintenance *maintenance)
             log_error(drains[i].failed, &err);
         has_more = has_more || count > 0;
     }
+    if (!kept_answer_forget(maintenance->pg, &err).ok) log_error("deleting answers to repeats failed; it is tried again", &err);
     if (!run_offer_forget(maintenance->pg, &err).ok) log_error("removing old offers of runners failed; it is tried again", &err);
     has_more = forget_checkpoints(maintenance) || has_more;
     return free_ended(maintenance) || has_more;

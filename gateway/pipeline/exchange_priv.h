@@ -161,8 +161,10 @@ void repeat_keep(struct request *request, struct pg *pg);
 RESULT repeat_claim(struct request *request, struct change **change, struct error *err);
 /** `change` is durable. */
 void repeat_recorded(struct request *request, const struct change *change);
-/** Whether the change failed because another request had used the key meanwhile; the failure then says so. */
-bool repeat_was_beaten(const struct request *request, struct error *err);
+/** Whether the key was used before, so that nothing is done. */
+bool repeat_is_used(const struct request *request);
+/** Whether the handler failed because another request had used the key meanwhile; the failure then says so. Blocks. */
+bool repeat_was_beaten(struct request *request, struct pg *pg, struct error *err);
 
 /* gateway/pipeline/pause.c */
 /** After request->wait_ms the answer goes out; if there is none, `then` is called. The exchange does not belong to the caller any more. */

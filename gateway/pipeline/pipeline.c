@@ -320,7 +320,7 @@ static struct result handle(struct exchange *exchange, struct pg *pg, struct err
     if (is_answered) return SUCCESS;
     const struct result result = request->route->handler->handle(request, pg, err);
     if (result.ok) repeat_keep(request, pg);
-    else (void)repeat_was_beaten(request, err);
+    else (void)repeat_was_beaten(request, pg, err);
     return result;
 }
 

@@ -91,6 +91,8 @@ void exchange_record_prepare(struct exchange *exchange, struct change *change)
     record_done(&exchange->record);
     exchange->record = (struct record){.decision = exchange->decision, .context = exchange_context(exchange), .change = change};
     exchange->decision = NULL;
+    if (repeat_is_used(&exchange->request))
+        (void)snprintf(exchange->record.note, sizeof exchange->record.note, "a repeat: nothing was done again");
 }
 
 /* If this fails, the next decision is stale again. After record_timeout the request fails for this reason. */

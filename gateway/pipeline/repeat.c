@@ -83,6 +83,15 @@ static bool answers_a_secret(const struct request *request)
     return (request->route->about->answer->flags & SCHEMA_HAS_SECRET) != 0;
 }
 
+static void answer_not_kept(struct request *request, enum kept_state state)
+{
+    const bool is_coming = state == KEPT_COMING && !answers_a_secret(request);
+    const char *const detail = is_coming ? REPEAT_TOO_SOON : answers_a_secret(request) ? SECRET_NOT_KEPT : NOT_KEPT;
+
+    response_problem(request, 409, "It was done before", detail);
+    if (is_coming) response_header(request, "Retry-After", "1");
+}
+
 /* The event comes first, as for each answer. */
 static struct result answer_repeat(struct request *request, struct pg *pg, enum kept_state state, struct error *err)
 {
@@ -98,20 +107,23 @@ static struct result answer_repeat(struct request *request, struct pg *pg, enum 
         if (answered.ok || why.kind != ERROR_NOT_FOUND) return answered.ok ? SUCCESS : failure(err, why.kind, "%s", why.message);
         log_error("an answer that was kept for a repeat can't be used", &why);
     }
-    response_problem(request, 409, "It was done before", answers_a_secret(request) ? SECRET_NOT_KEPT : NOT_KEPT);
+    answer_not_kept(request, state);
     return SUCCESS;
 }
 
 struct result repeat_begin(struct exchange *exchange, struct pg *pg, bool *is_answered_out, struct error *err)
 {
     struct request *request = &exchange->request;
-    const char *value = request_header(request, "Idempotency-Key");
+    size_t at = 0;
+    const char *value = header_next(&request->headers, "Idempotency-Key", &at);
     const struct search_source source = source_of(request, pg);
     enum kept_state state = KEPT_NOT;
     struct bytes key = {0};
 
     *is_answered_out = false;
     if (value == NULL || request->repeat != NULL || !route_takes_repeats(request->route)) return SUCCESS;
+    if (header_next(&request->headers, "Idempotency-Key", &at) != NULL)
+        return failure(err, ERROR_INVALID, "a request has one Idempotency-Key");
     TRY(repeat_key_read(value, &key, err));
     struct repeat *repeat = arena_take(request->arena, sizeof *repeat);
     if (repeat == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a repeat");
@@ -121,7 +133,7 @@ struct result repeat_begin(struct exchange *exchange, struct pg *pg, bool *is_an
     TRY(kept_answer_find(&source, &repeat->request, &state, err));
     request->repeat = repeat;
     if (state == KEPT_NOT) return SUCCESS;
-    *is_answered_out = true;
+    *is_answered_out = repeat->is_used = true;
     return answer_repeat(request, pg, state, err);
 }
 
