@@ -196,7 +196,8 @@ static struct result call_once(struct http *http, const struct http_request *req
     const struct dpop_call call = {request->method, url, request->authorization, http->nonce};
 
     response->status = 0;
-    response->request_id[0] = response->audit[0] = response->nonce[0] = '\0'; /* may be left from the request before */
+    /* What may be left from the request before. */
+    response->request_id[0] = response->audit[0] = response->nonce[0] = response->retry_after[0] = '\0';
     if (http->key != NULL) TRY(dpop_write(http->key, &call, &proof, err));
     if (http->key != NULL) exchange.proof = buffer_text(&proof);
     const int64_t began_ms = clock_monotonic_ms();

@@ -57,6 +57,7 @@ struct http_response {
     long status;
     bool was_cut; /* the connection ended before the answer: it is not known whether the request was done */
     char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200], request_id[64];
+    char retry_after[16];                          /* seconds; "": nothing says that a later try is answered otherwise */
     char nonce[DPOP_NONCE_MAX];                    /* for the next proof; "" without one */
     char log_offset[24], log_size[24], log_end[8]; /* of a run's log */
     char warnings[4096];                           /* texts of Warning headers as they arrived, one a line */

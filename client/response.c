@@ -53,6 +53,7 @@ void http_response_take(struct http_response *response, struct bytes line)
     take_header(line, "sijil-log-size", response->log_size, sizeof response->log_size);
     take_header(line, "sijil-log-end", response->log_end, sizeof response->log_end);
     take_header(line, "dpop-nonce", response->nonce, sizeof response->nonce);
+    take_header(line, "retry-after", response->retry_after, sizeof response->retry_after);
     take_header(line, "x-request-id", response->request_id, sizeof response->request_id);
 }
 

@@ -35,6 +35,28 @@ static void name_place(const char *path, char name_out[128])
     }
 }
 
+/* What takes no key, and is not the same if it is done twice. The other calls of POST without a key only look. */
+static bool may_be_repeated(const char *path)
+{
+    return strcmp(path, "/log-key") != 0 && strcmp(path, "/audit/archives") != 0;
+}
+
+/* Also a conflict with the earlier try itself, which is being answered still. */
+static bool comes_again(const struct http_response *response, const struct error *err)
+{
+    return err->kind == ERROR_UNAVAILABLE || (err->kind == ERROR_CONFLICT && response->retry_after[0] != '\0');
+}
+
+/* The failure of the last try says nothing about the one whose answer was lost. */
+static struct result not_known(const struct http_response *response, struct error *err)
+{
+    const struct error last = *err;
+    const bool is_decided = last.kind != ERROR_UNAVAILABLE && last.kind != ERROR_DENIED && last.kind != ERROR_LIMIT;
+
+    if (response->was_cut || is_decided) return (struct result){.ok = false};
+    return failure(err, last.kind, "%.150s; but the answer to an earlier try was lost: look whether it was done", last.message);
+}
+
 /* What makes something is sent again if its answer was lost, under the same key, so that it is made once. */
 static struct result call_once(struct session *session, const struct http_request *request, struct http_response *response,
                                struct error *err)
@@ -42,12 +64,16 @@ static struct result call_once(struct session *session, const struct http_reques
     const struct uuid id = uuid_random();
     struct http_request keyed = *request;
     char key[UUID_TEXT_SIZE];
+    bool was_cut = false;
 
     uuid_format(&id, key);
     keyed.repeat_key = key;
     for (unsigned pause_s = 1;; pause_s++) {
+        response->was_cut = false;
         const struct result called = session_call(session, ADMIN_SCOPE, &keyed, response, err);
-        if (called.ok || !response->was_cut || pause_s > REPEATS_MAX || session_gives_up(session)) return called;
+        if (called.ok || !(was_cut || response->was_cut)) return called;
+        was_cut = true;
+        if (!comes_again(response, err) || pause_s > REPEATS_MAX || session_gives_up(session)) return not_known(response, err);
         session_pause(session, pause_s, err);
     }
 }
@@ -70,8 +96,8 @@ struct result api_call_in(struct session *session, const char *method, const cha
                                                    : makes ? 201
                                                            : 200,
                                          .also = 200};
-    const struct result called =
-        makes ? call_once(session, &request, &response, err) : session_call(session, ADMIN_SCOPE, &request, &response, err);
+    const struct result called = makes && may_be_repeated(path) ? call_once(session, &request, &response, err)
+                                                                : session_call(session, ADMIN_SCOPE, &request, &response, err);
     if (!called.ok && err->kind == ERROR_NOT_FOUND) {
         char name[128];
         name_place(path, name);

@@ -242,11 +242,11 @@ def kill_9_makes_nothing_twice():
 
 
 class Cutter(threading.Thread):
-    """Passes a connection on, and ends it when the registry answers the client's flight of this number; later connections pass whole."""
+    """Passes a connection on, and ends it when the registry answers the client's flight of this number; later connections pass whole, or `is_last`."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
-        self.registry, self.flight, self.cuts = port, 0, 0
+        self.registry, self.flight, self.cuts, self.is_last = port, 0, 0, False
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.start()
@@ -258,6 +258,9 @@ class Cutter(threading.Thread):
 
     def serve(self, client):
         flights, last = 0, None
+        if self.is_last and self.cuts > 0:
+            client.close()
+            return
         with client, socket.create_connection(("127.0.0.1", self.registry)) as registry:
             while True:
                 for ready in select.select([client, registry], [], [])[0]:
@@ -295,6 +298,37 @@ def sijil_repeats_what_it_can_not_know():
         events = [event for event in state["admin"].api("GET", "/audit/events?limit=50&order=descending")["events"] if event["seq"] > before]
         lost += len([event for event in events if "organisation.create" in json.dumps(event)]) == 2
     assert lost == 1, lost
+
+
+def sijil_tells_what_it_can_not_know():
+    """What takes no key is not sent again; and if the registry is gone after a lost answer, the failure to reach it is not the last word."""
+    cutter, folder = Cutter(server.port), server.path("lost")
+    environment = {**os.environ, "HOME": folder, "XDG_CONFIG_HOME": folder}
+    place, order = f"127.0.0.1:{cutter.port}", server.path("order.json")
+
+    def sijil(*words):
+        return subprocess.run([program("sijil"), *words], env=environment, capture_output=True, text=True, timeout=60, input=server.admin[1] + "\n")
+
+    os.makedirs(folder)
+    with open(order, "w", encoding="ascii") as file:
+        json.dump({"payloadType": "application/json", "payload": "e30=", "signatures": [{"sig": "AAAA"}]}, file)
+    assert sijil("login", place, "--username", server.admin[0], "--password-stdin", "--ca-file", server.ca_file).returncode == 0
+    told = []
+    for flight in (2, 3, 4):
+        cutter.flight, cutter.cuts, before = flight, 0, newest()
+        said = sijil("admin", "log-key", "rotate", place, order)
+        events = [event for event in state["admin"].api("GET", "/audit/events?limit=50&order=descending")["events"] if event["seq"] > before]
+        asked = [event for event in events if "logkey.rotate" in json.dumps(event)]
+        assert said.returncode != 0 and len(asked) <= 1, (said.stderr, events)
+        told.append((len(asked), "look whether it was done" in said.stderr))
+    assert (1, True) in told, told
+    for flight in (3, 4):
+        cutter.flight, cutter.cuts, cutter.is_last = flight, 0, True
+        said = sijil("admin", "organisation", "create", place, f"gone{flight}")
+        if f"gone{flight}" in [each["name"] for each in state["admin"].api("GET", "/organisations?limit=1000")["organisations"]]:
+            assert said.returncode != 0 and "look whether it was done" in said.stderr, said.stderr
+            return
+    raise LookupError("the answer was lost nowhere")
 
 
 # --- entity tags ----------------------------------------------------------------------------------------------------------------
@@ -354,5 +388,6 @@ def limits_are_named():
 
 run(prepare, a_repeat_makes_nothing_twice, each_repeat_is_recorded, another_request_under_the_key_is_refused, a_key_is_of_one_caller, a_failed_request_leaves_the_key,
     a_secret_is_never_kept, rights_count_at_each_repeat, bad_keys_are_refused, of_many_at_once_one_is_done, a_change_without_its_answer_is_said,
-    a_forged_answer_is_not_sent, rows_end_after_a_day, a_conflict_costs_its_group_nothing, of_one_caller_the_newest_are_kept, rows_go_with_the_key_of_their_caller, kill_9_makes_nothing_twice, sijil_repeats_what_it_can_not_know, rules_are_changed_by_those_who_know_them, of_two_who_know_the_same_one_wins,
+    a_forged_answer_is_not_sent, rows_end_after_a_day, a_conflict_costs_its_group_nothing, of_one_caller_the_newest_are_kept, rows_go_with_the_key_of_their_caller, kill_9_makes_nothing_twice, sijil_repeats_what_it_can_not_know, sijil_tells_what_it_can_not_know,
+    rules_are_changed_by_those_who_know_them, of_two_who_know_the_same_one_wins,
     limits_are_named, server=server)
