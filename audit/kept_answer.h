@@ -42,9 +42,6 @@ RESULT kept_answer_open(const struct permit *permit, const struct search_source 
 RESULT kept_answer_keep(const struct permit *permit, const struct search_source *source, const struct kept_request *request,
                         struct bytes answer, struct error *err) __attribute__((nonnull));
 
-/** Deletes rows that have ended, also if no request with a key comes any more. Needs no permit: nothing is read. */
-RESULT kept_answer_forget(struct pg *pg, struct error *err) __attribute__((nonnull));
-
 /** `inner`, and a row for the key in the same transaction. */
 struct kept_change {
     struct change change; /* points into what follows: don't copy it */

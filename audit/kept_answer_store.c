@@ -1,3 +1,4 @@
+#include "audit/kept_answer_jobs.h"
 #include "audit/kept_answer_priv.h"
 #include "storage/pg_table.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "audit/job_permit.h"
-#include "audit/kept_answer.h"
+#include "audit/kept_answer_jobs.h"
 #include "audit/log_key_jobs.h"
 #include "audit/log_key_list.h"
 #include "audit/sequencer.h"

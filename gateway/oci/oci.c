@@ -34,6 +34,7 @@ struct result oci_fail(struct request *request, const char *code, struct error *
     if (err->kind != ERROR_LIMIT) return (struct result){.ok = false};
     (void)oci_refuse(request, 429, "TOOMANYREQUESTS", err->message).ok;
     response_header(request, "Retry-After", "%d", 5);
+    response_header(request, "RateLimit", "\"work\";r=0;t=5");
     return SUCCESS;
 }
 

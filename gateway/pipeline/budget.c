@@ -167,7 +167,7 @@ static void counted(struct record *record)
 
 void budget_refuse(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
-    exchange_say_later(exchange, 429, why, wait_s);
+    exchange_say_later(exchange, 429, why, wait_s, metric);
     metric_add(&metrics_gateway[metric], 1);
     record_done(&exchange->record);
     prepare(exchange, &exchange->record);

@@ -38,11 +38,27 @@ void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric me
     sequencer_count_refused(exchange->request.gateway->sequencer);
 }
 
-void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s)
+/* What a client may do less of. The numbers behind most limits are the operator's, and depend on others. */
+static const char *limit_name(enum gateway_metric metric)
+{
+    static const struct {
+        enum gateway_metric metric;
+        const char *name;
+    } names[] = {{METRIC_REFUSED_SECRET, "wrong-secrets"}, {METRIC_REFUSED_DENIED, "denied-requests"},
+                 {METRIC_REFUSED_ADDRESS, "address"},      {METRIC_REFUSED_RIGHTS, "rights"},
+                 {METRIC_REFUSED_PROJECT, "project"},      {METRIC_REFUSED_ORGANISATION, "organisation"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].metric == metric) return names[i].name;
+    return "principal";
+}
+
+void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
     struct request *request = &exchange->request;
-    const bool is_too_much = status == 429;
+    const bool is_too_much = status == 429, is_used_up = exchange->limit.name != NULL && exchange->limit.left == 0;
 
+    if (is_too_much && !is_used_up) exchange->limit = (struct rate_limit){.name = limit_name(metric), .end_s = wait_s};
     response_error(request, status, is_too_much ? "TOOMANYREQUESTS" : "UNAVAILABLE",
                    is_too_much ? "Too many requests" : "The server is busy", why);
     response_header(request, "Retry-After", "%u", wait_s);
@@ -50,7 +66,7 @@ void exchange_say_later(struct exchange *exchange, unsigned status, const char *
 
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
-    exchange_say_later(exchange, status, why, wait_s);
+    exchange_say_later(exchange, status, why, wait_s, metric);
     exchange_count_unrecorded(exchange, metric);
 }
 

@@ -110,8 +110,8 @@ struct event_context exchange_context(const struct exchange *exchange);
 void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric);
 /** Makes a 429 or 503 with Retry-After. The refusal is counted under `metric` and has no event of its own. */
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
-/** Makes a 429 or 503 with Retry-After, and counts nothing. */
-void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s);
+/** Makes a 429 or 503 with Retry-After, and counts nothing. The 429 names the limit behind `metric`, unless the quota of the project is used up. */
+void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
 /** Makes the answer to a failure, and logs it for the operator. */
 void exchange_fail(struct exchange *exchange, const struct error *err);
 /** Gives the exchange back to the event thread with its answer. If `failed` is not NULL, it becomes the answer. */

@@ -115,26 +115,8 @@ static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
     return request->is_on_worker || is_decided_here ? STEP_NEXT : STEP_WORKER;
 }
 
-/* What a client may do less of. The numbers behind most limits are the operator's, and depend on others. */
-static const char *limit_name(enum gateway_metric metric)
-{
-    static const struct {
-        enum gateway_metric metric;
-        const char *name;
-    } names[] = {{METRIC_REFUSED_SECRET, "wrong-secrets"},
-                 {METRIC_REFUSED_DENIED, "denied-requests"},
-                 {METRIC_REFUSED_RIGHTS, "rights"},
-                 {METRIC_REFUSED_PROJECT, "project"},
-                 {METRIC_REFUSED_ORGANISATION, "organisation"}};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].metric == metric) return names[i].name;
-    return "principal";
-}
-
 static enum step_result too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
-    if (exchange->limit.name == NULL) exchange->limit = (struct rate_limit){.name = limit_name(metric), .end_s = wait_s};
     budget_refuse(exchange, why, wait_s, metric);
     return STEP_WAIT;
 }

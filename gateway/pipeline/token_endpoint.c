@@ -361,6 +361,7 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
         if (wrong.kind == ERROR_LIMIT) {
             response_error(request, 429, "TOOMANYREQUESTS", "Too many tokens", wrong.message);
             response_header(request, "Retry-After", "%d", 1);
+            response_header(request, "RateLimit", "\"tokens\";r=0;t=1");
             return SUCCESS;
         }
         if (wrong.kind != ERROR_DENIED) return failure(err, wrong.kind, "%s", wrong.message);

@@ -126,6 +126,7 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
         client.token(scope)
         answers, took = insist(lambda: client.call("POST", path, scope=scope), 8, 50)
         assert {answer.status for answer in answers} <= {202, 429}, {answer.status for answer in answers}  # 250 may be open
+        assert all(answer["RateLimit"].endswith(f'";r=0;t={answer["Retry-After"]}') for answer in answers if answer.status == 429)
         assert sum(answer.status == 202 for answer in answers) == 250
         wait_until(lambda: metric("sijil_requests_in_flight", root) == 1, 20, "requests don't end")  # each is counted at its end, at the latest
         late = refused_for("denied_limit", root) - before
@@ -151,6 +152,7 @@ def who_makes_rights_in_a_loop_stops_nobody_else():
         answers, took = insist(lambda: make("crowded", made["crowded"]), 8, 15)
         late = [answer for answer in answers if answer.status == 429]
         assert {answer.status for answer in answers} == {201, 429} and all(answer["Retry-After"] for answer in late)
+        assert {answer["RateLimit"] for answer in late} == {'"rights";r=0;t=1'}, {answer["RateLimit"] for answer in late}
         assert burst - 10 <= len(answers) - len(late) <= burst + rate * (took + 1), (len(late), took)  # the chief's own requests were counted
         await_count(lambda: refused_for("rights_limit", root), before + len(late), "refusals that are counted")
         assert in_the_log("robot.create", lambda text: Judge.sql_at(fleet, text))[0] == recorded
@@ -276,12 +278,12 @@ def fill_the_share(root, robots, waiting):
             time.sleep(0.1)
         if i == PRINCIPALS // 2 - 1:
             late = create_project(robots[-1], "more")
-            assert late.status == 429 and b"organisation" in late.body, late.body  # one organisation gets at most half of it
+            assert late.status == 429 and b"organisation" in late.body and late["RateLimit"] == '"organisation";r=0;t=1', (late.body, late["RateLimit"])  # one organisation gets at most half of it
         if i > 0:
             continue
         before = refused_for("principal_limit", root)
         late = create_project(robot, "more")
-        assert late.status == 429 and late["Retry-After"], late.body  # one principal gets only a part of it
+        assert late.status == 429 and late["Retry-After"] == "1" and late["RateLimit"] == '"principal";r=0;t=1', late.body  # one principal gets only a part of it
         await_count(lambda: refused_for("principal_limit", root), before + 1, "refusals that are counted")
         assert create_project(root, "beside-one").status == 201
 
