@@ -76,29 +76,59 @@ static struct result decide_name(struct filling *filling, const char *name, bool
     return SUCCESS;
 }
 
-/* What is named by a word of a detail: of a token's scope ("repository:acme/models/digits:pull"), or of the key of an export ("res:acme/models/digits"). */
-static struct bytes name_in(struct bytes word)
-{
-    static const char *const beginnings[] = {"repository:", "org:", "prj:", "res:"};
+/* NAMES_UNKNOWN: the word does not tell what is named. A detail is cut at its longest, also within a name; and nothing has a name with a colon. */
+enum naming { NAMES_NOTHING, NAMES_UNKNOWN, NAMES_ONE };
 
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
-        const size_t length = strlen(beginnings[i]);
-        if (word.length <= length || memcmp(word.data, beginnings[i], length) != 0) continue;
-        return text_cut(&(struct bytes){word.data + length, word.length - length}, ':');
+/* What is behind the beginning; nothing: the word begins with something else. */
+static struct bytes behind(struct bytes word, const char *beginning)
+{
+    const size_t length = strlen(beginning);
+
+    if (word.length <= length || memcmp(word.data, beginning, length) != 0) return (struct bytes){NULL, 0};
+    return (struct bytes){word.data + length, word.length - length};
+}
+
+/* What a word of a detail names: of a token's scope ("repository:acme/models/digits:pull"), or of the key of an export ("res:acme/models/digits"). */
+static enum naming name_in(struct bytes word, struct bytes *name_out)
+{
+    static const char *const keys[] = {"org:", "prj:", "res:"};
+    struct bytes actions = behind(word, "repository:");
+
+    if (actions.length > 0) {
+        *name_out = text_cut(&actions, ':');
+        const bool is_whole = name_out->length > 0 && actions.length > 0 && memchr(actions.data, ':', actions.length) == NULL;
+        return is_whole ? NAMES_ONE : NAMES_UNKNOWN;
     }
-    return (struct bytes){NULL, 0};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        *name_out = behind(word, keys[i]);
+        if (name_out->length > 0) return NAMES_ONE;
+    }
+    return NAMES_NOTHING;
+}
+
+/* Behind the word "rule" of a token comes its trust rule, "acme/models:NAME", or ":NAME" for one of the registry. */
+static enum naming name_in_rule(struct bytes word, struct bytes *name_out)
+{
+    const bool is_rule = word.length > 0 && memchr(word.data, ':', word.length) != NULL;
+
+    *name_out = text_cut(&word, ':');
+    return is_rule && name_out->length > 0 ? NAMES_ONE : NAMES_NOTHING;
 }
 
 /* These events are the registry's own ones, and yet they name what others have. */
 static struct result decide_detail(struct filling *filling, const char *detail, bool *delivers, struct error *err)
 {
-    struct bytes left = bytes_of_text(detail);
+    struct bytes left = bytes_of_text(detail), before = {NULL, 0};
 
     while (left.length > 0 && *delivers) {
-        const struct bytes found = name_in(text_cut(&left, ' '));
+        const struct bytes word = text_cut(&left, ' ');
+        const bool is_rule = bytes_equal(before, bytes_of_text("rule"));
+        struct bytes found;
         char name[LEAF_NAME_MAX + 1];
-        if (found.length == 0) continue;
-        *delivers = found.length < sizeof name;
+        const enum naming naming = is_rule ? name_in_rule(word, &found) : name_in(word, &found);
+        before = word;
+        if (naming == NAMES_NOTHING) continue;
+        *delivers = naming == NAMES_ONE && found.length < sizeof name;
         if (!*delivers) return SUCCESS;
         memcpy(name, found.data, found.length);
         name[found.length] = '\0';

@@ -16,8 +16,9 @@ import tempfile
 import threading
 import time
 
+from ci_systems import SHAPES
 from signing_keys import DAY, canonical, utc
-from sijil_test import LeftOut, NoToken, Server, free_port, make_robot, program, run, wait_until
+from sijil_test import Issuer, LeftOut, NoToken, Server, free_port, make_robot, program, run, wait_until
 
 TYPE = "application/vnd.sijil.{}.v1+json"
 SET = "application/vnd.sijil.policy-set.v1+json"
@@ -176,21 +177,43 @@ def a_region_that_is_not_listed_gets_numbers_alone():
     withdraw("abroad")
 
 
+def begin_pipeline(project):
+    """A trust rule of the project, and a token of the pipeline that it lets in."""
+    url, claims = SHAPES["github"]
+    issuer = Issuer(url, f"https://127.0.0.1:{server.port}")
+    admin().api("POST", "/projects", {"organisation": project.split("/", maxsplit=1)[0], "name": project.split("/")[1]})
+    admin().api("POST", "/issuers", {"url": url, "algorithms": ["ES256"], "jwks": issuer.jwks, "lifetime_max": 900})
+    match = {"/repository_id": {"eq": claims["repository_id"]}, "/ref": {"eq": claims["ref"]}, "/event_name": {"eq": "push"}}
+    body = {"system": "github", "issuer": url, "audience": f"https://127.0.0.1:{server.port}", "match": match, "grant": [{"role": "consumer", "on": project}],
+            "priority": 100, "max_ttl": 120, "single_use": False}
+    admin().api("POST", "/trust-rules", signed("gh", body, "trust-rule", scope=project))
+    return issuer.token(**claims)
+
+
 def names_in_a_detail_are_decided_too():
-    """The policies keep the log of repositories in the country; a token's scope names them, and so does the key of an export."""
-    regions = first_set()["regions"]
-    load_set(regions={**regions, "fr/soc": {**regions[REGION], "geo": "FR"}})
+    """The policies keep the log of a repository in the country; a token's scope names it, and so do its trust rule and the key of an export. A detail is cut,
+    also within the name."""
+    pipeline = begin_pipeline("main/kept")
+    regions, (policy,) = first_set()["regions"], first_set()["policies"]
+    abroad = {**policy, "rules": [rule for rule in policy["rules"] if rule["id"] != "R-STORE-HOME"]}
+    home = {**policy, "metadata": {**policy["metadata"], "id": "merger-home", "scope": ["main/models/merger", "main/kept/**"]}}
+    load_set(regions={**regions, "fr/soc": {**regions[REGION], "geo": "FR"}}, policies=[home, abroad])
     put("soc", {"transport": "file", "region": "fr/soc", "address": "soc.ndjson", "classes": ALL})
     put("short", {"transport": "file", "region": "fr/soc", "address": "short.ndjson", "classes": {"authentication": ["detail"]}})
-    server.client(robots["reader"]).token("repository:main/models/merger:pull registry:catalog:*")
+    for scope in ("repository:main/models/merger:pull registry:catalog:*", "repository:" + "x" * 97 + ":pull repository:main/models/merger:pull",
+                  "repository:x:main/models/merger:pull", "repository:main/models/digits:pull"):
+        server.client(robots["reader"]).token(scope)
+    assert server.client(robots["reader"]).exchange(pipeline, "registry:catalog:*").status == 200
     auditor().api("POST", "/audit/exports", {"key": "res:main/models/merger", "nonce": "0123456789abcdef" * 2})
-    mints = [event["seq"] for event in events("token.mint") if "merger" in event["res"]]
+    mints = [event["seq"] for event in events("token.mint") if "main/models/mer" in event["res"] or "main/kept" in event["res"]]
+    other = [event["seq"] for event in events("token.mint") if event["res"] == "#repository:main/models/digits:pull"]
     for name in ("soc", "short"):
         has_all(name, lambda: lines(name + ".ndjson"))
-    assert "merger" not in json.dumps(lines("soc.ndjson") + lines("short.ndjson"))
+    delivered = json.dumps(lines("soc.ndjson") + lines("short.ndjson"))
+    assert "main/models/mer" not in delivered and "main/kept" not in delivered
     whole = {line["metadata"]["sequence"]: line for line in lines("soc.ndjson") if "metadata" in line}
-    assert whole and len(mints) == 1 and mints[0] not in whole, "events without names leave whole"
-    assert mints[0] in {line["metadata"]["sequence"] for line in lines("short.ndjson") if "metadata" in line}, "without the detail it names nothing"
+    assert len(mints) == 4 and not whole.keys() & set(mints) and other and other[-1] in whole, (mints, other, list(whole))
+    assert set(mints) <= {line["metadata"]["sequence"] for line in lines("short.ndjson") if "metadata" in line}, "without the detail they name nothing"
     for name in ("soc", "short"):
         withdraw(name)
     load_set()
