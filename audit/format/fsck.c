@@ -176,6 +176,10 @@ static void check_unsigned(struct fsck *fsck)
             fsck, FSCK_CHECKPOINT, report->signed_size,
             "no stored checkpoint covers it and what follows, %lld s after it was recorded: rows are gone, or no gateway has run since",
             (long long)(waiting_ms / 1000));
+    else if (waiting_ms < -FSCK_UNSIGNED_MS)
+        fsck_find(fsck, FSCK_CHECKPOINT, report->signed_size,
+                  "no stored checkpoint covers it and what follows, and its time is %lld s after the dump was made",
+                  (long long)(-waiting_ms / 1000));
 }
 
 struct result fsck_end_pass(struct fsck *fsck, bool *again_out, struct error *err)

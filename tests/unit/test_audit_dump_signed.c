@@ -9,6 +9,7 @@ enum change {
     NO_CHECKPOINTS,
     WITHOUT_THE_LAST,
     WITHOUT_THE_LAST_AND_OLD,
+    WITHOUT_THE_LAST_AND_AHEAD,
     WITHOUT_THE_SECOND,
     NOTE,
     SIZE,
@@ -49,7 +50,8 @@ static void change_entry(struct copy *copy, struct dump_entry *entry)
 static bool is_dropped(enum change change, uint64_t size)
 {
     if (change == WITHOUT_THE_SECOND) return size == LAST_SIGNED;
-    if (change == WITHOUT_THE_LAST || change == WITHOUT_THE_LAST_AND_OLD) return size == ENTRIES;
+    if (change == WITHOUT_THE_LAST || change == WITHOUT_THE_LAST_AND_OLD || change == WITHOUT_THE_LAST_AND_AHEAD)
+        return size == ENTRIES;
     return change == NO_CHECKPOINTS;
 }
 
@@ -61,6 +63,7 @@ static struct result copy_record(void *context, const struct dump_record *record
     if (record->type == DUMP_END || (record->type == DUMP_CHECKPOINT && is_dropped(copy->change, record->checkpoint.size)))
         return SUCCESS;
     if (record->type == DUMP_HEAD && copy->change == WITHOUT_THE_LAST_AND_OLD) copied.head.made_ms += 2 * FSCK_UNSIGNED_MS;
+    if (record->type == DUMP_HEAD && copy->change == WITHOUT_THE_LAST_AND_AHEAD) copied.head.made_ms -= 2 * FSCK_UNSIGNED_MS;
     if (record->type == DUMP_ENTRY && record->entry.sequence == 300) change_entry(copy, &copied.entry);
     if (record->type == DUMP_CHECKPOINT && record->checkpoint.size == LAST_SIGNED) {
         if (copy->change == NOTE) put(copy, &copied.checkpoint.note, "8192\n", "8191\n");
@@ -101,6 +104,7 @@ static void what_nobody_has_signed_is_found(void **state)
         const char *says;
     } rows[] = {{NO_CHECKPOINTS, FSCK_CHECKPOINT, 0, "nothing vouches for any entry"},
                 {WITHOUT_THE_LAST_AND_OLD, FSCK_CHECKPOINT, LAST_SIGNED, "no stored checkpoint covers it"},
+                {WITHOUT_THE_LAST_AND_AHEAD, FSCK_CHECKPOINT, LAST_SIGNED, "after the dump was made"},
                 {NOTE, FSCK_CHECKPOINT, LAST_SIGNED - 1, "is not signed by the log's key"},
                 {SIZE, FSCK_CHECKPOINT, LAST_SIGNED - 2, "is not signed by the log's key"},
                 {NOT_AN_EVENT, FSCK_ENTRY, 300, "it can't be read"},
