@@ -117,7 +117,8 @@ struct result search_index_step(struct search_index *index, struct search_index_
 {
     struct search_index_state state = {.indexed = 0};
 
-    kept_keys_begin(index->reader.opener.kept); /* also if there is nothing to read */
+    kept_keys_begin(index->reader.opener.kept); /* also without a database: another gateway may erase */
+    if (pg_is_broken(index->pg)) TRY(pg_reopen(index->pg, err));
     TRY(pg_begin(index->pg, err));
     const struct result done = step(index, &state, err);
     if (!done.ok) {

@@ -283,7 +283,6 @@ static struct result look(struct detective *detective, const struct signed_check
 {
     uint64_t known = 0;
 
-    first_place_memo_begin(detective->places); /* also if there is nothing to read: keys of erased persons are forgotten */
     TRY(first_place_known(detective->pg, &known, err));
     const uint64_t end = known < checkpoint->size ? known : checkpoint->size, at = detective->position.at;
     if (at >= end) return SUCCESS;
@@ -312,6 +311,11 @@ static struct result watch(struct detective *detective, const struct detection_r
     report->lag = checkpoint.size - detective->position.at;
     report->wait_ms = detective->position.at > before && report->lag > 0 ? 0 : LOOK_MS;
     return SUCCESS;
+}
+
+void detective_forget_keys(struct detective *detective)
+{
+    first_place_memo_begin(detective->places);
 }
 
 struct result detective_step(struct detective *detective, const struct detection_rules *rules,

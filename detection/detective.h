@@ -35,6 +35,8 @@ struct detective_report {
  */
 RESULT detective_step(struct detective *detective, const struct detection_rules *rules, struct detective_report *report_out,
                       struct error *err) __attribute__((nonnull));
+/** Call it before each step, also if the step can't be made: keys of persons are forgotten after ten seconds, because another gateway may have erased them. */
+void detective_forget_keys(struct detective *detective) __attribute__((nonnull));
 void detective_free(struct detective *detective);
 DEFINE_OWNED(detective);
 

@@ -55,7 +55,6 @@ static int64_t step(struct audit_index *index)
     struct search_index_state state;
     struct error err = {0};
 
-    if (pg_is_broken(index->pg) && !pg_reopen(index->pg, &err).ok) return failed(index, &err);
     if (!search_index_step(index->search, &state, &err).ok) return failed(index, &err);
     index->is_failed = false;
     metric_set(AUDIT_METRIC(audit_indexed), (int64_t)state.indexed);

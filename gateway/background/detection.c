@@ -42,6 +42,7 @@ static struct result read_rules(struct detection *detection, struct error *err)
 
 static struct result work(struct detection *detection, struct detective_report *report_out, struct error *err)
 {
+    detective_forget_keys(detection->detective);
     TRY(read_rules(detection, err));
     return detective_step(detection->detective, &detection->rules, report_out, err);
 }
