@@ -94,12 +94,12 @@ make_users() {
     done
 }
 
-# configure PRESET, with the option of cmake in SIJIL_CMAKE, if there is one. A build folder has one user at a time, so that scripts can run beside each other.
+# configure PRESET. A build folder has one user at a time, so that scripts can run beside each other.
 configure() {
     command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
     mkdir -p "$root/build"
     local log="$root/build/configure-$1.log"
-    (cd "$root" && flock "build/$1.lock" cmake --preset "$1" ${SIJIL_CMAKE:+"$SIJIL_CMAKE"}) > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
+    (cd "$root" && flock "build/$1.lock" cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
 }
 
 # build PRESET [TARGET...]: configures once, then builds the targets, or everything, as far as changed.
