@@ -121,7 +121,7 @@ def no_rule_has_an_error_and_no_alert_fires():
     wait_until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules()), 30, "a rule was not evaluated")
     rules = prometheus.rules()
     assert len(rules) == count and not any(rule.get("lastError") for rule in rules), rules
-    assert prometheus.firing() == set(), prometheus.firing()
+    wait_until(lambda: not prometheus.firing(), 30, "an alert of a server that is well stays")  # the rules do not wait, and a quick machine makes over 1,000 events in a second
 
 
 def the_dashboard_has_an_answer_for_each_panel():
