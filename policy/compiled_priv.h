@@ -151,6 +151,7 @@ struct policy_documents {
     size_t count;
     struct policy_document **documents; /* owned */
     char *digests;                      /* canonical JSON array of all digests, sorted; owned */
+    struct rule_index *index;           /* owned */
 };
 
 struct policy_exception {
