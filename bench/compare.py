@@ -28,6 +28,7 @@ import growth
 import log_load
 import log_searches
 import parts
+import policy_peers
 import rows
 import signed_runs
 import tables
@@ -119,7 +120,7 @@ def way(text):
 
 def parse():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log"), default="peers")
+    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log", "policies"), default="peers")
     parser.add_argument("builds", nargs="*", metavar="COMMIT", help="of compare: the old one and the new one")
     parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
     parser.add_argument("--beside", action="append", type=way, default=[], metavar="NAME=COMMAND",
@@ -150,6 +151,8 @@ def run(options, folder, record):
         return signed_runs.measure(options, record, tell)
     elif options.what == "log":
         log_load.measure(folder, options.quick, record, tell)
+    elif options.what == "policies":
+        policy_peers.measure(folder, options.quick, record, tell)
     elif options.what == "search":
         sizes = sorted(options.events or ([5000, 20000] if options.quick else log_searches.SIZES))
         log_searches.measure(sizes, options, record, tell)

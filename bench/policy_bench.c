@@ -1,4 +1,7 @@
-/* What deciding costs in CPU time: policies on the samples, and in large sets. usage: policy_bench policy/examples */
+/*
+ * What deciding costs in CPU time. usage: policy_bench policy/examples        the samples, and large sets made of them
+ *                                         policy_bench ask SET FACTS SECONDS  nanoseconds a decision over a list of policies, and a digit for each of the facts
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +11,10 @@
 #include "policy/compiled_priv.h"
 #include "policy/evaluate.h"
 
-#define ROUNDS       200000
-#define LARGE_ROUNDS 2000
+#define ROUNDS         200000
+#define LARGE_ROUNDS   2000
+#define LIST_BYTES_MAX (4 << 20)
+#define QUESTIONS_MAX  1000
 
 static int64_t now_ns(void)
 {
@@ -171,14 +176,73 @@ static void measure_large(const struct bench *bench, const char *folder, const s
     }
 }
 
+/* --- decisions about facts from a file --- */
+
+static json_t *read_list(const char *path)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(LIST_BYTES_MAX);
+    json_t *json = NULL;
+    struct error err = {0};
+
+    expect(file_read(path, &text, &err), &err);
+    expect(json_read(buffer_bytes(&text), LIST_BYTES_MAX, &json, &err), &err);
+    return json;
+}
+
+static bool decide(const struct policy_documents *documents, const struct policy_facts *facts, const struct policy_groups *groups)
+{
+    OWNED(policy_decision) *decision = NULL;
+    struct error err = {0};
+
+    expect(policy_judge(documents, facts, groups, &decision, &err), &err);
+    return policy_decision_allows(decision);
+}
+
+/* A first round gives the answers. */
+static void ask_all(const struct policy_documents *documents, const struct policy_groups *groups,
+                    struct policy_facts_document **facts, size_t count, int64_t limit_ns)
+{
+    char answers[QUESTIONS_MAX + 1] = "";
+    int64_t decided = 0;
+
+    for (size_t i = 0; i < count; i++) answers[i] = decide(documents, policy_facts_of(facts[i]), groups) ? '1' : '0';
+    const int64_t began_ns = now_ns();
+    while (now_ns() - began_ns < limit_ns)
+        for (size_t i = 0; i < count; i++, decided++) (void)decide(documents, policy_facts_of(facts[i]), groups);
+    (void)printf("%" PRId64 " %s\n", (now_ns() - began_ns) / decided, answers);
+}
+
+static void ask(const char *set, const char *questions, const char *seconds)
+{
+    OWNED_JSON policies = read_list(set);
+    OWNED_JSON list = read_list(questions);
+    OWNED_JSON no_groups = json_object();
+    OWNED(policy_documents) *documents = NULL;
+    OWNED(policy_groups) *groups = NULL;
+    struct policy_facts_document *facts[QUESTIONS_MAX] = {NULL};
+    const size_t count = json_array_size(list);
+    struct error err = {0};
+
+    if (count == 0 || count > QUESTIONS_MAX) exit(2);
+    expect(policy_documents_new(policies, &documents, &err), &err);
+    expect(policy_groups_new(no_groups, &groups, &err), &err);
+    for (size_t i = 0; i < count; i++) expect(policy_facts_read(json_array_get(list, i), &facts[i], &err), &err);
+    ask_all(documents, groups, facts, count, (int64_t)atoi(seconds) * 1000000000);
+    for (size_t i = 0; i < count; i++) policy_facts_document_free(facts[i]);
+}
+
 int main(int argc, char **argv)
 {
     struct bench bench = {0};
     struct error err = {0};
     bool allowed = false;
 
+    if (argc == 5 && strcmp(argv[1], "ask") == 0) {
+        ask(argv[2], argv[3], argv[4]);
+        return 0;
+    }
     if (argc != 2 || !open_bench(&bench, argv[1], &err).ok) {
-        (void)fprintf(stderr, "usage: policy_bench policy/examples  %s\n", err.message);
+        (void)fprintf(stderr, "usage: policy_bench policy/examples | ask SET FACTS SECONDS  %s\n", err.message);
         return 2;
     }
     const int64_t whole_ns = measure(&bench, &bench.facts, &allowed);
