@@ -150,6 +150,7 @@ static void measure_large(const struct bench *bench, const char *folder, const s
 {
     OWNED_JSON set = large_set(folder, shape);
     OWNED(policy_documents) *documents = NULL;
+    OWNED(policy_target) *target = NULL; /* each set has its own */
     struct policy_facts facts = bench->facts;
     struct label label;
     struct error err = {0};
@@ -158,6 +159,9 @@ static void measure_large(const struct bench *bench, const char *folder, const s
 
     expect(policy_documents_new(set, &documents, &err), &err);
     const int64_t compiled_ns = now_ns();
+    OWNED_JSON json = json_loads(policy_target_canonical(bench->target), 0, NULL);
+    expect(policy_target_new(json, &target, &err), &err);
+    facts.target = target;
     const struct label_query query = {documents, facts.scope, facts.now_us};
     expect(policy_effective_label(&query, NULL, &label, &is_labelled, &err), &err);
     facts.label = &label;

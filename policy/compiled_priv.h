@@ -9,6 +9,7 @@
 #include "audit/action.h"
 #include "base/arena.h"
 #include "policy/document.h"
+#include "policy/known_truths_priv.h"
 #include "policy/label.h"
 #include "policy/shape_priv.h"
 #include "policy/target.h"
@@ -46,6 +47,7 @@ struct policy_target {
     struct text_list controllers;            /* none: unknown */
     struct fact facts[FACT_COUNT];
     struct arena *arena;
+    _Atomic(struct known_truths *) *known; /* owned: all else of a target never changes */
 };
 
 struct policy_group {
@@ -57,6 +59,7 @@ struct policy_group {
 struct policy_groups {
     json_t *json;
     struct arena *arena;
+    uint64_t serial;
     char digest[SHA_TEXT_SIZE];
     size_t count;
     struct policy_group *groups; /* sorted by name */

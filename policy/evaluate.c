@@ -356,6 +356,7 @@ static struct result evaluate(struct evaluation *evaluation, struct error *err)
     evaluation->conditions = arena_take(decision->arena, evaluation->documents->index->condition_count + 1);
     if (evaluation->whens == NULL || evaluation->conditions == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    TRY(known_truths_of(evaluation->facts->target, evaluation->documents->index, evaluation->groups, &evaluation->truths, err));
     if (!scope_cut(evaluation->facts->scope, evaluation->segments, &evaluation->segment_count))
         return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
     TRY(warn_of_exceptions(evaluation, err));

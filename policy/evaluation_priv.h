@@ -16,6 +16,7 @@ struct evaluation {
     size_t segment_count;
     uint64_t in_scope;           /* a bit for each document */
     uint8_t *whens, *conditions; /* by their numbers in the index of rules: 0 while a test is not made, else 1 + enum truth */
+    known_truth *truths;         /* of conditions about the target, from earlier decisions; NULL: there is none of this set */
     bool is_granted; /* a policy in scope permits the operation; a policy that applies only by a pin can only restrict */
 };
 

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "policy/known_truths_priv.h"
+
 /* The canonical text of a test, and where its number belongs. */
 struct numbered_test {
     const char *text;
@@ -12,6 +14,7 @@ struct numbered_test {
 /* A rule with the numbers of its tests. */
 struct numbered_rule {
     uint16_t effect, when, condition, rule;
+    bool is_of_label;
 };
 
 /* An index while it is made. */
@@ -73,6 +76,7 @@ static struct result read_rule(struct index_draft *draft, const struct rule *rul
     struct numbered_rule *numbered = &draft->rules[at];
 
     numbered->effect = (uint16_t)rule->effect;
+    numbered->is_of_label = rule->is_of_label;
     draft->whens[at] = (struct numbered_test){"", &numbered->when};
     draft->conditions[at] = (struct numbered_test){"", &numbered->condition};
     if (when != NULL) TRY(canonical_take(draft->texts, when, &draft->whens[at].text, err));
@@ -123,7 +127,11 @@ static struct result group_rules(struct index_draft *draft, const struct numbere
     for (size_t i = 0; i < count; i++) {
         indices[i] = rules[i].rule;
         if (found == 0 || !belongs_to(&groups[found - 1], &rules[i]))
-            groups[found++] = (struct rule_group){rules[i].effect, rules[i].when, rules[i].condition, (uint16_t)i, 0};
+            groups[found++] = (struct rule_group){.effect = rules[i].effect,
+                                                  .when = rules[i].when,
+                                                  .condition = rules[i].condition,
+                                                  .first = (uint16_t)i,
+                                                  .is_of_label = rules[i].is_of_label};
         groups[found - 1].count++;
     }
     *groups_out = (struct rule_groups){found, groups, indices};
@@ -183,6 +191,7 @@ struct result rule_index_new(struct policy_document *const *documents, size_t co
     struct rule_index *index = arena_take(arena, sizeof *index);
     if (index == NULL) return no_memory(err);
     *index = draft.index;
+    index->serial = known_truths_serial();
     (void)GIVE(arena); /* the index owns its arena and lies in it */
     *index_out = index;
     return SUCCESS;

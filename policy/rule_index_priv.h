@@ -14,6 +14,7 @@ struct rule_group {
     uint16_t when;      /* the number of its `when` */
     uint16_t condition; /* the number of what it requires or denies; of an obligation, of its duties */
     uint16_t first, count;
+    bool is_of_label; /* the condition is about the label, not about the target */
 };
 
 struct rule_groups {
@@ -24,6 +25,7 @@ struct rule_groups {
 
 struct rule_index {
     struct arena *arena;
+    uint64_t serial;
     size_t when_count, condition_count;
     struct rule_groups (
         *documents)[OP_COUNT]; /* by document, then by operation: bit 1 << n of enum policy_operation has number n */

@@ -23,12 +23,24 @@ static bool when_holds(const struct evaluation *evaluation, const struct rule *r
     return *known == 1 + TRUTH_TRUE;
 }
 
+/* Of this decision alone. */
 static enum truth condition_holds(const struct evaluation *evaluation, const struct rule *rule, size_t number)
 {
     uint8_t *known = &evaluation->conditions[number];
 
     if (*known == 0) *known = (uint8_t)(1 + test_condition(rule, evaluation));
     return (enum truth)(*known - 1);
+}
+
+/* Of all decisions about this target. */
+static enum truth target_condition_holds(const struct evaluation *evaluation, const struct rule *rule, size_t number)
+{
+    if (evaluation->truths == NULL) return condition_holds(evaluation, rule, number);
+    const unsigned char known = atomic_load_explicit(&evaluation->truths[number], memory_order_relaxed);
+    if (known != 0) return (enum truth)(known - 1);
+    const enum truth found = test_condition(rule, evaluation);
+    atomic_store_explicit(&evaluation->truths[number], (unsigned char)(1 + found), memory_order_relaxed);
+    return found;
 }
 
 static bool is_first(const struct evaluation *evaluation, size_t number)
@@ -46,7 +58,9 @@ static bool group_speaks(const struct evaluation *evaluation, const struct rule 
     if (!when_holds(evaluation, rule, group->when)) return false;
     if (group->effect == EFFECT_PERMIT) return true;
     if (group->effect == EFFECT_OBLIGE) return is_first(evaluation, group->condition);
-    return condition_holds(evaluation, rule, group->condition) != (group->effect == EFFECT_REQUIRE ? TRUTH_TRUE : TRUTH_FALSE);
+    const enum truth harmless = group->effect == EFFECT_REQUIRE ? TRUTH_TRUE : TRUTH_FALSE;
+    if (group->is_of_label) return condition_holds(evaluation, rule, group->condition) != harmless;
+    return target_condition_holds(evaluation, rule, group->condition) != harmless;
 }
 
 static int compare_indices(const void *a, const void *b)
