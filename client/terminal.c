@@ -66,3 +66,17 @@ struct result terminal_confirm(const char *question, const char *otherwise, stru
     if (fgets(line, sizeof line, stdin) != NULL && strcmp(line, "yes\n") == 0) return SUCCESS;
     return failure(err, ERROR_INVALID, "%s", otherwise);
 }
+
+struct result terminal_ask(const char *question, char *destination, size_t room, struct error *err)
+{
+    (void)fprintf(stderr, "%s: ", question);
+    (void)fflush(stderr);
+    if (fgets(destination, (int)room, stdin) == NULL) return failure(err, ERROR_INVALID, "nobody answered");
+    size_t length = strlen(destination);
+    if (length + 1 == room && destination[length - 1] != '\n')
+        return failure(err, ERROR_INVALID, "the answer is longer than %zu letters", room - 2);
+    while (length > 0 && strchr(" \t\r\n", destination[length - 1]) != NULL) destination[--length] = '\0';
+    const size_t before = strspn(destination, " \t");
+    memmove(destination, destination + before, length - before + 1);
+    return SUCCESS;
+}

@@ -17,6 +17,8 @@ RESULT terminal_secret(const char *what, char *destination, size_t room, struct 
 
 /** Whether a person is there: standard input and standard error are a terminal. */
 bool terminal_is_there(void);
+/** Asks, and reads a line, without the spaces around it; it may be empty. ERROR_INVALID: nobody answers, or the line is too long. */
+RESULT terminal_ask(const char *question, char *destination, size_t room, struct error *err);
 /** Asks, and reads a line. ERROR_INVALID, with what `otherwise` says, unless it is "yes". */
 RESULT terminal_confirm(const char *question, const char *otherwise, struct error *err);
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "embedded/bootstrap.h"
 #include "embedded/embedded_priv.h"
-#include "policy/set.h"
+#include "policy/places.h"
 
 static struct result write_public(const struct embedded *embedded, const struct ecdsa_key *key, struct error *err)
 {
@@ -52,6 +52,19 @@ static struct result check_value(const char *option, const char *value, const st
     return failure(err, why.kind, "%s %.60s: %.150s", option, value, why.message);
 }
 
+/* Only at the first start: later the option is ignored, and a code that ISO 3166 has withdrawn shall not stop the registry. */
+static struct result check_geo(const struct embedded_options *options, struct error *err)
+{
+    char path[PATH_SIZE];
+    bool is_there = false;
+
+    if (options->geo == NULL || place_is_known(options->geo)) return SUCCESS;
+    TRY(path_join(path, options->directory, "officer/policy-set.json", err));
+    TRY(file_is_there(path, &is_there, err));
+    if (is_there) return SUCCESS;
+    return failure(err, ERROR_INVALID, "--geo %.60s: no country of ISO 3166, and no part of one: AE, AE/DU", options->geo);
+}
+
 /* Each value separately, so that the error names the option. */
 struct result approver_check(const struct embedded_options *options, struct error *err)
 {
@@ -59,6 +72,7 @@ struct result approver_check(const struct embedded_options *options, struct erro
 
     choices.geo = options->geo;
     TRY(check_value("--geo", options->geo, &choices, err));
+    TRY(check_geo(options, err));
     choices.operator_name = options->operator_name;
     TRY(check_value("--operator", options->operator_name, &choices, err));
     choices.network = options->network;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "policy/places.h"
 #include "policy/set_install.h"
 #include "policy/set_store.h"
 #include "policy/stored_label_priv.h"
@@ -168,6 +169,7 @@ struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, 
     if (policy_set_epoch(set) <= identity.policy_epoch)
         return failure(err, ERROR_CONFLICT, "policy epoch %llu is in force; a new set needs a larger one than that",
                        (unsigned long long)identity.policy_epoch);
+    TRY(places_check(set, err));
     *set_out = GIVE(set);
     return SUCCESS;
 }

@@ -59,7 +59,7 @@ RESULT policy_set_load(struct policy_set_source *source, struct policy_set *curr
 
 /**
  * Checks an envelope before a policy_set_load_change() is submitted: the approver that sijil-keyd has pinned must
- * have signed it, and it must be well-formed and newer than the set in force. ERROR_DENIED, ERROR_INVALID,
+ * have signed it, and it must be well-formed, newer than the set in force, and name known places. ERROR_DENIED, ERROR_INVALID,
  * ERROR_LIMIT, ERROR_CONFLICT. Calls sijil-keyd, so never on an event thread.
  */
 RESULT policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err);

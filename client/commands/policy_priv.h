@@ -1,0 +1,24 @@
+/*
+ * client/commands/policy_priv.h -- policy sets from a registry or a file, for `sijil policy`.
+ */
+#pragma once
+
+#include "client/commands/api_priv.h"
+#include "client/session.h"
+#include "policy/set.h"
+
+/** A set, and from where it comes. */
+struct found_set {
+    struct policy_set *set;
+    struct buffer envelope; /* empty: it is not signed */
+    bool is_checked;        /* a root's key was given, and has signed it */
+};
+void found_set_done(struct found_set *found);
+#define OWNED_FOUND __attribute__((cleanup(found_set_done))) struct found_set
+
+/** The set in force at HOST, with its envelope. ERROR_NOT_FOUND: none is in force. ERROR_CORRUPT: envelope and set differ. */
+RESULT policy_set_fetch(struct session *session, struct found_set *found, struct error *err);
+/** A set from a file: signed, or a document as `policy sign` takes it. With `root` it has to be signed with that key. */
+RESULT policy_set_from_file(const char *path, const struct ecdsa_key *root, struct found_set *found, struct error *err);
+/** Checks a document as `policy sign` does, and appends the payload of that epoch; 0: its own, or 1. */
+RESULT policy_compose_file(const char *path, uint64_t epoch, struct buffer *payload, struct error *err);
