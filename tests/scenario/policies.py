@@ -272,8 +272,8 @@ def a_policy_that_is_removed_leaves_its_pin():
     assert rule() == "SYS-PIN-MISSING"
 
 
-def a_set_from_answers_comes_into_force():
-    """The set in force and one policy more, without JSON written by hand."""
+def a_set_from_answers_reaches_an_outsider():
+    """The set in force and one policy more, without JSON written by hand; then what an outsider with two keys learns."""
     host, folder = f"127.0.0.1:{server.port}", os.path.join(server.root, "answers")
     os.makedirs(folder)
     environment = {**os.environ, "HOME": folder, "SIJIL_CA_FILE": server.ca_file, "SIJIL_USERNAME": server.admin[0], "SIJIL_PASSWORD": server.admin[1]}
@@ -299,6 +299,22 @@ def a_set_from_answers_comes_into_force():
     shown = run("sijil", "policy", "show", "--root", "root.pub", host).stdout
     for words in (f"Policy set of epoch {state['epoch']}", "main/clinic/**", "[H-STORE-AE]", "[R-PERMIT]", "  local/main: AE", "  10.4.0.0/16: AE"):
         assert words in shown, (words, shown)
+
+    log_key = run("sijil", "audit", "key", host).stdout.strip()
+    run("sijil", "policy", "export", host, "-o", "set.json")
+    proven = run("sijil-verify", "policy", "--key", log_key, "--root", "root.pub", "set.json")
+    assert f"Verified: the policy set of epoch {state['epoch']}" in proven.stdout and "main/clinic/**" in proven.stdout, proven.stdout
+    answer = json.loads(run("sijil-verify", "policy", "--json", "--key", log_key, "--root", "root.pub", "set.json").stdout)
+    assert answer["verified"] and answer["set"]["digest"] == active()["digest"], answer
+    with open(os.path.join(folder, "set.json"), encoding="utf-8") as file:
+        text = file.read()
+    with open(os.path.join(folder, "false.json"), "w", encoding="utf-8") as file:
+        file.write(text.replace("policy.load", "policy.lost"))
+    run("sijil-verify", "policy", "--key", log_key, "--root", "root.pub", "false.json", code=1)
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", os.path.join(folder, "other.pem")], check=True)
+    run("sijil-verify", "policy", "--key", log_key, "--root", "other.pem", "set.json", code=1)
+    refused = run("sijil", "policy", "export", host, code=4, SIJIL_USERNAME=state["login"][0], SIJIL_PASSWORD=state["login"][1])
+    assert "SYS-NO-BINDING" in refused.stderr or "not" in refused.stderr, refused.stderr
 
 
 def a_set_with_unknown_words_is_not_loaded():
@@ -436,6 +452,6 @@ sijil_test.run(
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
     an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
-    a_set_with_unknown_words_is_not_loaded, a_set_from_answers_comes_into_force,
+    a_set_with_unknown_words_is_not_loaded, a_set_from_answers_reaches_an_outsider,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set,
     a_set_that_nobody_loaded_never_comes_into_force, server=server)

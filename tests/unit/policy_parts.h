@@ -3,5 +3,6 @@
  */
 #pragma once
 
+int policy_export_cases(void);
 int policy_places_cases(void);
 int policy_text_cases(void);

@@ -1,4 +1,4 @@
-"""usage: test_policy_commands.py SIJIL   `sijil policy init` on a terminal and in scripts, `sijil policy show FILE`, and what both refuse; no registry."""
+"""usage: test_policy_commands.py SIJIL VERIFY   `sijil policy init` on a terminal and in scripts, `sijil policy show FILE`, and what both refuse; no registry."""
 import json
 import os
 import pty
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-SIJIL = os.path.abspath(sys.argv[1])
+SIJIL, VERIFY = (os.path.abspath(path) for path in sys.argv[1:3])
 ANSWERS = ["adgm", "clinic/imaging", "onprem/adgm-1=AE/AZ,ADGM", "10.1.0.0/16, 10.2.0.0/16", "amal, badr"]
 
 
@@ -16,8 +16,8 @@ class World:
         self.folder = folder
         self.environment = {**os.environ, "HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder, "COLUMNS": "80"}
 
-    def sijil(self, *words, code=0):
-        done = subprocess.run([SIJIL, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.folder, env=self.environment,
+    def sijil(self, *words, code=0, program=SIJIL):
+        done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.folder, env=self.environment,
                               timeout=60, check=False)
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done
@@ -135,12 +135,20 @@ def what_is_no_set_is_refused(world):
     world.sijil("policy", "show", "odd.json", code=1)
 
 
+def the_verifier_needs_its_own_keys(world):
+    for words, said in ((("set.dsse",), "--key, --root and the file"), (("--key", "x", "--root", "root.pub", "--entry", "x", "set.dsse"), "no --entry")):
+        assert said in world.sijil("policy", *words, program=VERIFY, code=2).stderr
+    wrong = world.sijil("policy", "--key", "no key", "--root", "root.pub", "set.dsse", program=VERIFY, code=2)
+    assert "sijil-verify: " in wrong.stderr
+    assert "--root is for" in world.sijil("proof", "--root", "root.pub", "x", program=VERIFY, code=2).stderr
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="sijil-") as folder:
         world = World(folder)
         for check in (five_answers_make_a_set, options_make_the_same_set, only_what_is_missing_is_asked, a_wrong_answer_is_asked_again,
                       scripts_need_the_options, a_file_is_shown_as_a_person_reads_it, a_signature_is_checked_with_the_pinned_key,
-                      unknown_words_are_not_signed, what_is_no_set_is_refused):
+                      unknown_words_are_not_signed, what_is_no_set_is_refused, the_verifier_needs_its_own_keys):
             check(world)
             print("ok", check.__name__, flush=True)
 

@@ -386,5 +386,6 @@ int main(void)
     };
 
     return RUN_TABLE(expectations, it_decides_as_it_says) + RUN_TABLE(answer_rows, wrong_answers_are_refused) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL) + policy_places_cases() + policy_text_cases();
+           cmocka_run_group_tests_name("others", others, NULL, NULL) + policy_places_cases() + policy_text_cases() +
+           policy_export_cases();
 }
