@@ -26,6 +26,7 @@
 #include "detection/detective.h"
 #include "documents/change.h"
 #include "documents/invitation.h"
+#include "planning/plan_make.h"
 #include "policy/set_load.h"
 #include "registry/brought_label.h"
 #include "registry/held_checkpoint.h"
@@ -113,6 +114,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_content_table,
     &run_stated_table,
     &run_log_table,
+    &plan_table,
     NULL,
 };
 _Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,

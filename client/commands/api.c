@@ -83,7 +83,7 @@ struct result api_call_in(struct session *session, const char *method, const cha
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER url = BUFFER(4096);
-    struct buffer OWNED_BUFFER text = BUFFER((size_t)1 << 20);
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)1 << 21);
 
     TRY(buffer_format(&url, err, API_ROOT "%s", path));
     if (body != NULL) TRY(json_write_canonical(&text, body, err));

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/policy_priv.h"
 #include "client/local.h"
 #include "client/session.h"
 #include "policy/set.h"
@@ -27,7 +28,7 @@ static struct result check_form(const json_t *document, struct error *err)
     return SUCCESS;
 }
 
-static struct result compose(const char *path, uint64_t epoch, struct buffer *payload, struct error *err)
+struct result policy_compose(const char *path, uint64_t epoch, struct buffer *payload, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED_JSON document = NULL;
@@ -58,7 +59,7 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
         return line_check(invocation, failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text));
     TRY(command_signer(invocation, &key, err));
-    TRY(local(compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
+    TRY(local(policy_compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
     TRY(buffer_add_u8(&envelope, '\n', err));
     return api_output(invocation, output, buffer_bytes(&envelope), err);
