@@ -268,7 +268,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     TRY(check_not_too_many(pg, binding, err));
     pg_add_uuid(&arguments, &binding->id);
     add_principal(&arguments, binding);
-    pg_add_text(&arguments, role_name(binding->role));
+    pg_add_text(&arguments, binding_role_name(binding));
     pg_add_uuid(&arguments, or_null(&binding->organisation));
     pg_add_uuid(&arguments, or_null(&binding->project));
     pg_add_text(&arguments, text_or_null(binding->pattern));
@@ -287,8 +287,8 @@ struct result binding_insert(const struct permit *permit, struct pg *pg, struct 
     const struct resource *scope = permit_resource(permit, ACTION_BINDING_CREATE);
     char detail[RESOURCE_DETAIL_MAX + 1];
 
-    authz_grant_detail(create->binding.role, &create->binding, detail);
-    assert(role_allows_scope(create->binding.role, scope->kind));
+    authz_grant_detail(&create->binding, detail);
+    assert(binding_allows_scope(&create->binding, scope->kind));
     if (strcmp(detail, scope->detail) != 0) /* a robot of that name was made or revoked since the decision */
         return failure(err, ERROR_CONFLICT, "the robot of that name is another one now; try again");
     create->binding.scope = scope->kind;
@@ -313,7 +313,7 @@ void binding_create_init(struct binding_create *create, const struct authz_bindi
         .change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
     create->binding.id = uuid_random();
     uuid_format(&create->binding.id, id);
-    authz_grant_detail(binding->role, binding, decided);
+    authz_grant_detail(binding, decided);
     (void)snprintf(create->detail, sizeof create->detail, "%s %s", decided, id);
     create->change.detail = create->detail;
     if (binding->kind != PRINCIPAL_EXTERNAL) return;
@@ -358,7 +358,7 @@ static struct result row_of(const struct pg_rows *rows, size_t row, struct bindi
     if (!pg_is_null(rows, row, 1)) binding->robot = pg_uuid(rows, row, 1);
     (void)text_copy(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
     (void)text_copy(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
-    if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
+    if (!binding_read_role(binding, pg_text(rows, row, 4)))
         return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
     if (!pg_is_null(rows, row, 5)) binding->organisation = pg_uuid(rows, row, 5);
     if (!pg_is_null(rows, row, 6)) binding->project = pg_uuid(rows, row, 6);

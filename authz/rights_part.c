@@ -139,7 +139,7 @@ static struct result index_bindings(struct rights_part *part, struct error *err)
     TRY(index_new(part->binding_count, &part->first_of_key, err));
     for (size_t i = 0; i < part->binding_count; i++) {
         const struct authz_binding *binding = &part->bindings[i];
-        if (binding->role >= ROLE_COUNT || part_binding(part, &binding->id) != NULL)
+        if (binding->role > ROLE_OWN || part_binding(part, &binding->id) != NULL)
             return failure(err, ERROR_CORRUPT, "a binding is there twice, or has a role that is not known");
         index_add(&part->binding_by_id, rights_hash(uuid_bytes(&binding->id)), i);
         if (i > 0 && binding_same_principal(binding, binding - 1)) continue;
@@ -165,6 +165,9 @@ static struct result fill(const struct authz_parts *parts, struct rights_part *p
     part->robot_count = parts->robot_count;
     TRY(copy_of(parts->bindings, parts->binding_count, sizeof *parts->bindings, (void **)&part->bindings, err));
     part->binding_count = parts->binding_count;
+    for (size_t i = 0; i < part->binding_count; i++)
+        if (part->bindings[i].role == ROLE_OWN)
+            own_role_resolve(parts->rules, &part->bindings[i].organisation, &part->bindings[i].own);
     qsort(part->bindings, part->binding_count, sizeof *part->bindings, compare_principals);
     return index_bindings(part, err);
 }

@@ -13,7 +13,8 @@ enum role {
 #define ROLE(constant, name, refusal, scopes, actions, grants, meaning) constant,
 #include "authz/roles.def"
 #undef ROLE
-    ROLE_COUNT
+    ROLE_COUNT,
+    ROLE_OWN = ROLE_COUNT /* of a binding: a role of a signed document (authz/own_role_entry.h), which has no row in the table */
 };
 
 #define ROLE_NAME_SIZE 24 /* "security-officer" and room */

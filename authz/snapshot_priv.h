@@ -66,6 +66,12 @@ bool binding_is_inside(const struct authz_binding *binding, const struct resourc
 /** The kind of its scope, by its project, organisation and pattern. */
 enum resource_kind binding_scope(const struct authz_binding *binding);
 bool binding_is_live(const struct authz_binding *binding, int64_t now_ms);
+/** As binding_is_live(), also if the document of its role does not count now: it may count again. */
+bool binding_is_kept(const struct authz_binding *binding, int64_t now_ms);
+/** Whether its role may be bound on a scope of this kind. */
+bool binding_allows_scope(const struct authz_binding *binding, enum resource_kind scope);
+/** Whether holders of the built-in role may grant the role of this binding. */
+bool binding_may_be_granted(enum role held, const struct authz_binding *binding);
 /** Whether both bindings are of the same principal. */
 bool binding_same_principal(const struct authz_binding *a, const struct authz_binding *b);
 

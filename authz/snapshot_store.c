@@ -171,7 +171,7 @@ static struct uuid id_of_grant(const struct grant_of_document *grant)
 /* The part of a binding that the grant decides. */
 static bool read_given(const char *role, const char *on, const struct pg_rows *rows, size_t row, struct authz_binding *binding)
 {
-    if (!role_find(bytes_of_text(role), &binding->role) || !role_is_of_content(binding->role)) return false;
+    if (!binding_read_role(binding, role) || (binding->role != ROLE_OWN && !role_is_of_content(binding->role))) return false;
     binding->kind = PRINCIPAL_EXTERNAL;
     binding->organisation = pg_uuid(rows, row, 1);
     binding->project = snapshot_uuid_or_nil(rows, row, 2);

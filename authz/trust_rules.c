@@ -29,6 +29,7 @@ void trust_rules_free(struct trust_rules *rules)
     persons_entries_free(rules);
     scim_entries_free(rules);
     glass_entries_free(rules);
+    own_role_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -106,6 +107,7 @@ static int compare(const void *a, const void *b)
 
 static struct result finish(struct trust_rules *rules, struct error *err)
 {
+    own_role_entries_sort(rules);
     if (rules->count > 0) qsort(rules->entries, rules->count, sizeof *rules->entries, compare);
     TRY(index_new(rules->count, &rules->by_key, err));
     for (size_t i = 0; i < rules->count; i++) index_add(&rules->by_key, rights_hash(bytes_of_text(rules->entries[i].key)), i);
@@ -120,7 +122,7 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     atomic_init(&rules->owners, 1);
     rules->self = rules;
     rules->is_sound = rules->groups_are_sound = rules->persons_are_sound = rules->services_are_sound = rules->glasses_are_sound =
-        true;
+        rules->roles_are_sound = true;
     *rules_out = rules;
     return SUCCESS;
 }
@@ -132,6 +134,7 @@ static struct result add_any(struct trust_rules *rules, const struct pinned_docu
     if (kind == DOCUMENT_GROUP_ROLES) return group_entries_add(rules, pinned, err);
     if (kind == DOCUMENT_SCIM_SERVICE) return scim_entries_add(rules, pinned, err);
     if (kind == DOCUMENT_BREAK_GLASS) return glass_entries_add(rules, pinned, err);
+    if (kind == DOCUMENT_OWN_ROLE) return own_role_entries_add(rules, pinned, err);
     return (kind == DOCUMENT_PERSONS ? persons_entries_add : add)(rules, pinned, err);
 }
 
@@ -155,7 +158,7 @@ struct seen {
 
 /* All kinds of a list. */
 struct all_seen {
-    struct seen rules, groups, persons, services, glasses;
+    struct seen rules, groups, persons, services, glasses, roles;
 };
 
 static bool is_pin(const struct document_pin *pin, bool is_sound, const struct seen *seen)
@@ -170,7 +173,8 @@ static bool is_same(const struct trust_rules *before, const struct all_seen *see
            is_pin(&before->groups_pin, before->groups_are_sound, &seen->groups) &&
            is_pin(&before->persons_pin, before->persons_are_sound, &seen->persons) &&
            is_pin(&before->services_pin, before->services_are_sound, &seen->services) &&
-           is_pin(&before->glasses_pin, before->glasses_are_sound, &seen->glasses);
+           is_pin(&before->glasses_pin, before->glasses_are_sound, &seen->glasses) &&
+           is_pin(&before->roles_pin, before->roles_are_sound, &seen->roles);
 }
 
 static struct result see(struct document_view *view, enum document_kind kind, const struct document_source *source,
@@ -192,18 +196,21 @@ static struct result see_all(struct document_view *view, const struct document_s
     TRY(see(view, DOCUMENT_GROUP_ROLES, source, &seen->groups, err));
     TRY(see(view, DOCUMENT_PERSONS, source, &seen->persons, err));
     TRY(see(view, DOCUMENT_BREAK_GLASS, source, &seen->glasses, err));
+    TRY(see(view, DOCUMENT_OWN_ROLE, source, &seen->roles, err));
     return see(view, DOCUMENT_SCIM_SERVICE, source, &seen->services, err);
 }
 
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
     struct document_visit visit = {add, rules}, groups = {group_entries_add, rules}, persons = {persons_entries_add, rules},
-                          services = {scim_entries_add, rules}, glasses = {glass_entries_add, rules};
+                          services = {scim_entries_add, rules}, glasses = {glass_entries_add, rules},
+                          roles = {own_role_entries_add, rules};
 
     if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
     if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
     if (rules->persons_are_sound) TRY(document_view_read(view, DOCUMENT_PERSONS, &persons, err));
     if (rules->glasses_are_sound) TRY(document_view_read(view, DOCUMENT_BREAK_GLASS, &glasses, err));
+    if (rules->roles_are_sound) TRY(document_view_read(view, DOCUMENT_OWN_ROLE, &roles, err));
     if (rules->services_are_sound) TRY(document_view_read(view, DOCUMENT_SCIM_SERVICE, &services, err));
     return finish(rules, err);
 }
@@ -215,11 +222,13 @@ static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
     rules->persons_pin = seen->persons.reading.pin;
     rules->services_pin = seen->services.reading.pin;
     rules->glasses_pin = seen->glasses.reading.pin;
+    rules->roles_pin = seen->roles.reading.pin;
     rules->is_sound = seen->rules.is_sound;
     rules->groups_are_sound = seen->groups.is_sound;
     rules->persons_are_sound = seen->persons.is_sound;
     rules->services_are_sound = seen->services.is_sound;
     rules->glasses_are_sound = seen->glasses.is_sound;
+    rules->roles_are_sound = seen->roles.is_sound;
     atomic_init(&rules->read_until, seen->rules.reading.read_until);
 }
 

@@ -119,7 +119,8 @@ RESULT decider_may_list(struct decider *decider, const char *name, const struct 
 
 /** A role that a principal has now. */
 struct held_role {
-    const char *role;                  /* static */
+    char role[OWN_ROLE_NAME_MAX + 1];
+    uint64_t version;                  /* of a role of a signed document; else 0 */
     char scope[RESOURCE_NAME_MAX + 1]; /* "" for the registry, "acme", "acme/models", or a pattern */
     int64_t expires_ms;                /* 0: without end */
     struct uuid binding;

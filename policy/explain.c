@@ -198,7 +198,8 @@ static json_t *describe_role(const struct explained *explained, const struct aut
 
     uuid_format(&binding->id, id);
     clock_format(binding->expires_ms, expires);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:b, s:b}", "role", role_name(binding->role), "scope",
+    return json_pack("{s:s, s:o*, s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:b, s:b}", "role", binding_role_name(binding),
+                     "role_version", binding->own.version == 0 ? NULL : json_integer((json_int_t)binding->own.version), "scope",
                      held_scope(&explained->context->snapshot->tenancy, binding), "origin",
                      is_of_rule      ? "rule"
                      : group != NULL ? "group"
@@ -210,7 +211,7 @@ static json_t *describe_role(const struct explained *explained, const struct aut
                                      : glass,
                      "binding", is_bound ? id : NULL, "granted_by", is_bound ? binding->granted_by : NULL, "expires",
                      binding->expires_ms == 0 ? NULL : expires, "permits",
-                     role_permits(binding->role, explained->pair.action) ? 1 : 0, "decides", decides ? 1 : 0);
+                     binding_permits(binding, explained->pair.action) ? 1 : 0, "decides", decides ? 1 : 0);
 }
 
 static struct result describe_roles(const struct explained *explained, json_t *answer, struct error *err)

@@ -22,7 +22,8 @@ static void add(const struct tenancy *tenancy, const struct authz_binding *bindi
         return;
     }
     struct held_role *role = &roles->roles[roles->count++];
-    role->role = role_name(binding->role);
+    (void)snprintf(role->role, sizeof role->role, "%s", binding_role_name(binding));
+    role->version = binding->own.version;
     role->expires_ms = binding->expires_ms;
     role->binding = binding->id;
     (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);

@@ -76,7 +76,7 @@ static void take_origin(const struct snapshot *snapshot, const struct authz_bind
 static void take(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
 {
     role->id = binding->id;
-    role->role = binding->role;
+    role->binding = *binding;
     role->expires_ms = binding->expires_ms;
     take_principal(snapshot, binding, role);
     take_scope(snapshot, binding, role);

@@ -10,8 +10,8 @@
 
 /** A role that somebody has, by a binding or a signed document. */
 struct reviewed_role {
-    struct uuid id; /* of a role by a document: always the same for the same version of the document */
-    enum role role;
+    struct uuid id;                      /* of a role by a document: always the same for the same version of the document */
+    struct authz_binding binding;        /* a copy */
     struct principal principal;          /* kind, id, issuer and subject */
     struct person person;                /* that it counts as; "": nobody, or several */
     struct resource scope;               /* of a path: its name ends in "/" and an asterisk */

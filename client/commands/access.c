@@ -11,10 +11,10 @@
 #define PAGES_MAX   100000
 #define REMOVE_SIZE 640
 
-static const struct column columns[] = {{"PRINCIPAL", "name"},   {"ISSUER", "issuer"},   {"PERSON", "person"},
-                                        {"ROLE", "role"},        {"SCOPE", "scope"},     {"ORIGIN", "origin"},
-                                        {"GRANTED", "granted"},  {"EXPIRES", "expires"}, {"USED", "last_used"},
-                                        {"EVENT", "last_event"}, {"REMOVE", "remove"}};
+static const struct column columns[] = {{"PRINCIPAL", "name"}, {"ISSUER", "issuer"},        {"PERSON", "person"},
+                                        {"ROLE", "role"},      {"VERSION", "role_version"}, {"SCOPE", "scope"},
+                                        {"ORIGIN", "origin"},  {"GRANTED", "granted"},      {"EXPIRES", "expires"},
+                                        {"USED", "last_used"}, {"EVENT", "last_event"},     {"REMOVE", "remove"}};
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
 /* The command that ends the role. A document ends as a whole: sign a version without the grant to keep the others. */

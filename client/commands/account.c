@@ -198,6 +198,10 @@ static void show_roles(const json_t *roles)
         (void)printf("%-17s on %s%s%s", role, where == NULL || where[0] == '\0' ? "the registry" : scope,
                      json_object_get(each, "expires") == NULL ? "" : " until ",
                      json_object_get(each, "expires") == NULL ? "" : expires);
+        if (json_object_get(each, "role_version") != NULL) {
+            cell_text(json_object_get(each, "role_version"), role);
+            (void)printf(", version %s of the role", role);
+        }
         show_origin(each);
         (void)putchar('\n');
     }

@@ -273,7 +273,7 @@ static const char run_states[] = "States:"
                                  ".";
 static const char scope_and_role[] =
     "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).\n"
-    "ROLE is one of: "
+    "ROLE is a role of a signed document (\"admin role list\"), or one of: "
 #define ROLE(constant, name, ...) name " "
 #include "authz/roles.def"
 #undef ROLE

@@ -1,4 +1,4 @@
-/* `sijil admin sink ...`, `sijil admin groups ...`, `sijil admin persons ...`, `sijil admin scim ...`, `sijil admin detection ...`. */
+/* `sijil admin sink ...`, `sijil admin groups ...`, `sijil admin role ...`, `sijil admin persons ...`, `sijil admin scim ...`, `sijil admin detection ...`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +14,7 @@ static const struct log_document_place detection = {&log_document_detection,
                                                     {"/audit/detections", "detections", "detection rule", false}};
 static const struct log_document_place groups = {&log_document_groups,
                                                  {"/groups", "groups", "document of roles of groups", false}};
+static const struct log_document_place role = {&log_document_role, {"/roles", "roles", "role", false}};
 static const struct log_document_place persons = {&log_document_persons, {"/persons", "persons", "document of persons", false}};
 static const struct log_document_place scim = {&log_document_scim, {"/scim", "scim", "document of a SCIM service", false}};
 
@@ -145,6 +146,60 @@ struct result command_groups_list(struct invocation *invocation, struct error *e
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &groups.list, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_grants(json_array_get(rows, i), flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- roles ---- */
+
+struct result command_role_draft(struct invocation *invocation, struct error *err)
+{
+    return log_document_draft(invocation, &role, err);
+}
+
+struct result command_role_approve(struct invocation *invocation, struct error *err)
+{
+    return log_document_approve(invocation, &role, err);
+}
+
+struct result command_role_revoke(struct invocation *invocation, struct error *err)
+{
+    return log_document_revoke(invocation, &role, err);
+}
+
+struct result command_role_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, role.list.base, "/drafts", err);
+}
+
+struct result command_role_show(struct invocation *invocation, struct error *err)
+{
+    return log_document_show(invocation, &role, err);
+}
+
+static struct result flatten_role(const json_t *row, json_t *flat, struct error *err)
+{
+    const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body");
+    json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O?, s:O*}", "name", json_object_get(row, "name"), "state",
+                              json_object_get(row, "state"), "version", json_object_get(document, "version"), "organisation",
+                              json_object_get(body, "organisation"), "meaning", json_object_get(body, "meaning"), "expires",
+                              json_object_get(document, "expires"), "missing", json_object_get(row, "missing"));
+
+    return shown != NULL && json_array_append_new(flat, shown) == 0 ? SUCCESS : api_no_memory(err);
+}
+
+struct result command_role_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {
+        {"NAME", "name"},       {"STATE", "state"},     {"VERSION", "version"}, {"ORGANISATION", "organisation"},
+        {"MEANING", "meaning"}, {"EXPIRES", "expires"}, {"MISSING", "missing"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &role.list, rows, err));
+    for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_role(json_array_get(rows, i), flat, err));
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 

@@ -17,15 +17,9 @@
 #define DAY_S    86400
 #define DAYS_MAX 3650
 
-/* An array, because a row of a schema can't include a table. */
-static const char roles[] =
-#define ROLE(constant, name, ...) " " name
-#include "authz/roles.def"
-#undef ROLE
-    ;
-
 SCHEMA(
-    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer", HAS_WORD("role", REQUIRED, roles, "its name"),
+    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer",
+    HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "its name; one with a dot is of a signed document"),
     HAS_TEXT(
         "scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX,
         "organisation, organisation/project, organisation/project/repository, or organisation/project/path/*; empty: the registry"),
@@ -35,7 +29,7 @@ SCHEMA(
     HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX, "days until the role ends; it has no end if left out"))
 
 SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in paths"),
-       HAS_WORD("role", REQUIRED, roles, "its name"),
+       HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "its name; one with a dot is of a signed document"),
        HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX, "where; empty: the registry"),
        HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the name of the robot that has it"),
        HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject that has it"),
@@ -100,14 +94,14 @@ static struct result read_robot(const struct request *request, struct lookup *lo
     struct authz_binding *binding = &wanted->binding;
     struct robot_identity robot;
 
-    authz_grant_detail(binding->role, binding, pair->resource.detail);
+    authz_grant_detail(binding, pair->resource.detail);
     if (binding->kind != PRINCIPAL_ROBOT || !resolve_allows(request, pair)) return SUCCESS;
     TRY(find_robot(lookup, wanted, &robot, err));
     const bool is_here = uuid_is_nil(&robot.organisation) ? sees_registry_robots(request)
                                                           : uuid_equal(&robot.organisation, &pair->resource.organisation);
     if (!is_here) return SUCCESS;
     binding->robot = robot.id;
-    authz_grant_detail(binding->role, binding, pair->resource.detail);
+    authz_grant_detail(binding, pair->resource.detail);
     return SUCCESS;
 }
 
@@ -124,8 +118,7 @@ static struct result read_wanted(struct request *request, struct wanted_binding 
                                       .scope = json_text_of(body, "scope"),
                                       .lifetime_s = days * DAY_S};
     const char *role = json_text_of(body, "role");
-    if (!role_find(bytes_of_text(role), &wanted->binding.role))
-        return failure(err, ERROR_INVALID, "there is no role called %.40s", role);
+    if (!binding_read_role(&wanted->binding, role)) return failure(err, ERROR_INVALID, "there is no role called %.40s", role);
     if (wanted->robot == NULL) return read_external(wanted, err);
     if (wanted->issuer != NULL || wanted->subject != NULL)
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject, not for both");
@@ -214,7 +207,7 @@ static json_t *describe(const void *of)
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&binding->id, id);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "id", id, "role", role_name(binding->role), "scope", row->on);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "id", id, "role", binding_role_name(binding), "scope", row->on);
     if (value != NULL && set_text(value, "robot", row->robot) && set_text(value, "issuer", binding->issuer) &&
         set_text(value, "subject", binding->subject) && set_text(value, "granted_by", binding->granted_by) &&
         api_set_time(value, "expires", binding->expires_ms))

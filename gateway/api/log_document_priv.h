@@ -24,7 +24,8 @@ struct log_documents {
     /** Adds to the description of a document in force what only this kind has; NULL: nothing. */
     RESULT (*add)(struct request *request, struct pg *pg, json_t *value, struct error *err);
 };
-extern const struct log_documents log_sinks, log_detections, log_groups, log_persons, log_scim, log_glasses, log_glass_reviews;
+extern const struct log_documents log_sinks, log_detections, log_groups, log_roles, log_persons, log_scim, log_glasses,
+    log_glass_reviews;
 
 /* Targets; handlers find the kind by the action of the first pair. */
 RESULT log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err);

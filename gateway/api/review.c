@@ -24,6 +24,7 @@ PART(reviewed_role, "a role that somebody has",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as documents name it"),
      HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "the one person that it counts as; null: nobody, or several"),
      HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+     HAS_COUNT("role_version", OPTIONAL, "of a role of a signed document: the version that is in force"),
      HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
      HAS_WORD("origin", REQUIRED, "binding rule group break-glass",
               "a binding, or a signed document: a trust rule, roles of groups, a broken glass"),
@@ -97,7 +98,7 @@ static struct result find_use(const struct review *review, const struct reviewed
     const struct search_source source = {review->pg, review->request->gateway->keyd, review->request->gateway->origin};
     bool permits[ACTION_COUNT];
 
-    for (enum action action = 0; action < ACTION_COUNT; action++) permits[action] = role_permits(role->role, action);
+    for (enum action action = 0; action < ACTION_COUNT; action++) permits[action] = binding_permits(&role->binding, action);
     const struct role_use asked = {
         .issuer = role->principal.issuer, .subject = role->principal.subject, .scope = &role->scope, .permits = permits};
     return audit_last_use(review->request->permit, &source, &asked, use_out, err);
@@ -111,12 +112,14 @@ static json_t *describe(const struct reviewed_role *role)
 
     uuid_format(&role->id, id);
     principal_key(&role->principal, key);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s?, s:s, s:s, s:s, s:s*, s:s*}", "id", id, "kind",
+    return json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s?, s:s, s:o*, s:s, s:s, s:s*, s:s*}", "id", id, "kind",
                      is_robot  ? "robot"
                      : is_rule ? "rule"
                                : "external",
                      "name", role->principal.subject, "issuer", is_robot || is_rule ? NULL : role->principal.issuer, "principal",
-                     key, "person", role->person.key[0] != '\0' ? role->person.key : NULL, "role", role_name(role->role), "scope",
+                     key, "person", role->person.key[0] != '\0' ? role->person.key : NULL, "role",
+                     binding_role_name(&role->binding), "role_version",
+                     role->binding.own.version == 0 ? NULL : json_integer((json_int_t)role->binding.own.version), "scope",
                      role->scope.name, "origin", role->origin, "document", is_document ? role->document : NULL, "granted_by",
                      is_document ? NULL : role->granted_by);
 }

@@ -9,6 +9,7 @@
 
 PART(
     held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+    HAS_COUNT("role_version", OPTIONAL, "of a role of a signed document: the version that is in force"),
     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"),
     HAS_WORD(
@@ -60,7 +61,8 @@ static json_t *describe_role(const struct held_role *held)
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&held->binding, id);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "role", held->role, "scope", held->scope, "origin",
+    return json_pack("{s:s, s:o*, s:s, s:s, s:s*, s:s*, s:s*}", "role", held->role, "role_version",
+                     held->version == 0 ? NULL : json_integer((json_int_t)held->version), "scope", held->scope, "origin",
                      is_of_rule      ? "rule"
                      : group != NULL ? "group"
                      : glass != NULL ? "break-glass"

@@ -130,7 +130,7 @@ static inline bool bind(struct pg *pg, const struct uuid *robot, enum role role,
         (void)snprintf(wanted.subject, sizeof wanted.subject, "ci");
     }
     (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");
-    authz_grant_detail(role, &wanted, where->detail);
+    authz_grant_detail(&wanted, where->detail);
     binding_create_init(&create, &wanted, 0);
     if (id_out != NULL) *id_out = create.binding.id;
     return run(pg, &create.change, ACTION_BINDING_CREATE, where, err);

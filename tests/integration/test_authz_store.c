@@ -162,7 +162,7 @@ static void a_robot_that_took_a_name_meanwhile_gets_nothing(void **state)
     struct error err = {0};
 
     assert_true(make_robot(fixture->pg, "robot$acme+later", "acme", &robot, &err));
-    authz_grant_detail(ROLE_CONSUMER, &decided, project.detail);
+    authz_grant_detail(&decided, project.detail);
     wanted.robot = robot.robot.id;
     robot_create_done(&robot);
     (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");

@@ -42,10 +42,11 @@ static void authorizes_grants(void **state)
     const struct grant_row *row = *state;
     const struct principal principal = principal_of(row->granter);
     const struct authz_binding grantee = {.kind = row->grantee == 0 ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT,
-                                          .robot = id_of(row->grantee == 0 ? '-' : row->grantee)};
+                                          .robot = id_of(row->grantee == 0 ? '-' : row->grantee),
+                                          .role = row->role};
     struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
 
-    authz_grant_detail(row->role, &grantee, resource.detail);
+    authz_grant_detail(&grantee, resource.detail);
     const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW);
     if (row->rule == NULL) {
         assert_int_equal(found.verdict, AUTHZ_ALLOWED);

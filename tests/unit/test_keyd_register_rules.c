@@ -65,10 +65,15 @@ static const struct kind_row {
     const char *name;
     enum document_kind kind;
 } kind_rows[] = {
-    {"a trust rule", DOCUMENT_TRUST_RULE},         {"a sink", DOCUMENT_AUDIT_SINK},
-    {"a detection rule", DOCUMENT_DETECTION_RULE}, {"a legal hold", DOCUMENT_LEGAL_HOLD},
-    {"roles of groups", DOCUMENT_GROUP_ROLES},     {"persons", DOCUMENT_PERSONS},
-    {"a SCIM service", DOCUMENT_SCIM_SERVICE},     {"a broken glass", DOCUMENT_BREAK_GLASS},
+    {"a trust rule", DOCUMENT_TRUST_RULE},
+    {"a sink", DOCUMENT_AUDIT_SINK},
+    {"a detection rule", DOCUMENT_DETECTION_RULE},
+    {"a legal hold", DOCUMENT_LEGAL_HOLD},
+    {"roles of groups", DOCUMENT_GROUP_ROLES},
+    {"persons", DOCUMENT_PERSONS},
+    {"a SCIM service", DOCUMENT_SCIM_SERVICE},
+    {"a broken glass", DOCUMENT_BREAK_GLASS},
+    {"a role", DOCUMENT_OWN_ROLE},
 };
 
 /* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. A second withdrawal changes nothing. */
