@@ -14,6 +14,7 @@
 #include "authz/binding.h"
 #include "authz/break_glass.h"
 #include "authz/dpop_spent.h"
+#include "authz/elevation.h"
 #include "authz/erased_subject.h"
 #include "authz/group_login.h"
 #include "authz/issuer_jobs.h"
@@ -49,6 +50,7 @@ const struct pg_table *const gateway_tables[] = {
     &trust_rule_table,
     &group_login_table,
     &break_glass_table,
+    &elevation_table,
     &dpop_spent_table,
     &scim_user_table,
     &scim_change_table,

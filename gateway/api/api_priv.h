@@ -72,6 +72,13 @@ struct resource *api_pair(struct request *request, enum action action, enum reso
 void api_pair_of_project(struct request *request, enum action action);
 
 /**
+ * Adds one pair for a scope as bindings have it: "", "acme", "acme/models", "acme/models/digits", or "acme/models/" with an asterisk after it. False: another form.
+ */
+#define API_SCOPE_FORM \
+    "a scope is organisation, organisation/project, organisation/project/repository, or organisation/project/path/*"
+bool api_add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out);
+
+/**
  * Adds one pair for the object whose id is in the path. `find` finds the object's organisation. An object that does not exist
  * is decided like one of an organisation that does not exist, so that other tenants learn nothing. The organisation's name is
  * looked up only for callers whose rights allow the pair.

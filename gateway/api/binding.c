@@ -5,6 +5,7 @@
 
 #include "authz/binding.h"
 #include "authz/claims.h"
+#include "authz/elevation.h"
 #include "authz/issuer.h"
 #include "authz/robot.h"
 #include "base/memory.h"
@@ -135,9 +136,7 @@ static bool is_place(const char *name)
     return api_is_project_name(name) || repository_name_split(bytes_of_text(name), &split, &wrong).ok;
 }
 
-/* The scope is "", "acme", "acme/models", "acme/models/digits", or "acme/models/" with an asterisk after it. False: another
- * form. */
-static bool add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out)
+bool api_add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out)
 {
     char place[RESOURCE_NAME_MAX + 1];
     enum resource_kind kind = RESOURCE_REPOSITORY;
@@ -163,10 +162,8 @@ struct result target_binding_create(struct request *request, struct lookup *look
 
     if (api_asks_for_credential(request, ACTION_BINDING_CREATE)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
-    if (!add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
-        return failure(err, ERROR_INVALID,
-                       "a scope is organisation, organisation/project, organisation/project/"
-                       "repository, or organisation/project/path/*");
+    if (!api_add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
+        return failure(err, ERROR_INVALID, API_SCOPE_FORM);
     return read_robot(request, lookup, &wanted, &request->pairs[0], err);
 }
 
@@ -260,6 +257,45 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     return SUCCESS;
 }
 
+/* ---- a role for some hours: gateway/api/elevation.c ---- */
+
+static struct result check_another(const struct request *request, const struct authz_binding *wanted, struct error *err)
+{
+    const struct uuid *organisation = &request->pairs[0].resource.organisation;
+    struct principal person = {.kind = PRINCIPAL_EXTERNAL};
+
+    memcpy(person.issuer, wanted->issuer, sizeof person.issuer);
+    memcpy(person.subject, wanted->subject, sizeof person.subject);
+    const struct persons asking = decider_persons(request->gateway->decider, &person, organisation),
+                         granting = decider_persons(request->gateway->decider, request->principal, organisation);
+    if (persons_are_others(&granting, &asking)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "another person than the one that asks must grant a role for some hours");
+}
+
+/* The same decision as of a binding, and the same event. */
+static struct result handle_elevation_grant(struct request *request, struct pg *pg, struct error *err)
+{
+    struct wanted_binding wanted;
+    struct elevation_grant grant;
+    struct binding_row row;
+    struct uuid id;
+
+    TRY(read_wanted(request, &wanted, err));
+    if (wanted.binding.kind != PRINCIPAL_EXTERNAL || !elevation_takes(&wanted.binding))
+        return failure(err, ERROR_INVALID, "a person has a role for some hours, and none of " ELEVATION_ROLES_REFUSED);
+    TRY(api_id(request, "request", &id, err));
+    TRY(check_another(request, &wanted.binding, err));
+    elevation_grant_init(&grant, &id, &wanted.binding);
+    principal_key(request->principal, grant.create.binding.granted_by);
+    (void)snprintf(grant.create.granter_issuer, sizeof grant.create.granter_issuer, "%s", request->principal->issuer);
+    TRY(request_record(request, &grant.change, err));
+    TRY(binding_find(request->permit, pg, &grant.create.binding.id, &row, err));
+    OWNED_JSON value = describe(&row);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the role was given");
+    response_json(request, 201, value);
+    return SUCCESS;
+}
+
 static struct result handle_binding_list(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_BINDING_READ);
@@ -296,3 +332,4 @@ static struct result handle_binding_revoke(struct request *request, struct pg *p
 const struct handler handler_binding_create = {.handle = handle_binding_create};
 const struct handler handler_binding_list = {.handle = handle_binding_list};
 const struct handler handler_binding_revoke = {.handle = handle_binding_revoke};
+const struct handler handler_elevation_grant = {.handle = handle_elevation_grant};

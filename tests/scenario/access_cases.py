@@ -1,11 +1,11 @@
-"""Roles of signed documents (docs/identity.md, "Roles of your own"), as cases of the two gateways and the people of break_glass.py."""
+"""Roles of signed documents and roles for some hours (docs/identity.md), as cases of the two gateways and the people of break_glass.py."""
 import json
 import os
 import time
 
 import signing_keys
 from signing_keys import DAY, canonical, utc
-from sijil_test import make_robot, wait_until
+from sijil_test import make_person, make_robot, wait_until
 
 TYPE = "application/vnd.sijil.role.v1+json"
 READS = ["manifest.read", "manifest.stat", "blob.read", "blob.stat", "tag.list", "project.read"]
@@ -129,3 +129,105 @@ class OwnRoles:
     def all(self):
         return [self.a_role_is_signed_by_two_persons, self.its_version_is_named, self.a_new_version_counts_at_once_and_an_old_one_never_again,
                 self.it_counts_in_its_organisation_alone_and_by_its_document_alone, self.a_withdrawn_role_gives_nothing]
+
+
+class Elevations:
+    """A role for some hours: asked for by one person, granted by another one."""
+
+    def __init__(self, world):
+        self.world, self.server, self.people, self.state = world, world.server, world.people, world.state
+
+    def api(self, who, method, path, body=None):
+        return self.world.call(self.people[who], method, path, body)
+
+    def ask(self, who="erin", role="publisher", scope="main/other", hours=2, **more):
+        return self.api(who, "POST", "/elevations", {"role": role, "scope": scope, "hours": hours, "reason": "the release of May", **more})
+
+    def grant(self, who, id, role="publisher", scope="main/other", subject="erin"):
+        return self.api(who, "POST", f"/elevations/{id}/approval", {"role": role, "scope": scope, "issuer": self.server.people.url, "subject": subject})
+
+    def listed(self, who, id, scope="main/other"):
+        found = [one for one in self.api(who, "GET", f"/elevations?scope={scope}&limit=1000").json["elevations"] if one["id"] == id]
+        return found[0] if found else None
+
+    def pushes(self, who="erin"):
+        return [client.call("POST", "/v2/main/other/x/blobs/uploads/", scope="repository:main/other/x:pull,push").status
+                for client in self.server.clients(self.people[who])]
+
+    # --- cases -------------------------------------------------------------------------------------------------------------------
+    def a_person_asks_inside_its_own_scope(self):
+        self.people["erin"] = make_person(self.server, "erin", "consumer", "main/other")
+        self.people["frank"] = make_person(self.server, "frank", "project-admin", "main/other")
+        wait_until(lambda: self.ask(role="nobody").status == 400, 10, "erin is not known")
+        for role in ("registry-admin", "security-officer", "break-glass", "witness"):
+            answer = self.ask(role=role)
+            assert answer.status == 400 and "given in other ways" in answer.json["detail"], answer.body
+        assert self.ask(scope="main/models").status == 404 and self.ask(scope="elsewhere/x").status == 404  # the same answer
+        assert self.ask(scope="main").status in (403, 404)
+        answer = self.ask(hours=9)
+        assert answer.status == 400 and "at most 8" in answer.json["detail"], answer.body
+        assert self.ask(hours=0).status == 400 and self.ask(reason="a\nb").status == 400
+        robot = self.people["asker"] = make_robot(self.server, "asker", "consumer", "main/other")
+        self.server.wait_known(robot, "main/other/x")
+        answer = self.ask("asker")
+        assert answer.status == 403 and "a person asks" in answer.json["detail"], answer.body
+
+    def nobody_grants_what_it_asked_for(self):
+        answer = self.ask()
+        assert answer.status == 201, answer.body
+        id = self.state["elevation"] = answer.json["id"]
+        assert self.listed("erin", id)["state"] == "waiting" and self.listed("frank", id)["reason"] == "the release of May"
+        assert set(self.pushes()) <= DENIED
+        assert self.grant("erin", id).status == 403  # a consumer grants nothing
+        own = self.ask("frank", role="project-admin").json["id"]
+        answer = self.grant("frank", own, "project-admin", subject="frank")
+        assert answer.status == 403, answer.body
+        answer = self.grant("frank", own, "consumer", subject="frank")  # a role that frank may grant, but not to itself
+        assert answer.status == 403, answer.body
+        alex = self.grant("alex", id)  # an account at another issuer may be erin's
+        assert alex.status == 403 and "another person" in alex.json["detail"], alex.body
+        for words in ({"role": "trainer"}, {"scope": "main/other/x"}, {"subject": "frank"}):
+            answer = self.grant("alice", id, **words)
+            assert answer.status == 409 and "no request with this id" in answer.json["detail"], (words, answer.body)
+        assert self.api("erin", "DELETE", f"/elevations/{own}?scope=main/other&role=project-admin").status == 404  # frank's
+        assert self.api("frank", "DELETE", f"/elevations/{own}?scope=main/other&role=project-admin").status == 204
+        assert self.grant("alice", own, "project-admin", subject="frank").status == 409
+        assert self.listed("frank", own)["state"] == "ended" and set(self.pushes()) <= DENIED
+
+    def another_person_grants_it_for_the_hours_alone(self):
+        id = self.state["elevation"]
+        for who, role in (("frank", "project-admin"), ("erin", "consumer")):
+            self.world.sijil(who, "login", self.world.at(), "--username", self.people[who][0], "--ca-file", self.server.ca_file, given=self.people[who][1])
+        shown = self.world.sijil("frank", "admin", "elevation", "approve", self.world.at(), "main/other", id)
+        assert "You grant:" in shown and "the release of May" in shown and "erin" in shown, shown
+        wait_until(lambda: set(self.pushes()) == {202}, 10, "a gateway does not know the role")
+        row = self.listed("erin", id)
+        assert row["state"] == "granted" and row["hours"] == 2 and "binding" in row and row["decided_by"].startswith("ext:"), row
+        role = next(one for one in self.server.client(self.people["erin"]).api("GET", "/self")["roles"] if one["role"] == "publisher")
+        assert role["expires"] == row["until"] and role["binding"] == row["binding"], (role, row)
+        assert self.grant("alice", id).status == 409  # once
+        events = self.server.client(self.server.admin).api("GET", "/audit/events?limit=50")["events"]
+        acts = [(one["entry"]["act"], one["entry"]["out"]) for one in events]
+        assert ("elevation.request", "allowed") in acts and ("binding.create", "allowed") in acts, acts
+
+    def it_ends_by_itself_and_by_hand(self):
+        """The hours pass in the database; each gateway has the end in its memory, so its clock is what counts. Here the row's end is moved."""
+        id = self.state["elevation"]
+        assert self.world.sijil("erin", "admin", "elevation", "end", self.world.at(), "main/other", id) is not None
+        wait_until(lambda: set(self.pushes()) <= DENIED, 10, "a gateway still lets erin push")
+        assert self.listed("erin", id)["state"] == "ended"
+        assert self.api("erin", "DELETE", f"/elevations/{id}?scope=main/other&role=publisher").status == 404
+        again = self.ask(hours=1).json["id"]
+        assert self.grant("alice", again).status == 201
+        wait_until(lambda: set(self.pushes()) == {202}, 10, "a gateway does not know the role")
+        binding = self.listed("erin", again)["binding"]
+        self.server.psql.ask(f"UPDATE binding SET expires_at = now() + interval '2 s' WHERE binding_id = '{binding}'; SELECT raise_authorization_epoch()")
+        wait_until(lambda: set(self.pushes()) <= DENIED, 20, "it does not end by itself")
+        assert self.listed("erin", again)["state"] == "ended"
+        waiting = self.ask().json["id"]
+        assert self.api("frank", "DELETE", f"/elevations/{waiting}?scope=main/other&role=consumer").status == 404  # it is of another role
+        assert self.api("frank", "DELETE", f"/elevations/{waiting}?scope=main/other&role=publisher").status == 204  # whoever may grant it may refuse it
+
+    def all(self):
+        return [self.a_person_asks_inside_its_own_scope, self.nobody_grants_what_it_asked_for, self.another_person_grants_it_for_the_hours_alone,
+                self.it_ends_by_itself_and_by_hand]
