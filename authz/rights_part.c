@@ -165,6 +165,7 @@ static struct result fill(const struct authz_parts *parts, struct rights_part *p
     part->robot_count = parts->robot_count;
     TRY(copy_of(parts->bindings, parts->binding_count, sizeof *parts->bindings, (void **)&part->bindings, err));
     part->binding_count = parts->binding_count;
+    for (size_t i = 0; i < part->binding_count; i++) part->endless_count += part->bindings[i].expires_ms == 0;
     for (size_t i = 0; i < part->binding_count; i++)
         if (part->bindings[i].role == ROLE_OWN)
             own_role_resolve(parts->rules, &part->bindings[i].organisation, &part->bindings[i].own);

@@ -23,8 +23,8 @@ struct rights_part {
     struct uuid organisation; /* nil: of the registry */
     struct authz_robot *robots;
     size_t robot_count;
-    struct authz_binding *bindings; /* sorted by principal */
-    size_t binding_count;
+    struct authz_binding *bindings;                                   /* sorted by principal */
+    size_t binding_count, endless_count;                              /* endless: of these, without an end */
     struct index_table binding_by_id, first_binding_of, first_of_key; /* of_key: by principal_key(), subjects of issuers only */
 };
 

@@ -82,6 +82,8 @@ extern const struct pg_table authz_snapshot_table, persons_places_table, scim_lo
 const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot);
 /** The persons that SCIM has provisioned; NULL: nobody. */
 const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot);
+/** How many bindings have no end. */
+size_t authz_snapshot_endless(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {

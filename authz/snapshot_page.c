@@ -63,3 +63,11 @@ size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct r
     for (size_t i = 0; scope->kind == RESOURCE_SYSTEM && i < snapshot->part_count; i++) add_part(&page, snapshot->parts[i]);
     return page.count;
 }
+
+size_t authz_snapshot_endless(const struct authz_snapshot *snapshot)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot->part_count; i++) count += snapshot->parts[i]->endless_count;
+    return count;
+}

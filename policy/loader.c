@@ -27,6 +27,7 @@ static void publish(struct decider *decider, struct snapshot *loaded)
 
     metric_add(&policy_metrics_rows[POLICY_METRIC_LOADS], 1);
     metric_set(&policy_metrics_rows[POLICY_METRIC_RIGHTS_EPOCH], (int64_t)loaded->epoch);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_ENDLESS], (int64_t)authz_snapshot_endless(loaded->authz));
     metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);

@@ -5,6 +5,7 @@
 
 #include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
+#include "authz/scim_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -73,6 +74,12 @@ static void take_origin(const struct snapshot *snapshot, const struct authz_bind
     else (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
 }
 
+static bool is_deactivated(const struct snapshot *snapshot, const struct principal *principal)
+{
+    return principal->kind == PRINCIPAL_EXTERNAL && !trust_is_rule(principal) &&
+           !scim_admits(snapshot->authz, principal->issuer, principal->subject, clock_wall_ms());
+}
+
 static void take(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
 {
     role->id = binding->id;
@@ -81,6 +88,7 @@ static void take(const struct snapshot *snapshot, const struct authz_binding *bi
     take_principal(snapshot, binding, role);
     take_scope(snapshot, binding, role);
     take_origin(snapshot, binding, role);
+    role->is_deactivated = is_deactivated(snapshot, &role->principal);
 }
 
 /* One binding more than the page has is asked for: whether there is another page. */

@@ -20,6 +20,7 @@ struct reviewed_role {
     const char *origin;            /* "binding", "rule", "group" or "break-glass" */
     int64_t granted_ms;            /* of a document: since when it is in force; of a binding 0: binding_since() has it */
     int64_t expires_ms;            /* 0: without end */
+    bool is_deactivated;           /* SCIM has deactivated the person, so the role gives nothing */
 };
 struct reviewed_page {
     size_t count;

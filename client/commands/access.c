@@ -14,7 +14,8 @@
 static const struct column columns[] = {{"PRINCIPAL", "name"}, {"ISSUER", "issuer"},        {"PERSON", "person"},
                                         {"ROLE", "role"},      {"VERSION", "role_version"}, {"SCOPE", "scope"},
                                         {"ORIGIN", "origin"},  {"GRANTED", "granted"},      {"EXPIRES", "expires"},
-                                        {"USED", "last_used"}, {"EVENT", "last_event"},     {"REMOVE", "remove"}};
+                                        {"USED", "last_used"}, {"EVENT", "last_event"},     {"DEACTIVATED", "deactivated"},
+                                        {"REMOVE", "remove"}};
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
 /* The command that ends the role. A document ends as a whole: sign a version without the grant to keep the others. */
@@ -44,7 +45,8 @@ static void write_command(const struct invocation *invocation, const json_t *rol
 static struct result take_page(const struct invocation *invocation, const json_t *answer, json_t *rows, struct error *err)
 {
     const json_t *roles = json_object_get(answer, "roles");
-    const bool only_unused = invocation_option(invocation, 'u') != NULL;
+    const bool only_unused = invocation_option(invocation, 'u') != NULL,
+               only_endless = invocation_option(invocation, 'E') != NULL;
     char command[REMOVE_SIZE];
 
     if (!json_is_array(roles)) return failure(err, ERROR_INVALID, "the registry answered without 'roles'");
@@ -52,6 +54,7 @@ static struct result take_page(const struct invocation *invocation, const json_t
         json_t *role = json_array_get(roles, i);
         const bool is_unused = json_is_true(json_object_get(role, "unused"));
         if (only_unused && !is_unused) continue;
+        if (only_endless && json_object_get(role, "expires") != NULL) continue;
         write_command(invocation, role, command);
         if ((is_unused && command[0] != '\0' && json_object_set_new(role, "remove", json_string(command)) != 0) ||
             json_array_append(rows, role) != 0)
@@ -69,7 +72,17 @@ static struct result first_path(const struct invocation *invocation, struct buff
     return days == NULL ? SUCCESS : audit_add_parameter(path, "unused_days", days, err);
 }
 
-static struct result get_all(struct invocation *invocation, json_t *rows, int64_t *known_out, struct error *err)
+/* The page that knew the least of the log counts. */
+static void note_known(const json_t *answer, struct audit_searched *searched)
+{
+    const uint64_t known = (uint64_t)number_of(answer, "known_to"), wanted = (uint64_t)number_of(answer, "wanted_to");
+
+    if (searched->wanted != 0 && (searched->known < searched->wanted || known >= wanted)) return;
+    searched->known = known;
+    searched->wanted = wanted;
+}
+
+static struct result get_all(struct invocation *invocation, json_t *rows, struct audit_searched *searched, struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_JSON next = NULL;
@@ -82,7 +95,7 @@ static struct result get_all(struct invocation *invocation, json_t *rows, int64_
         TRY(api_add_after(&path, next, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
         TRY(take_page(invocation, answer, rows, err));
-        *known_out = number_of(answer, "known_to");
+        note_known(answer, searched);
         json_decref(next);
         next = json_incref(json_object_get(answer, "next"));
         if (next == NULL) return SUCCESS;
@@ -106,17 +119,18 @@ static void show_removals(const json_t *rows)
 struct result command_access_review(struct invocation *invocation, struct error *err)
 {
     OWNED_JSON rows = json_array();
-    int64_t known = 0;
+    struct audit_searched searched = {.events = 0};
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a review");
-    TRY(get_all(invocation, rows, &known, err));
-    if (invocation->json) return api_print_json(rows, err);
-    if (invocation_option(invocation, 'C') != NULL) {
+    TRY(get_all(invocation, rows, &searched, err));
+    if (invocation->json) {
+        TRY(api_print_json(rows, err));
+    } else if (invocation_option(invocation, 'C') != NULL) {
         audit_print_csv_rows(rows, columns, COLUMN_COUNT);
-        return SUCCESS;
+    } else {
+        TRY(api_print_rows(invocation, rows, columns, COLUMN_COUNT - 1, err));
+        show_removals(rows);
+        (void)fprintf(stderr, "uses in events before number %" PRIu64 " are known\n", searched.known);
     }
-    TRY(api_print_rows(invocation, rows, columns, COLUMN_COUNT - 1, err));
-    show_removals(rows);
-    (void)fprintf(stderr, "uses in events before number %" PRId64 " are known\n", known);
-    return SUCCESS;
+    return audit_check_whole(&searched, err);
 }

@@ -138,7 +138,7 @@ static const struct option_row robot_rotate_options[] = {
     {'g', "grace", "TIME", "how long the old secret stays valid: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
 };
 static const struct option_row binding_create_options[] = {
-    {'e', "expires", "DAYS", "days until it ends (default: does not end)"},
+    {'e', "expires", "DAYS", "days until it ends (default: as the registry is configured, a year)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
 static const struct option_row project_create_options[] = {

@@ -27,7 +27,8 @@ SCHEMA(
     HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the robot, by its id or its name"),
     HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the URL of the subject's issuer"),
     HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, CLAIMS_SUBJECT_MAX, "the subject, as its tokens name it"),
-    HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX, "days until the role ends; it has no end if left out"))
+    HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX,
+               "days until the role ends; if left out, as many as the registry is configured for (binding_days_default)"))
 
 SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "its name; one with a dot is of a signed document"),
@@ -239,6 +240,19 @@ static struct result record_binding(struct request *request, struct binding_crea
     return recorded;
 }
 
+/* Without the last administrator nobody could give the role again, so its end is never a surprise. */
+static struct result bound_lifetime(const struct request *request, struct wanted_binding *wanted, struct error *err)
+{
+    const struct settings *settings = request->gateway->settings;
+    const int64_t most_s = settings->binding_days_max * DAY_S, usual_s = settings->binding_days_default * DAY_S;
+
+    if (wanted->lifetime_s > most_s)
+        return failure(err, ERROR_INVALID, "expires_days: at most %lld here", (long long)settings->binding_days_max);
+    if (wanted->lifetime_s == 0 && wanted->binding.role != ROLE_REGISTRY_ADMIN)
+        wanted->lifetime_s = usual_s < most_s ? usual_s : most_s;
+    return SUCCESS;
+}
+
 static struct result handle_binding_create(struct request *request, struct pg *pg, struct error *err)
 {
     struct binding_create create;
@@ -247,6 +261,7 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     struct action_pair decided = request->pairs[0];
 
     TRY(read_wanted(request, &wanted, err));
+    TRY(bound_lifetime(request, &wanted, err));
     TRY(read_robot(request, lookup_of(pg), &wanted, &decided, err));
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(record_binding(request, &create, err));

@@ -60,6 +60,8 @@ struct document_known {
 /** ERROR_CONFLICT unless the document's version is higher than all that were recorded. */
 RESULT document_check_newer(struct request *request, struct pg *pg, const struct document *document,
                             struct document_known *known_out, struct error *err);
+/** Of a document that gives roles: ERROR_INVALID if it lives longer than the configuration lets such documents live. */
+RESULT document_check_days(const struct request *request, const struct document *document, struct error *err);
 /** Records a draft under `action`; the first pair names its scope. */
 RESULT document_record_draft(struct request *request, const struct signed_body *body, enum action action, struct error *err);
 

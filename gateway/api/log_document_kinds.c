@@ -98,6 +98,7 @@ const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
                                          .what = "document of roles of groups",
                                          .most = GROUP_ENTRIES_MAX,
                                          .gives_roles = true,
+                                         .grants = true,
                                          .check = check_groups};
 
 /* ---- roles ---- */
@@ -119,6 +120,7 @@ const struct log_documents log_roles = {.kind = DOCUMENT_OWN_ROLE,
                                         .what = "role",
                                         .most = OWN_ROLES_MAX,
                                         .gives_roles = true,
+                                        .grants = true,
                                         .check = check_role};
 
 /* ---- persons ---- */

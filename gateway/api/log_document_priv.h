@@ -14,6 +14,7 @@ struct log_documents {
     const char *what; /* "sink", in messages */
     unsigned most;    /* documents in force at a time; 0: any number */
     bool gives_roles; /* the rights are read again before the next decision */
+    bool grants;      /* it gives roles itself: the configuration bounds its life */
     RESULT (*check)(const struct document *document, struct error *err);
     /** Whether who sends it could also take it back; NULL: yes. */
     RESULT (*check_request)(const struct request *request, const struct document *document, struct error *err);

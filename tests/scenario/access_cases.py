@@ -1,4 +1,5 @@
 """Roles of signed documents and roles for some hours (docs/identity.md), as cases of the two gateways and the people of break_glass.py."""
+import datetime
 import json
 import os
 import time
@@ -11,6 +12,7 @@ TYPE = "application/vnd.sijil.role.v1+json"
 READS = ["manifest.read", "manifest.stat", "blob.read", "blob.stat", "tag.list", "project.read"]
 SECONDS = 1  # in which a new version counts at each gateway
 DENIED = {401, 403, 404}
+LIVES = {"binding_days_default": 200, "binding_days_max": 300, "robot_days_max": 80, "role_document_days_max": 400}  # settings of the gateways
 
 
 class OwnRoles:
@@ -126,8 +128,30 @@ class OwnRoles:
         assert self.api("alice", "POST", "/bindings", {"robot": robot[0], "role": "main.curator", "scope": "main/models"}).status == 403
         assert self.api("alice", "DELETE", "/bindings/" + self.state["curates"]).status == 204
 
+    def lives_are_bounded_by_the_configuration(self):
+        def days(row):
+            return (datetime.datetime.fromisoformat(row["expires"].rstrip("Z")) - datetime.datetime.utcnow()).total_seconds() / DAY
+
+        for path, body in (("/robots", {"organisation": "main", "name": "brief"}), ("/bindings", {"robot": "robot$main+brief", "role": "consumer", "scope": "main/models"})):
+            most = LIVES["robot_days_max" if path == "/robots" else "binding_days_max"]
+            answer = self.api("alice", "POST", path, {**body, "expires_days": most + 1})
+            assert answer.status == 400 and f"at most {most}" in answer.json["detail"], answer.body
+            answer = self.api("alice", "POST", path, body)
+            usual = most if path == "/robots" else LIVES["binding_days_default"]
+            assert answer.status == 201 and usual - 1 < days(answer.json) <= usual, answer.body
+        robot = next(one for one in self.api("alice", "GET", "/robots?organisation=main&limit=1000").json["robots"] if one["name"] == "robot$main+brief")
+        answer = self.api("alice", "POST", f"/robots/{robot['id']}/secret", {"expires_days": LIVES["robot_days_max"] + 1})
+        assert answer.status == 400 and "at most 80" in answer.json["detail"], answer.body
+        for most, status in ((401, 400), (400, 201)):
+            now = time.time()
+            document = canonical({"schema": "sijil.document/v1", "kind": "role", "scope": "", "name": "main.long", "version": 1, "effective_from": utc(now - 1),
+                                  "expires": utc(now - 1 + most * DAY), "body": {"meaning": "reads", "actions": READS}})
+            answer = self.api("bob", "POST", "/roles", self.sign(document, "bob")[0])
+            assert answer.status == status, answer.body
+        assert self.api("bob", "DELETE", "/roles/main.long/drafts").status == 204
+
     def all(self):
-        return [self.a_role_is_signed_by_two_persons, self.its_version_is_named, self.a_new_version_counts_at_once_and_an_old_one_never_again,
+        return [self.lives_are_bounded_by_the_configuration, self.a_role_is_signed_by_two_persons, self.its_version_is_named, self.a_new_version_counts_at_once_and_an_old_one_never_again,
                 self.it_counts_in_its_organisation_alone_and_by_its_document_alone, self.a_withdrawn_role_gives_nothing]
 
 

@@ -18,7 +18,7 @@ from sijil_test import IssuerProcess, Person, make_person, make_robot, run, wait
 
 TYPE, REVIEW, SINK = (f"application/vnd.sijil.{kind}.v1+json" for kind in ("break-glass", "break-glass-review", "audit-sink"))
 folder = tempfile.TemporaryDirectory()
-server = Fleet(2, delivery_folder=folder.name + "/delivery")
+server = Fleet(2, delivery_folder=folder.name + "/delivery", **access_cases.LIVES)
 people, keys, state = {}, {}, {}
 DENIED = {401, 403, 404}  # 401: the token has no such right
 

@@ -400,7 +400,7 @@ def a_credential_tells_who_it_is():
     told = self_of(server.client(login))
     assert (told["kind"], told["name"], told["id"]) == ("robot", login[0], robot_of(login)), told
     assert sorted((role["role"], role["scope"], "expires" in role) for role in told["roles"]) == \
-        [("consumer", "main", True), ("publisher", "main/models", False)], told
+        [("consumer", "main", True), ("publisher", "main/models", True)], told
     assert told["token_expires"] and told["secret_expires"] > told["token_expires"] and not told["has_more"]
     rows = admin.api("GET", "/bindings?scope=main/models")["bindings"]
     taken, = [row for row in rows if row.get("robot") == login[0]]

@@ -222,6 +222,10 @@ def only_provisioned_persons_come_in():
     assert direct.status == 401 and "/token only" in direct["WWW-Authenticate"], direct["WWW-Authenticate"]
 
 
+def reviewed(name):
+    return [row for row in admin.api("GET", "/access/review?limit=200")["roles"] if row["name"] == name]
+
+
 def deactivated_means_out():
     """At each gateway within a second: the token that was made before, and new ones. Then it is active again, with its rights."""
     ann, seconds = people["ann"], []
@@ -236,9 +240,11 @@ def deactivated_means_out():
         seconds.append(time.monotonic() - asked)
         assert seconds[-1] < SECONDS, seconds
         assert all(token_of("ann", other).status == 400 for other in (0, 1))
+        assert {row["deactivated"] for row in reviewed("id-of-ann")} == {True}
         assert patch("/Users/" + ann["id"], {"op": "replace", "value": {"active": "True"}}, expect=200).json["active"] is True
         wait_until(lambda: token_of("ann", 1).status == 200, 10, "a person that is active again does not come in")
         print(f"deactivated at gateway {gateway}: answered after {asked - began:.3f} s, out everywhere {seconds[-1]:.3f} s later")
+    assert {row["deactivated"] for row in reviewed("id-of-ann")} == {False}
     assert works(people["token"], 0) == 200
     assert len(events("scim.end")) == 2 and all(ann["id"] in json.dumps(each) for each in events("scim.end"))
 
