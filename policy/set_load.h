@@ -23,6 +23,7 @@ struct policy_set_change {
     struct change change;  /* give &change to the record */
     struct bytes envelope; /* the envelope and both sets must outlive the record */
     const struct policy_set *set, *before;
+    const char *draft; /* the name of the draft that ends with it; NULL: there was none */
     int64_t now_us;
     uint8_t digest[32];
     char loaded_by[256];

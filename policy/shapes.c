@@ -327,7 +327,9 @@ OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
 LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
 OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
-PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"declassified", &declassified, false},
-                 {"digest", &content_digest, true}, {"epoch", &from_one, true}, {"exceptions", &exceptions, true},
-                 {"groups", &shape_groups, true}, {"kind", &set_kind, true}, {"networks", &networks, true},
-                 {"policies", &policies, true}, {"regions", &regions, true});
+/* set.c reads "approval" and "root" (documents/format/set_approval.h). */
+PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"approval", &anything, false},
+                 {"declassified", &declassified, false}, {"digest", &content_digest, true}, {"epoch", &from_one, true},
+                 {"exceptions", &exceptions, true}, {"groups", &shape_groups, true}, {"kind", &set_kind, true},
+                 {"networks", &networks, true}, {"policies", &policies, true}, {"regions", &regions, true},
+                 {"root", &anything, false});
