@@ -1,17 +1,19 @@
 /* `sijil policy show`, `sign` and `load`. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/policy_priv.h"
 #include "client/local.h"
 #include "client/session.h"
 #include "policy/set.h"
 
 /* An unknown member would be signed unnoticed: a set whose policies are misspelt denies everything. */
-static struct result check_form(const json_t *document, struct error *err)
+struct result policy_check_form(const json_t *document, struct error *err)
 {
     const char *key = NULL;
     const json_t *value = NULL;
@@ -19,6 +21,8 @@ static struct result check_form(const json_t *document, struct error *err)
     if (json_object_get(document, "payloadType") != NULL)
         return failure(err, ERROR_INVALID, "this set is signed already: give the set without its envelope (docs/policies.md)");
     json_object_foreach ((json_t *)(uintptr_t)document, key, value) {
+        if (strcmp(key, "root") == 0 || strcmp(key, "approval") == 0)
+            return failure(err, ERROR_INVALID, "\"%s\" is not written by hand: 'sijil policy draft' makes it", key);
         if (!policy_set_has_member(key)) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
     }
     if (!json_is_array(json_object_get(document, "policies")) || !json_is_object(json_object_get(document, "regions")))
@@ -34,7 +38,7 @@ static struct result compose(const char *path, uint64_t epoch, struct buffer *pa
 
     TRY(local(file_read(path, &text, err), path, err));
     TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &document, err), path, err));
-    TRY(check_form(document, err));
+    TRY(policy_check_form(document, err));
     const struct policy_set_parts parts = {.epoch = epoch,
                                            .policies = json_object_get(document, "policies"),
                                            .regions = json_object_get(document, "regions"),
@@ -64,6 +68,22 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     return api_output(invocation, output, buffer_bytes(&envelope), err);
 }
 
+/* As one line in place of an object. */
+static void show_signers(json_t *set)
+{
+    const json_t *signers = json_object_get(set, "signers");
+    char text[CELL_MAX];
+
+    if (signers == NULL) return;
+    if (json_is_true(json_object_get(signers, "one_person")))
+        (void)snprintf(text, sizeof text, "one person: the root's key alone");
+    else
+        (void)snprintf(text, sizeof text, "%lld persons; %lld to change that, %lld for the key of an approver",
+                       (long long)number_of(signers, "policies"), (long long)number_of(signers, "root"),
+                       (long long)number_of(signers, "officers"));
+    (void)json_object_set_new(set, "signers", json_string(text));
+}
+
 /* {"digest", "epoch", "policies": [...]}: a person reads the policies as a table below. */
 static struct result print_set(const struct invocation *invocation, json_t *set, struct error *err)
 {
@@ -72,6 +92,7 @@ static struct result print_set(const struct invocation *invocation, json_t *set,
 
     if (invocation->json) return api_print_json(set, err);
     (void)json_object_del(set, "policies");
+    show_signers(set);
     TRY(api_print(invocation, set, err));
     (void)putchar('\n');
     return api_print_rows(invocation, policies, columns, sizeof columns / sizeof columns[0], err);

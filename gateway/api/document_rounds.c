@@ -56,7 +56,7 @@ struct result document_check_signers(const struct request *request, const struct
         TRY(document_approver_key(trust, envelope, &point, err));
         if (i + 1 == body->count) TRY(document_check_sender(request, point, trust, &is_sender, err));
         if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
-        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) signers_out->has_root = true;
+        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) signers_out->has_root = document_root_is_one(trust);
         else TRY(add_person(request, point, signers_out, err));
     }
     return SUCCESS;

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.parse
 
+import policy_drafts
 import sijil_test
 from sijil_test import Server, sha256
 
@@ -386,6 +387,7 @@ def metric(name):
 
 
 prepare()
+policy_drafts.world["server"] = server
 sijil_test.run(
     health_data_is_stored_but_not_read_from_nowhere, names_are_as_secret_as_content,
     a_stock_client_pushes_what_it_may_not_look_at, who_may_not_see_it_learns_no_rule,
@@ -393,4 +395,4 @@ sijil_test.run(
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
     an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set,
-    a_set_that_nobody_loaded_never_comes_into_force, server=server)
+    a_set_that_nobody_loaded_never_comes_into_force, *policy_drafts.CASES, server=server)
