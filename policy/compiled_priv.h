@@ -74,6 +74,11 @@ enum predicate_kind {
     TEST_COUNT
 };
 
+/* How a fact of facts.def is compared. */
+enum comparison { IS_ONE_OF, HAS_ALL, HAS_ANY, IS_AT_LEAST };
+extern const enum comparison fact_comparisons[FACT_COUNT];
+extern const char *const fact_names[FACT_COUNT];
+
 struct predicate {
     enum predicate_kind kind;
     struct text_list texts;
@@ -198,6 +203,9 @@ bool label_meets(const struct label_test *test, const struct label *label);
 size_t target_names(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups,
                     const char **names, size_t count);
 size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count);
+/** The type of an exception that would lift this rule of this policy, whatever project, target and digest are asked for; NULL: it would not. */
+const struct exception_type *exception_covers(const struct policy_exception *exception, const struct policy_document *policy,
+                                              const struct rule *rule, enum policy_operation op, int64_t now_us);
 bool scope_matches(const struct scope_list *scopes, const struct bytes *segments, size_t count);
 
 #define SCOPE_SEGMENTS_MAX 256 /* a scope of 255 bytes has no more, even if all are "/" */

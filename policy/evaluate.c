@@ -153,18 +153,26 @@ static bool is_dated(const struct policy_exception *exception, const struct exce
            exception->not_after_us - exception->not_before_us <= type->max_days * DAY_US;
 }
 
+const struct exception_type *exception_covers(const struct policy_exception *exception, const struct policy_document *policy,
+                                              const struct rule *rule, enum policy_operation op, int64_t now_us)
+{
+    const struct exception_type *type = type_of(policy, exception->type);
+
+    if (type == NULL || !is_bound_to(exception, policy) || !lists(&type->lifts, rule->id) ||
+        !lists(&exception->lifts, rule->id) || (exception->operations & (uint32_t)op) == 0 ||
+        !is_dated(exception, type, now_us) || (int64_t)exception->approver_count < type->approvals ||
+        !has_evidence(exception, type) || exception->is_revoked || exception->uses_left <= 0)
+        return NULL;
+    return type;
+}
+
 /* Whether this well-formed exception lifts this rule for these facts. An unknown digest matches no exception. */
 static bool lifts(const struct policy_exception *exception, const struct policy_document *policy, const struct rule *rule,
                   const struct policy_facts *facts)
 {
-    const struct exception_type *type = type_of(policy, exception->type);
-
-    return type != NULL && is_bound_to(exception, policy) && uuid_equal(&exception->project, &facts->project) &&
-           lists(&type->lifts, rule->id) && lists(&exception->lifts, rule->id) &&
-           (exception->operations & (uint32_t)facts->op) != 0 && lists(&exception->targets, facts->target_id) &&
-           lists(&exception->digests, facts->digest) && is_dated(exception, type, facts->now_us) &&
-           (int64_t)exception->approver_count >= type->approvals && has_evidence(exception, type) && !exception->is_revoked &&
-           exception->uses_left > 0;
+    return uuid_equal(&exception->project, &facts->project) && lists(&exception->targets, facts->target_id) &&
+           lists(&exception->digests, facts->digest) &&
+           exception_covers(exception, policy, rule, facts->op, facts->now_us) != NULL;
 }
 
 static const struct policy_exception *lifting_exception(const struct evaluation *evaluation, const struct policy_document *policy,
