@@ -3,6 +3,8 @@
 
 #include "policy/analysis_priv.h"
 
+#define UNKNOWN_CLIENT "client" /* as policy/decide_policies.c calls a client outside of all networks */
+
 static bool differ(uint32_t operations, unsigned a, unsigned b)
 {
     return (operations >> a & 1) != (operations >> b & 1);
@@ -50,16 +52,27 @@ static bool is_known(const struct finding *finding, const struct changed_place *
 {
     for (size_t i = 0; i < finding->count; i++) {
         const struct changed_place *other = &finding->places[i];
-        if (other->operations == place->operations && strcmp(other->targets[0]->canonical, place->targets[0]->canonical) == 0 &&
-            strcmp(other->targets[1]->canonical, place->targets[1]->canonical) == 0 && strcmp(other->id, place->id) == 0)
+        if (other->operations == place->operations && other->targets[0] == place->targets[0] &&
+            other->targets[1] == place->targets[1] && strcmp(other->ids[0], place->ids[0]) == 0 &&
+            strcmp(other->ids[1], place->ids[1]) == 0)
             return true;
     }
     return false;
 }
 
+/* Exceptions name a target by its id, so another id of the same facts counts if an exception names one of both. */
+static bool is_same(const struct finding *finding, const struct changed_place *place)
+{
+    const struct text_set *named = &finding->analysis->targets;
+
+    if (strcmp(place->targets[0]->canonical, place->targets[1]->canonical) != 0) return false;
+    return strcmp(place->ids[0], place->ids[1]) == 0 ||
+           (!text_set_has(named, place->ids[0]) && !text_set_has(named, place->ids[1]));
+}
+
 static void add(struct finding *finding, const struct changed_place *place)
 {
-    if (strcmp(place->targets[0]->canonical, place->targets[1]->canonical) == 0 || is_known(finding, place)) return;
+    if (is_same(finding, place) || is_known(finding, place)) return;
     if (finding->count == finding->room) finding->analysis->doubt = "too many regions and networks have other facts";
     else finding->places[finding->count++] = *place;
     (void)analysis_spend(finding->analysis, finding->count);
@@ -90,7 +103,7 @@ static void add_address(struct finding *finding, const struct network *address)
     for (size_t s = 0; s < 2; s++) {
         const struct set_network *network = network_of(finding->analysis->sets[s], address);
         place.targets[s] = network == NULL ? policy_set_unknown(finding->analysis->sets[s]) : network->target;
-        place.ids[s] = network == NULL ? "unknown" : network->cidr;
+        place.ids[s] = network == NULL ? UNKNOWN_CLIENT : network->cidr;
         if (network != NULL && (place.id == NULL || strlen(network->cidr) > 0)) place.id = network->cidr;
         (void)analysis_spend(finding->analysis, finding->analysis->sets[s]->network_count + 1);
     }

@@ -11,7 +11,7 @@
 #include "policy/set.h"
 
 #define POLICY_COMPARE_STEPS_MAX 200000000 /* of the solver, for all questions of one comparison: some seconds */
-#define POLICY_DIFFERENCES_MAX   4096     /* in one list; POLICY_DOUBT stands for the rest */
+#define POLICY_DIFFERENCES_MAX   4096      /* in one list; POLICY_DOUBT stands for the rest */
 
 /* constant, name in JSON, whether it loosens */
 #define POLICY_CHANGES(X)                                                                                                      \

@@ -9,7 +9,7 @@
 #include "policy/set.h"
 
 #define POLICY_LINT_STEPS_MAX 200000000 /* of the solver, for one set: some seconds */
-#define POLICY_LINT_DAYS      30       /* what ends within them ends soon */
+#define POLICY_LINT_DAYS      30        /* what ends within them ends soon */
 
 enum policy_finding_level { FINDING_NOTE, FINDING_WARNING, FINDING_ERROR };
 
@@ -26,6 +26,7 @@ enum policy_finding_level { FINDING_NOTE, FINDING_WARNING, FINDING_ERROR };
       "change the rules that deny it, or take the operation out of the permit")                                              \
     X(FINDING_NOTHING_ALLOWED, "nothing-allowed", FINDING_ERROR,                                                             \
       "add a permit, or resolve the contradiction between the rules of this scope")                                          \
+    X(FINDING_NOT_PERMITTED, "not-permitted", FINDING_NOTE, "add a permit, if content shall be here")                        \
     X(FINDING_NO_REGION, "no-region", FINDING_WARNING,                                                                       \
       "no region of the catalogue may take content here: add a region, or change the rules")                                 \
     X(FINDING_RETENTION, "retention-conflict", FINDING_ERROR,                                                                \

@@ -216,6 +216,16 @@ static struct result check_regions(struct linting *linting, struct error *err)
                         "content of names such as this may be taken in by none of the %zu regions", set->region_count);
 }
 
+static bool is_permitted(const struct linting *linting)
+{
+    const struct policy_documents *documents = linting->linted->set->documents;
+
+    for (size_t i = 0; i < documents->count; i++)
+        for (size_t j = 0; j < documents->documents[i]->rule_count && linting->cell.name->in_scope[0][i]; j++)
+            if (documents->documents[i]->rules[j].effect == EFFECT_PERMIT) return true;
+    return false;
+}
+
 static bool is_covered(const struct linting *linting)
 {
     const struct policy_set *set = linting->linted->set;
@@ -233,9 +243,12 @@ static struct result say_name(struct linting *linting, struct error *err)
     if (linting->has_conflict)
         TRY(findings_say(linting->findings, (struct policy_finding){.code = FINDING_RETENTION, .about = name}, err,
                          "the duties of retention contradict each other for content of names such as this"));
+    if (linting->allowed == 0 && !is_permitted(linting))
+        return findings_say(linting->findings, (struct policy_finding){.code = FINDING_NOT_PERMITTED, .about = name}, err,
+                            "no policy in scope of names such as this permits anything");
     if (linting->allowed == 0)
         return findings_say(linting->findings, (struct policy_finding){.code = FINDING_NOTHING_ALLOWED, .about = name}, err,
-                            "no operation is ever allowed on names such as this");
+                            "no operation is ever allowed on names such as this, although a policy permits some");
     return (linting->allowed & OP_INGEST) != 0 && linting->linted->set->region_count > 0 ? check_regions(linting, err) : SUCCESS;
 }
 

@@ -84,6 +84,14 @@ int logic_variable(struct logic *logic)
     return variable;
 }
 
+int logic_likely(struct logic *logic)
+{
+    const int variable = logic_variable(logic);
+
+    if (!logic->is_lost) logic->variables[variable].is_likely = true;
+    return variable;
+}
+
 struct clause *logic_clause(struct logic *logic, const int *literals, size_t count)
 {
     struct clause *clause = arena_take(logic->arena, sizeof *clause + count * sizeof *literals);

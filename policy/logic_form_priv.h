@@ -24,7 +24,7 @@ struct gate {
 struct variable {
     int8_t value; /* 1 true, -1 false, 0 open */
     int8_t found; /* the value in the last answer */
-    bool is_seen, is_input;
+    bool is_seen, is_input, is_likely;
     unsigned level;
     const struct clause *reason;
     double activity;

@@ -19,6 +19,8 @@ struct logic;
 RESULT logic_new(uint64_t *steps, struct logic **logic_out, struct error *err);
 /** A fact that the solver chooses; false if nothing demands otherwise. */
 int logic_variable(struct logic *logic);
+/** The same, but true if nothing demands otherwise. */
+int logic_likely(struct logic *logic);
 int logic_and(struct logic *logic, const int *literals, size_t count);
 int logic_or(struct logic *logic, const int *literals, size_t count);
 int logic_both(struct logic *logic, int left, int right);

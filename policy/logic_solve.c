@@ -163,7 +163,7 @@ static bool resolve(struct logic *logic, const struct clause *conflict)
 
 /* --- deciding --- */
 
-/* The most active open input, as false; 0 if none is open. All other variables follow from the inputs. */
+/* The most active open input, as what is likely; 0 if none is open. All other variables follow from the inputs. */
 static int choose(const struct logic *logic)
 {
     const struct variable *best = NULL;
@@ -173,7 +173,7 @@ static int choose(const struct logic *logic)
         const struct variable *variable = &logic->variables[logic->inputs[i]];
         if (variable->value != 0 || (best != NULL && variable->activity <= best->activity)) continue;
         best = variable;
-        chosen = -logic->inputs[i];
+        chosen = variable->is_likely ? logic->inputs[i] : -logic->inputs[i];
     }
     return chosen;
 }

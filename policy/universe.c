@@ -37,14 +37,14 @@ static void demand_one(struct logic *logic, const struct choice *choice)
     }
 }
 
-/* texts[0] is NULL. */
+/* texts[0] is NULL. The first value that fits is taken, so a witness knows little, and names what the sets name. */
 static void make_choice(struct universe *universe, struct choice *choice, const char *const *texts, size_t count)
 {
     choice->texts = texts;
     choice->literals = take(universe, count * sizeof *choice->literals);
     if (choice->literals == NULL) return;
     choice->count = count;
-    for (size_t i = 0; i < count; i++) choice->literals[i] = logic_variable(universe->logic);
+    for (size_t i = 0; i < count; i++) choice->literals[i] = logic_likely(universe->logic);
     demand_one(universe->logic, choice);
 }
 

@@ -6,26 +6,10 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/policy_source_priv.h"
 #include "client/local.h"
 #include "client/session.h"
 #include "policy/set.h"
-
-/* An unknown member would be signed unnoticed: a set whose policies are misspelt denies everything. */
-static struct result check_form(const json_t *document, struct error *err)
-{
-    const char *key = NULL;
-    const json_t *value = NULL;
-
-    if (json_object_get(document, "payloadType") != NULL)
-        return failure(err, ERROR_INVALID, "this set is signed already: give the set without its envelope (docs/policies.md)");
-    json_object_foreach ((json_t *)(uintptr_t)document, key, value) {
-        if (!policy_set_has_member(key)) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
-    }
-    if (!json_is_array(json_object_get(document, "policies")) || !json_is_object(json_object_get(document, "regions")))
-        return failure(err, ERROR_INVALID,
-                       "a policy set is a JSON object with \"policies\", an array, and \"regions\", an object");
-    return SUCCESS;
-}
 
 static struct result compose(const char *path, uint64_t epoch, struct buffer *payload, struct error *err)
 {
@@ -34,15 +18,7 @@ static struct result compose(const char *path, uint64_t epoch, struct buffer *pa
 
     TRY(local(file_read(path, &text, err), path, err));
     TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &document, err), path, err));
-    TRY(check_form(document, err));
-    const struct policy_set_parts parts = {.epoch = epoch,
-                                           .policies = json_object_get(document, "policies"),
-                                           .regions = json_object_get(document, "regions"),
-                                           .groups = json_object_get(document, "groups"),
-                                           .networks = json_object_get(document, "networks"),
-                                           .exceptions = json_object_get(document, "exceptions"),
-                                           .declassified = json_object_get(document, "declassified")};
-    return policy_set_compose(&parts, payload, err);
+    return policy_source_compose(document, epoch, payload, err);
 }
 
 struct result command_policy_sign(struct invocation *invocation, struct error *err)

@@ -12,7 +12,7 @@
 #include "policy/evaluate.h"
 #include "policy/set_priv.h"
 
-#define PAIRS     100 /* script/soak asks for more */
+#define PAIRS     60 /* script/soak asks for more */
 #define QUESTIONS 120
 
 static unsigned pairs = PAIRS, seed = 7;
@@ -89,6 +89,7 @@ static struct policy_decision *decided(const struct policy_set *set, const struc
     facts.target = target;
     facts.now_us = asked->now_us;
     facts.exceptions = policy_set_exceptions(set, &facts.project, &facts.exception_count);
+    counted.excepted += facts.exception_count > 0;
     must(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), &decision, &err), &err);
     return decision;
 }
@@ -172,7 +173,6 @@ static bool allows(const struct policy_set *set, const json_t *json)
 
     must(policy_facts_read(json, &facts, &err), &err);
     must(policy_evaluate(policy_set_documents(set), policy_facts_of(facts), policy_set_groups(set), &decision, &err), &err);
-    counted.excepted += policy_facts_of(facts)->exception_count > 0;
     return policy_decision_allows(decision);
 }
 
@@ -243,14 +243,14 @@ static void random_pairs(void **state)
         json_decref(new);
     }
     print_message(
-        "%u pairs, %u loosen; random decisions: %u newly allowed, %u newly denied, %u lower duties; %u witnesses, %u with exceptions\n",
+        "%u pairs, %u loosen; random decisions: %u newly allowed, %u newly denied, %u lower duties; %u witnesses; %u decisions with exceptions\n",
         counted.compared, counted.loosened, counted.allowed, counted.denied, counted.shorter, counted.witnesses,
         counted.excepted);
     assert_in_range(counted.loosened, pairs / 4, pairs);
     assert_in_range(counted.allowed, pairs, UINT_MAX);
     assert_in_range(counted.denied, pairs, UINT_MAX);
     assert_in_range(counted.shorter, pairs / 20, UINT_MAX);
-    assert_in_range(counted.excepted, pairs / 10, UINT_MAX);
+    assert_in_range(counted.excepted, pairs, UINT_MAX);
 }
 
 int main(int argc, char **argv)
