@@ -238,8 +238,8 @@ static void forget_places(const struct rights_change *change, const struct loadi
         if (grant->group == NULL || grant->is_found || !group_entry_is_placed(grant->group, grant->number)) continue;
         bool was_read = change == NULL;
         for (size_t k = 0; !was_read && k < change->count; k++)
-            was_read = uuid_equal(&change->organisations[k], &grant->group->organisations[grant->number]);
-        if (was_read) group_entry_place(grant->group, grant->number, NULL);
+            was_read = uuid_equal(&change->organisations[k], group_entry_organisation(grant->group, grant->number));
+        if (was_read) group_entry_forget(grant->group, grant->number);
     }
 }
 
