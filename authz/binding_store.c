@@ -76,8 +76,7 @@ static const struct pg_statement binding_granting_person_sql = {
     " FROM (SELECT coalesce(" PERSON_BEHIND("$1") ", '') AS key) AS p", "text", "text text"};
 static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
-    "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
-    "uuid"};
+    "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL", "uuid", ""};
 static const struct pg_statement binding_list_sql = {
     "binding_list",
     ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
@@ -279,7 +278,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
-    return rights_raise_epoch(pg, &binding->organisation, err);
+    return rights_raise_binding(pg, &binding->id, err);
 }
 
 struct result binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
@@ -338,8 +337,7 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     TRY(rights_keep_administrator(pg, before, err));
-    const struct uuid organisation = pg_uuid(rows, 0, 0); /* of the row, not of the request */
-    return rights_raise_epoch(pg, &organisation, err);
+    return rights_raise_binding(pg, &revoke->binding, err);
 }
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by)

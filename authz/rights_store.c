@@ -15,6 +15,9 @@
 static const struct pg_statement rights_raise_epoch_sql = {
     "rights_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, false) AS epoch) SELECT epoch FROM raised",
     "uuid", "int8"};
+static const struct pg_statement rights_raise_binding_sql = {
+    "rights_raise_binding", "WITH raised AS (SELECT raise_authorization_epoch_of_binding($1) AS epoch) SELECT epoch FROM raised", "uuid",
+    "int8"};
 #define IS_DEACTIVATED \
     "EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
 static const struct pg_statement rights_administrators_sql = {
@@ -53,7 +56,7 @@ static const struct pg_statement history_bindings_sql = {
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
+    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -64,6 +67,14 @@ struct result rights_raise_epoch(struct pg *pg, const struct uuid *organisation,
 
     pg_add_uuid(&arguments, uuid_is_nil(organisation) ? NULL : organisation);
     return pg_run(pg, &rights_raise_epoch_sql, &arguments, NULL, err);
+}
+
+struct result rights_raise_binding(struct pg *pg, const struct uuid *binding, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, binding);
+    return pg_run(pg, &rights_raise_binding_sql, &arguments, NULL, err);
 }
 
 struct result rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err)

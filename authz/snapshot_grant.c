@@ -71,10 +71,11 @@ static const struct authz_refusal *appointment_refusal_beside(const struct appoi
 
 static const struct authz_refusal *appointment_refusal_in(const struct appointment *appointment, const struct rights_part *part)
 {
+    const struct authz_binding *binding = NULL;
     const struct authz_refusal *why = NULL;
+    struct part_walk walk = {0};
 
-    for (size_t i = 0; i < part->binding_count && why == NULL; i++) {
-        const struct authz_binding *binding = &part->bindings[i];
+    while (why == NULL && (binding = part_next_binding(part, &walk)) != NULL) {
         if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, appointment->now_ms) &&
             scopes_meet(binding, appointment->scope))
             why = appointment_refusal_beside(appointment, binding);

@@ -49,8 +49,11 @@ static void insert(struct page *page, const struct authz_binding *binding)
 
 static void add_part(struct page *page, const struct rights_part *part)
 {
-    for (size_t i = 0; part != NULL && i < part->binding_count; i++)
-        if (is_wanted(page, &part->bindings[i])) insert(page, &part->bindings[i]);
+    const struct authz_binding *binding = NULL;
+    struct part_walk walk = {0};
+
+    while (part != NULL && (binding = part_next_binding(part, &walk)) != NULL)
+        if (is_wanted(page, binding)) insert(page, binding);
 }
 
 size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct resource *scope, const struct uuid *after,

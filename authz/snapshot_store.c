@@ -21,9 +21,9 @@
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
     " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n'), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 /* A glass is broken by a signed document alone: a row with its role gives nothing. */
-#define BINDINGS                                                                                                  \
-    "SELECT " BINDING_COLUMNS " FROM binding"                                                                     \
-    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'"
+#define IS_LIVE                                                                                                   \
+    "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'"
+#define BINDINGS "SELECT " BINDING_COLUMNS " FROM binding WHERE " IS_LIVE
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text timestamptz"
 
@@ -33,6 +33,11 @@ static const struct pg_statement snapshot_robots_of_sql = {
 static const struct pg_statement snapshot_bindings_sql = {"snapshot_bindings", BINDINGS, "", BINDING_TYPES};
 static const struct pg_statement snapshot_bindings_of_sql = {
     "snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES};
+/* Roles that were given or taken one by one; what the statements above leave out is gone. */
+static const struct pg_statement snapshot_changed_bindings_sql = {
+    "snapshot_changed_bindings",
+    "SELECT " BINDING_COLUMNS ", NOT (" IS_LIVE ") FROM binding WHERE changed_epoch > $1 LIMIT $2",
+    "int8 int8", BINDING_TYPES " bool"};
 static const struct pg_statement snapshot_issuers_sql = {
     "snapshot_issuers",
     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks, follows, f.confirmed_at"
@@ -53,7 +58,7 @@ static const struct pg_statement snapshot_group_logins_sql = {
     " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() ORDER BY l.issuer, l.subject, g",
     "text[]", "text text text timestamptz"};
 static const struct pg_statement *const statements[] = {
-    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
+    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_changed_bindings_sql, &snapshot_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
@@ -403,7 +408,7 @@ static struct result renew(struct pg *pg, const struct authz_snapshot *before, c
     return snapshot_build(before, change, &parts, snapshot_out, err);
 }
 
-struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+struct result snapshot_renew_parts(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                                    struct authz_snapshot **snapshot_out, struct error *err)
 {
     struct loading loading = {.rules = authz_snapshot_rules(before)};
@@ -411,4 +416,18 @@ struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *b
     const struct result result = renew(pg, before, change, &loading, snapshot_out, err);
     loading_done(&loading);
     return result;
+}
+
+struct result snapshot_load_changes(struct pg *pg, uint64_t since, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)since);
+    pg_add_int8(&arguments, RIGHTS_BINDINGS_MAX + 1);
+    return pg_run(pg, &snapshot_changed_bindings_sql, &arguments, rows_out, err);
+}
+
+bool snapshot_row_is_gone(const struct pg_rows *rows, size_t row)
+{
+    return pg_bool(rows, row, 12);
 }

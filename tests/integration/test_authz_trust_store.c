@@ -84,7 +84,7 @@ static void grants_become_bindings(void **state)
     database_execute(fixture->database, "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
                                         " VALUES (gen_random_uuid(), 'sijil:rule', ':path', 'publisher', '" ACME "', 'system')");
     must(authz_snapshot_load(fixture->pg, rules, &snapshot, &err), &err);
-    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1}, &renewed, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1, 0}, &renewed, &err), &err);
     const struct uuid later = uuid_of(LATER);
     assert_null(snapshot_part(snapshot, &later));
     assert_int_equal(snapshot_part(snapshot, &acme)->binding_count, 2);
@@ -179,7 +179,7 @@ static void groups_of_the_newest_token_count(void **state)
     const struct group_use first = use_of(before, "{\"groups\":[\"ds\",\"none\"]}", now_s);
     assert_true(first.is_new && first.count == 1 && first.grants == 1 && first.organisation_count == 1);
     assert_true(log_in(pg, &first));
-    must(authz_snapshot_renew(pg, before, &(struct rights_change){&acme, 1}, &in, &err), &err);
+    must(authz_snapshot_renew(pg, before, &(struct rights_change){&acme, 1, 0}, &in, &err), &err);
     assert_int_equal(may(in, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_ALLOWED);
     assert_false(use_of(in, "{\"groups\":[\"ds\"]}", now_s).is_new); /* nothing is written again */
 
@@ -244,9 +244,9 @@ static void a_place_that_was_deleted_tells_nothing_new(void **state)
     assert_true(use_of(before, "{\"groups\":[\"ds\",\"all\"]}", now_s).is_new);
     database_execute(fixture->database,
                      "UPDATE project SET name = 'gone' WHERE organisation_id = '" ACME "' AND name = 'models'");
-    must(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta, 1}, &other, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta, 1, 0}, &other, &err), &err);
     assert_true(use_of(other, "{\"groups\":[\"ds\",\"all\"]}", now_s).is_new); /* acme was not read again */
-    must(authz_snapshot_renew(fixture->pg, other, &(struct rights_change){&acme, 1}, &after, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, other, &(struct rights_change){&acme, 1, 0}, &after, &err), &err);
     const struct group_use use = use_of(after, "{\"groups\":[\"ds\",\"all\"]}", now_s);
     assert_true(!use.is_new && use.grants == 0 && use.count == 0);
 }
