@@ -1,6 +1,7 @@
 #include "client/terminal.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,6 +14,30 @@ unsigned terminal_columns(void)
 
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
     return size.ws_col;
+}
+
+bool terminal_is_narrow(unsigned columns)
+{
+    return isatty(STDOUT_FILENO) == 1 && terminal_columns() < columns;
+}
+
+void terminal_progress_end(void)
+{
+    if (isatty(STDERR_FILENO) != 1) return;
+    (void)fputs("\r\033[K", stderr);
+    (void)fflush(stderr);
+}
+
+void terminal_progress(const char *format, ...)
+{
+    va_list arguments;
+
+    if (isatty(STDERR_FILENO) != 1) return;
+    terminal_progress_end();
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fflush(stderr);
 }
 
 size_t terminal_fit(const char *text, unsigned columns, unsigned *columns_out)
