@@ -1,4 +1,5 @@
 /* `sijil admin sink ...`, `sijil admin groups ...`, `sijil admin persons ...`, `sijil admin scim ...`, `sijil admin detection ...`. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,32 +18,54 @@ static const struct log_document_place groups = {&log_document_groups,
 static const struct log_document_place persons = {&log_document_persons, {"/persons", "persons", "document of persons", false}};
 static const struct log_document_place scim = {&log_document_scim, {"/scim", "scim", "document of a SCIM service", false}};
 
+/* ---- all of them ---- */
+
+/* "admin sink draft" is about sinks. */
+static const struct log_document_place *place_of(const struct invocation *invocation)
+{
+    static const struct {
+        const char *begins;
+        const struct log_document_place *place;
+    } places[] = {{"admin sink ", &sink},
+                  {"admin detection ", &detection},
+                  {"admin groups ", &groups},
+                  {"admin persons ", &persons},
+                  {"admin scim ", &scim}};
+    size_t i = 0;
+
+    while (strncmp(invocation->command->name, places[i].begins, strlen(places[i].begins)) != 0) {
+        i++;
+        assert(i < sizeof places / sizeof places[0]);
+    }
+    return places[i].place;
+}
+
+struct result command_document_draft(struct invocation *invocation, struct error *err)
+{
+    return log_document_draft(invocation, place_of(invocation), err);
+}
+
+struct result command_document_approve(struct invocation *invocation, struct error *err)
+{
+    return log_document_approve(invocation, place_of(invocation), err);
+}
+
+struct result command_document_revoke(struct invocation *invocation, struct error *err)
+{
+    return log_document_revoke(invocation, place_of(invocation), err);
+}
+
+struct result command_document_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, place_of(invocation)->list.base, "/drafts", err);
+}
+
+struct result command_document_show(struct invocation *invocation, struct error *err)
+{
+    return log_document_show(invocation, place_of(invocation), err);
+}
+
 /* ---- sinks ---- */
-
-struct result command_sink_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &sink, err);
-}
-
-struct result command_sink_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &sink, err);
-}
-
-struct result command_sink_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &sink, err);
-}
-
-struct result command_sink_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, sink.list.base, "/drafts", err);
-}
-
-struct result command_sink_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &sink, err);
-}
 
 struct result command_sink_secret(struct invocation *invocation, struct error *err)
 {
@@ -91,31 +114,6 @@ struct result command_sink_list(struct invocation *invocation, struct error *err
 
 /* ---- roles of groups ---- */
 
-struct result command_groups_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &groups, err);
-}
-
-struct result command_groups_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &groups, err);
-}
-
-struct result command_groups_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &groups, err);
-}
-
-struct result command_groups_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, groups.list.base, "/drafts", err);
-}
-
-struct result command_groups_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &groups, err);
-}
-
 static struct result flatten_grants(const json_t *row, json_t *flat, struct error *err)
 {
     const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body"),
@@ -150,31 +148,6 @@ struct result command_groups_list(struct invocation *invocation, struct error *e
 
 /* ---- persons ---- */
 
-struct result command_persons_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &persons, err);
-}
-
-struct result command_persons_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &persons, err);
-}
-
-struct result command_persons_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &persons, err);
-}
-
-struct result command_persons_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, persons.list.base, "/drafts", err);
-}
-
-struct result command_persons_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &persons, err);
-}
-
 struct result command_persons_list(struct invocation *invocation, struct error *err)
 {
     static const struct column columns[] = {{"NAME", "name"},     {"STATE", "state"},     {"VERSION", "version"},
@@ -190,59 +163,7 @@ struct result command_persons_list(struct invocation *invocation, struct error *
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 
-/* ---- SCIM services ---- */
-
-struct result command_scim_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &scim, err);
-}
-
-struct result command_scim_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &scim, err);
-}
-
-struct result command_scim_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &scim, err);
-}
-
-struct result command_scim_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, scim.list.base, "/drafts", err);
-}
-
-struct result command_scim_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &scim, err);
-}
-
 /* ---- detection rules ---- */
-
-struct result command_detection_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &detection, err);
-}
-
-struct result command_detection_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &detection, err);
-}
-
-struct result command_detection_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &detection, err);
-}
-
-struct result command_detection_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, detection.list.base, "/drafts", err);
-}
-
-struct result command_detection_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &detection, err);
-}
 
 struct result command_detection_list(struct invocation *invocation, struct error *err)
 {

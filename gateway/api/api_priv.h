@@ -118,9 +118,6 @@ struct api_large {
 /** Answers with what fill() appends, or waits for a place: then there is no answer yet, and the handler returns success. */
 RESULT api_answer_large(struct request *request, struct pg *pg, const struct api_large *kind, struct error *err);
 
-#define API_TAG_SIZE 67 /* 64 hex digits in quotes */
-/** The strong entity tag of a text. */
-void api_tag_of_text(struct bytes text, char tag_out[API_TAG_SIZE]) __attribute__((nonnull));
 /** Whether If-Match and If-None-Match of the request hold; `tag` NULL: there is no such document. */
 bool api_condition_holds(const struct request *request, const char *tag);
 /** Answers 412. `what`: "the document", at the start of a sentence of the answer. */
