@@ -8,17 +8,22 @@
 #include <termios.h>
 #include <unistd.h>
 
-unsigned terminal_columns(void)
+static unsigned columns_of(int fd)
 {
     struct winsize size = {0};
 
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
     return size.ws_col;
+}
+
+unsigned terminal_columns(void)
+{
+    return columns_of(STDERR_FILENO);
 }
 
 bool terminal_is_narrow(unsigned columns)
 {
-    return isatty(STDOUT_FILENO) == 1 && terminal_columns() < columns;
+    return isatty(STDOUT_FILENO) == 1 && columns_of(STDOUT_FILENO) < columns;
 }
 
 void terminal_progress_end(void)
