@@ -5,8 +5,10 @@
 
 #include "authz/binding.h"
 #include "authz/history.h"
+#include "authz/officer_entry.h"
 #include "authz/person_priv.h"
 #include "authz/snapshot_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
@@ -139,12 +141,17 @@ static struct result run_bindings(struct pg *pg, const struct history_question *
     return pg_run(pg, &history_bindings_sql, &arguments, rows_out, err);
 }
 
-static struct result read_bindings(const struct pg_rows *rows, struct authz_binding **bindings_out, struct error *err)
+/* Documents of officers count as they are now: of then it is not known which had been signed. */
+static struct result read_bindings(const struct pg_rows *rows, const struct authz_snapshot *now,
+                                   struct authz_binding **bindings_out, struct error *err)
 {
     struct authz_binding *bindings = memory_zeroed(pg_rows_count(rows) + 1, sizeof *bindings);
     struct result read = bindings == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for rights") : SUCCESS;
 
-    for (size_t i = 0; i < pg_rows_count(rows) && read.ok; i++) read = snapshot_read_binding(rows, i, &bindings[i], err);
+    for (size_t i = 0; i < pg_rows_count(rows) && read.ok; i++) {
+        read = snapshot_read_binding(rows, i, &bindings[i], err);
+        if (read.ok) officers_judge(now->rules, &bindings[i], clock_wall_ms());
+    }
     if (read.ok) *bindings_out = bindings;
     else free(bindings);
     return read;
@@ -173,7 +180,7 @@ struct result authz_history(const struct permit *permit, struct pg *pg, const st
     TRY(read_robot(pg, question, &robot, &is_there, err));
     if (question->robot != NULL && !is_there) return assemble(now, NULL, NULL, 0, then_out, err);
     TRY(run_bindings(pg, question, is_there ? &robot.id : NULL, &rows, err));
-    TRY(read_bindings(rows, &bindings, err));
+    TRY(read_bindings(rows, now, &bindings, err));
     const struct result made = assemble(now, is_there ? &robot : NULL, bindings, pg_rows_count(rows), then_out, err);
     free(bindings);
     return made;

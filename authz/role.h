@@ -29,6 +29,8 @@ bool role_permits(enum role role, enum action action);
  * send their secret with each request.
  */
 bool role_is_of_content(enum role role);
+/** Whether the role decides over others: it may approve keys. Once documents of officers are demanded, a binding alone does not give it (authz/officer_entry.h). */
+bool role_is_of_officers(enum role role);
 /** Whether holders of the role may know which repositories exist in its scope. */
 bool role_may_know_existence(enum role role);
 /** Whether the role may be bound on a scope of this kind. */

@@ -50,7 +50,14 @@ struct authz_binding {
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
     struct person granting_person;       /* the person behind the granter at that moment; nobody if it was not one */
     int64_t expires_ms;                  /* 0: does not expire */
+    bool is_unsigned;                    /* a role that no document of officers makes count: `role` is ROLE_UNSIGNED_OFFICER */
+    enum role bound_as;                  /* then: what the row says */
 };
+/** What was given: of an unsigned role the one that the row says. */
+static inline enum role binding_given(const struct authz_binding *binding)
+{
+    return binding->is_unsigned ? binding->bound_as : binding->role;
+}
 
 struct authz_snapshot;
 
@@ -74,6 +81,8 @@ const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snap
 /** The persons that SCIM has provisioned; NULL: nobody. */
 const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
+/** How many bindings no document of officers makes count. Time: all bindings are looked at. */
+size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {
     AUTHZ_NOT_LIVE,     /* unknown, disabled or expired robot, untrusted issuer: challenge */

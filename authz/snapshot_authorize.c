@@ -152,16 +152,16 @@ static const struct authz_refusal *revocation_refusal(const struct authz_snapsho
     const struct rights_part *part = snapshot_part(snapshot, &resource->organisation);
     const struct authz_binding *binding = part == NULL ? NULL : part_binding(part, &id);
     if (binding == NULL) return &unknown;
-    return role_may_grant(held, binding->role) ? NULL : &refusal;
+    return role_may_grant(held, binding_given(binding)) ? NULL : &refusal;
 }
 
 static const struct authz_refusal *refusal_of(const struct authz_snapshot *snapshot, const struct principal *principal,
                                               enum role held, enum action action, const struct resource *resource, int64_t now_ms)
 {
     if (action == ACTION_BINDING_CREATE) return grant_refusal(snapshot, principal, held, resource, now_ms);
-    if (action == ACTION_BINDING_REVOKE) return revocation_refusal(snapshot, held, resource);
     if (action == ACTION_ROBOT_ROTATE) return rotation_refusal(snapshot, principal, resource, now_ms);
-    return NULL;
+    const struct authz_refusal *why = action == ACTION_BINDING_REVOKE ? revocation_refusal(snapshot, held, resource) : NULL;
+    return why != NULL ? why : last_administrator_refusal(snapshot, action, resource, now_ms);
 }
 
 /* The pair to be checked, and the results so far. */
@@ -175,6 +175,18 @@ struct search {
     const struct authz_refusal *refusal;
 };
 
+/* Its row would permit it, so its holder is told what is missing. */
+static void note_unsigned(struct search *search, const struct authz_binding *binding)
+{
+    static const struct authz_refusal refusal = {
+        "SYS-OFFICER",
+        "your role here is a binding that no document of officers makes count: have one signed (sijil admin officers draft)"};
+
+    if (!binding->is_unsigned || !role_permits(binding->bound_as, search->action)) return;
+    if (search->refusal == NULL) search->refusal = &refusal;
+    search->may_know_existence = true;
+}
+
 /* The binding that allows it, or NULL. */
 static const struct authz_binding *search_part(struct search *search, const struct rights_part *part)
 {
@@ -187,6 +199,7 @@ static const struct authz_binding *search_part(struct search *search, const stru
         if (!binding_is_live(binding, search->now_ms)) continue;
         search->may_know_existence |=
             role_may_know_existence(binding->role) && (covers || binding_is_inside(binding, search->resource));
+        if (covers && !role_permits(binding->role, search->action)) note_unsigned(search, binding);
         if (!covers || !role_permits(binding->role, search->action)) continue;
         const struct authz_refusal *why =
             refusal_of(search->snapshot, search->principal, binding->role, search->action, search->resource, search->now_ms);

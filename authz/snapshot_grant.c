@@ -75,7 +75,7 @@ static const struct authz_refusal *appointment_refusal_in(const struct appointme
 
     for (size_t i = 0; i < part->binding_count && why == NULL; i++) {
         const struct authz_binding *binding = &part->bindings[i];
-        if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, appointment->now_ms) &&
+        if (binding_given(binding) == ROLE_SECURITY_OFFICER && binding_is_live(binding, appointment->now_ms) &&
             scopes_meet(binding, appointment->scope))
             why = appointment_refusal_beside(appointment, binding);
     }
@@ -112,7 +112,7 @@ static bool may_give(const struct authz_snapshot *snapshot, const struct princip
         const struct authz_binding *own = part_bindings_of(part, principal, &count);
         for (size_t i = 0; i < count; i++)
             if (binding_is_live(&own[i], now_ms) && role_permits(own[i].role, ACTION_BINDING_CREATE) &&
-                role_may_grant(own[i].role, given->role) && binding_covers(&own[i], &scope))
+                role_may_grant(own[i].role, binding_given(given)) && binding_covers(&own[i], &scope))
                 return true;
     }
     return false;
@@ -139,7 +139,7 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
         const struct persons giver = {1, false, false, {given[i].granting_person}};
         const bool gave_it =
             strcmp(given[i].granted_by, granter) == 0 || (persons_are_one(&persons) && persons_meet(&giver, &persons));
-        if (given[i].role == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
+        if (binding_given(&given[i]) == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
     }
     return NULL;
 }

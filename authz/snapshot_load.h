@@ -24,7 +24,7 @@ RESULT trust_rules_load(struct document_view *view, const struct document_source
  */
 RESULT authz_snapshot_load(struct pg *pg, const struct trust_rules *rules, struct authz_snapshot **snapshot_out,
                            struct error *err);
-/** Finds the organisations of the documents of persons, by their names. Part of each load. */
+/** Finds the organisations of the documents of persons and officers, by their names. Part of each load. */
 RESULT persons_places_load(struct pg *pg, const struct trust_rules *rules, struct error *err);
 
 /** The changed organisations. The nil id stands for the registry: its robots, its bindings and the issuers. */

@@ -63,3 +63,12 @@ size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct r
     for (size_t i = 0; scope->kind == RESOURCE_SYSTEM && i < snapshot->part_count; i++) add_part(&page, snapshot->parts[i]);
     return page.count;
 }
+
+size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        for (size_t k = 0; k < snapshot->parts[i]->binding_count; k++) count += snapshot->parts[i]->bindings[k].is_unsigned;
+    return count;
+}

@@ -4,6 +4,7 @@
 
 #include "authz/break_glass_load_priv.h"
 #include "authz/group_place.h"
+#include "authz/officer_entry.h"
 #include "authz/robot.h"
 #include "authz/scim_entry.h"
 #include "authz/scim_load_priv.h"
@@ -361,10 +362,14 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
     struct authz_parts parts = {.robot_count = pg_rows_count(loading->robot_rows),
                                 .binding_count = pg_rows_count(loading->binding_rows),
                                 .issuer_count = loading->issuer_rows == NULL ? 0 : pg_rows_count(loading->issuer_rows)};
+    const int64_t now_ms = clock_wall_ms();
+
     TRY(make_room(loading, &parts, err));
     for (size_t i = 0; i < parts.robot_count; i++) TRY(snapshot_read_robot(loading->robot_rows, i, &loading->robots[i], err));
-    for (size_t i = 0; i < parts.binding_count; i++)
+    for (size_t i = 0; i < parts.binding_count; i++) {
         TRY(snapshot_read_binding(loading->binding_rows, i, &loading->bindings[i], err));
+        officers_judge(loading->rules, &loading->bindings[i], now_ms);
+    }
     for (size_t i = 0; i < parts.issuer_count; i++) snapshot_read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
     add_grants(loading, &parts);
     parts.robots = loading->robots;

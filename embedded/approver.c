@@ -176,7 +176,7 @@ struct result bootstrap_all(struct embedded *embedded, struct error *err)
     const struct embedded_options *options = &embedded->options;
     const bool wants_new = options->new_admin;
     char marker[PATH_SIZE];
-    bool is_initialised = false, has_admin = false;
+    bool is_initialised = false, has_admin = false, has_key = false;
 
     TRY(path_join(marker, embedded->paths.directory, "bootstrapped", err));
     TRY(file_is_there(marker, &is_initialised, err));
@@ -184,5 +184,7 @@ struct result bootstrap_all(struct embedded *embedded, struct error *err)
     TRY(file_is_there(embedded->paths.admin, &has_admin, err));
     if (has_admin && !wants_new) TRY(bootstrap_without_administrator(embedded, err));
     else TRY(bootstrap_with_administrator(embedded, !is_initialised && !options->no_runner, err));
+    TRY(file_is_there(embedded->paths.administrator_key, &has_key, err));
+    if (has_key || (!is_initialised && !options->officers_by_bindings)) TRY(officers_appoint(embedded, err));
     return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }

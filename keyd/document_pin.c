@@ -7,6 +7,7 @@
 #include "crypto/digest.h"
 #include "crypto/keyd_protocol.h"
 #include "documents/format/break_glass.h"
+#include "documents/format/officers.h"
 #include "documents/format/signing_key.h"
 
 static struct result set_approver(const void *context, struct ledger_state *state, struct error *err)
@@ -155,6 +156,18 @@ static struct result check_glass(const struct pinning *pinning, struct error *er
     return key_register_check_holder(pinning->keys, &(struct key_register_holder){thumbprint, owner, pinning->now_ms}, err);
 }
 
+/* An officer has an enrolled key of its own: what names another one's key, or a withdrawn one, makes nobody an officer. */
+static struct result check_officer(const struct pinning *pinning, struct error *err)
+{
+    uint8_t owner[DOCUMENT_DIGEST_SIZE];
+    struct officer officer;
+
+    if (pinning->document->is_withdrawn) return SUCCESS;
+    TRY(officer_read(pinning->document, &officer, err));
+    sha256_of(bytes_of_text(officer.principal), owner);
+    return key_register_check_holder(pinning->keys, &(struct key_register_holder){officer.key, owner, pinning->now_ms}, err);
+}
+
 static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
@@ -165,6 +178,7 @@ static struct result pin_proven(struct pinning *pinning, struct error *err)
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
         TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
     if (pinning->document->kind == DOCUMENT_BREAK_GLASS) TRY(check_glass(pinning, err));
+    if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(check_officer(pinning, err));
     return ledger_change(pinning->ledger, set_pin, pinning, err);
 }
 

@@ -10,6 +10,7 @@
 
 #include "audit/query.h"
 #include "authz/break_glass_entry.h"
+#include "authz/officer_entry.h"
 #include "authz/snapshot.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -21,6 +22,12 @@
 #define AWAIT_MS 2000 /* the longest time that a request waits for a load, which takes milliseconds */
 #define RETRY_MS 1000 /* between attempts to reconnect to the database */
 
+static void count_officers(const struct authz_snapshot *rights)
+{
+    metric_set(&policy_metrics_rows[POLICY_METRIC_OFFICERS], officers_are_demanded(authz_snapshot_rules(rights)) ? 1 : 0);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_UNSIGNED], (int64_t)authz_snapshot_unsigned(rights));
+}
+
 static void publish(struct decider *decider, struct snapshot *loaded)
 {
     struct snapshot *old = loaded;
@@ -28,6 +35,7 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     metric_add(&policy_metrics_rows[POLICY_METRIC_LOADS], 1);
     metric_set(&policy_metrics_rows[POLICY_METRIC_RIGHTS_EPOCH], (int64_t)loaded->epoch);
     metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
+    if (decider->snapshot != loaded) count_officers(loaded->authz);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);

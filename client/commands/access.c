@@ -69,7 +69,21 @@ static struct result first_path(const struct invocation *invocation, struct buff
     return days == NULL ? SUCCESS : audit_add_parameter(path, "unused_days", days, err);
 }
 
-static struct result get_all(struct invocation *invocation, json_t *rows, int64_t *known_out, struct error *err)
+/* What the pages say beside the roles. */
+struct facts {
+    int64_t known;
+    bool by_bindings; /* alone, administrators and officers are made */
+};
+
+static void take_facts(const json_t *answer, struct facts *facts)
+{
+    const char *officers = json_text_of(answer, "officers");
+
+    facts->known = number_of(answer, "known_to");
+    facts->by_bindings = officers != NULL && strcmp(officers, "bindings") == 0;
+}
+
+static struct result get_all(struct invocation *invocation, json_t *rows, struct facts *facts, struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_JSON next = NULL;
@@ -82,7 +96,7 @@ static struct result get_all(struct invocation *invocation, json_t *rows, int64_
         TRY(api_add_after(&path, next, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
         TRY(take_page(invocation, answer, rows, err));
-        *known_out = number_of(answer, "known_to");
+        take_facts(answer, facts);
         json_decref(next);
         next = json_incref(json_object_get(answer, "next"));
         if (next == NULL) return SUCCESS;
@@ -103,13 +117,31 @@ static void show_removals(const json_t *rows)
     }
 }
 
+static bool has(const json_t *rows, const char *member)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (json_object_get(json_array_get(rows, i), member) != NULL) return true;
+    return false;
+}
+
+static void show_officers(const json_t *rows, const struct facts *facts)
+{
+    if (facts->by_bindings)
+        (void)fprintf(stderr, "bindings alone make administrators and officers here: no document of officers is needed yet\n");
+    if (has(rows, "bound_as"))
+        (void)fprintf(
+            stderr, "an unsigned-officer is bound to more, and no document of officers makes that count (bound_as in --json)\n");
+    if (has(rows, "one_person"))
+        (void)fprintf(stderr, "administrator is one person, whoever uses it: nobody checks what it does\n");
+}
+
 struct result command_access_review(struct invocation *invocation, struct error *err)
 {
     OWNED_JSON rows = json_array();
-    int64_t known = 0;
+    struct facts facts = {.known = 0};
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a review");
-    TRY(get_all(invocation, rows, &known, err));
+    TRY(get_all(invocation, rows, &facts, err));
     if (invocation->json) return api_print_json(rows, err);
     if (invocation_option(invocation, 'C') != NULL) {
         audit_print_csv_rows(rows, columns, COLUMN_COUNT);
@@ -117,6 +149,7 @@ struct result command_access_review(struct invocation *invocation, struct error 
     }
     TRY(api_print_rows(invocation, rows, columns, COLUMN_COUNT - 1, err));
     show_removals(rows);
-    (void)fprintf(stderr, "uses in events before number %" PRId64 " are known\n", known);
+    show_officers(rows, &facts);
+    (void)fprintf(stderr, "uses in events before number %" PRId64 " are known\n", facts.known);
     return SUCCESS;
 }

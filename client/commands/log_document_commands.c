@@ -17,6 +17,9 @@ static const struct log_document_place groups = {&log_document_groups,
 static const struct log_document_place persons = {&log_document_persons, {"/persons", "persons", "document of persons", false}};
 static const struct log_document_place scim = {&log_document_scim, {"/scim", "scim", "document of a SCIM service", false}};
 
+static const struct log_document_place officers = {&log_document_officers,
+                                                   {"/officers", "officers", "document of officers", false}};
+
 /* ---- sinks ---- */
 
 struct result command_sink_draft(struct invocation *invocation, struct error *err)
@@ -56,18 +59,28 @@ struct result command_sink_secret(struct invocation *invocation, struct error *e
     return api_print(invocation, answer, err);
 }
 
+/* The subject of an officer, if the registry says it; else its principal. */
+static json_t *who_of(const json_t *row, const json_t *body)
+{
+    json_t *subject = json_object_get(json_object_get(row, "holder"), "subject");
+
+    return subject != NULL ? subject : json_object_get(body, "principal");
+}
+
 static struct result flatten(const json_t *rows, json_t *flat, struct error *err)
 {
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *delivery = json_object_get(row, "delivery");
-        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name",
-                                  json_object_get(row, "name"), "state", json_object_get(row, "state"), "version",
-                                  json_object_get(document, "version"), "transport", json_object_get(body, "transport"), "region",
-                                  json_object_get(body, "region"), "next", json_object_get(delivery, "next"), "stopped_at",
-                                  json_object_get(delivery, "stopped_at"), "problem", json_object_get(delivery, "problem"),
-                                  "missing", json_object_get(row, "missing"), "address", json_object_get(body, "address"),
-                                  "issuer", json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
+        json_t *shown =
+            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name",
+                      json_object_get(row, "name"), "state", json_object_get(row, "state"), "version",
+                      json_object_get(document, "version"), "transport", json_object_get(body, "transport"), "region",
+                      json_object_get(body, "region"), "next", json_object_get(delivery, "next"), "stopped_at",
+                      json_object_get(delivery, "stopped_at"), "problem", json_object_get(delivery, "problem"), "missing",
+                      json_object_get(row, "missing"), "address", json_object_get(body, "address"), "issuer",
+                      json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"), "on",
+                      json_object_get(body, "on"), "bound", json_object_get(row, "bound"), "who", who_of(row, body));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
@@ -186,6 +199,49 @@ struct result command_persons_list(struct invocation *invocation, struct error *
     if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &persons.list, rows, err));
+    TRY(flatten(rows, flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- officers ---- */
+
+struct result command_officers_draft(struct invocation *invocation, struct error *err)
+{
+    return log_document_draft(invocation, &officers, err);
+}
+
+struct result command_officers_approve(struct invocation *invocation, struct error *err)
+{
+    return log_document_approve(invocation, &officers, err);
+}
+
+struct result command_officers_revoke(struct invocation *invocation, struct error *err)
+{
+    return log_document_revoke(invocation, &officers, err);
+}
+
+struct result command_officers_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, officers.list.base, "/drafts", err);
+}
+
+struct result command_officers_show(struct invocation *invocation, struct error *err)
+{
+    return log_document_show(invocation, &officers, err);
+}
+
+struct result command_officers_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"NAME", "name"},   {"STATE", "state"},    {"VERSION", "version"},
+                                            {"ON", "on"},       {"WHO", "who"},        {"EXPIRES", "expires"},
+                                            {"BOUND", "bound"}, {"MISSING", "missing"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &officers.list, rows, err));
     TRY(flatten(rows, flat, err));
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }

@@ -179,8 +179,8 @@ const struct log_documents log_scim = {.kind = DOCUMENT_SCIM_SERVICE,
 
 /* ---- all ---- */
 
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups,       &log_persons,
-                                                    &log_scim,  &log_glasses,    &log_glass_reviews};
+static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups,        &log_persons,
+                                                    &log_scim,  &log_glasses,    &log_glass_reviews, &log_officers};
 
 const struct log_documents *log_documents_of(enum action action)
 {

@@ -24,10 +24,14 @@ PART(reviewed_role, "a role that somebody has",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as documents name it"),
      HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "the one person that it counts as; null: nobody, or several"),
      HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+     HAS_TEXT("bound_as", OPTIONAL, FORM_FREE, 1, 64,
+              "of an unsigned-officer: the role of its binding, which no document of officers makes count"),
+     HAS_FLAG("one_person", OPTIONAL,
+              "true: the administrator of a registry on one machine, which counts as one person whoever uses it"),
      HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
      HAS_WORD("origin", REQUIRED, "binding rule group break-glass",
               "a binding, or a signed document: a trust rule, roles of groups, a broken glass"),
-     HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 255, "its name"),
+     HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 255, "its name; of a binding: of the document of officers that makes it count"),
      HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79, "of a binding: the principal that granted it"),
      HAS_TIME("granted", OPTIONAL, "since when it is there"),
      HAS_TIME("expires", OPTIONAL, "when it ends; left out: it has no end"),
@@ -36,9 +40,14 @@ PART(reviewed_role, "a role that somebody has",
      HAS_COUNT("last_event", OPTIONAL, "the number of that event"),
      HAS_FLAG("searched", REQUIRED, "false: the log is too long to say when it was used"),
      HAS_FLAG("unused", REQUIRED, "true: it is there for unused_days, and was not used in them"))
-SCHEMA(access_review, "a page of the roles inside a scope", HAS_LIST("roles", REQUIRED, PAGE_MAX, schema_reviewed_role, "by id"),
-       HAS_NEXT, HAS_COUNT("known_to", REQUIRED, "uses in events before this number are known"),
-       HAS_COUNT("unused_days", REQUIRED, "days without use that make a role unused"))
+SCHEMA(
+    access_review, "a page of the roles inside a scope", HAS_LIST("roles", REQUIRED, PAGE_MAX, schema_reviewed_role, "by id"),
+    HAS_NEXT,
+    HAS_WORD(
+        "officers", REQUIRED, "bindings documents",
+        "what gives the roles of administrators and officers: bindings alone still, or only those that a document makes count"),
+    HAS_COUNT("known_to", REQUIRED, "uses in events before this number are known"),
+    HAS_COUNT("unused_days", REQUIRED, "days without use that make a role unused"))
 
 /* A review while its answer is made. */
 struct review {
@@ -106,19 +115,21 @@ static struct result find_use(const struct review *review, const struct reviewed
 static json_t *describe(const struct reviewed_role *role)
 {
     const bool is_robot = role->principal.kind == PRINCIPAL_ROBOT, is_document = role->document[0] != '\0',
-               is_rule = strcmp(role->origin, "rule") == 0;
+               is_rule = strcmp(role->origin, "rule") == 0, is_bound = strcmp(role->origin, "binding") == 0,
+               is_one = strcmp(role->person.key, PERSON_ADMINISTRATOR) == 0;
     char id[UUID_TEXT_SIZE], key[PRINCIPAL_KEY_SIZE];
 
     uuid_format(&role->id, id);
     principal_key(&role->principal, key);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s?, s:s, s:s, s:s, s:s*, s:s*}", "id", id, "kind",
+    return json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s?, s:s, s:s*, s:o*, s:s, s:s, s:s*, s:s*}", "id", id, "kind",
                      is_robot  ? "robot"
                      : is_rule ? "rule"
                                : "external",
                      "name", role->principal.subject, "issuer", is_robot || is_rule ? NULL : role->principal.issuer, "principal",
-                     key, "person", role->person.key[0] != '\0' ? role->person.key : NULL, "role", role_name(role->role), "scope",
-                     role->scope.name, "origin", role->origin, "document", is_document ? role->document : NULL, "granted_by",
-                     is_document ? NULL : role->granted_by);
+                     key, "person", role->person.key[0] != '\0' ? role->person.key : NULL, "role", role_name(role->role),
+                     "bound_as", role->bound_as, "one_person", is_one ? json_true() : NULL, "scope", role->scope.name, "origin",
+                     role->origin, "document", is_document ? role->document : NULL, "granted_by",
+                     is_bound ? role->granted_by : NULL);
 }
 
 static struct result add_role(struct review *review, const struct reviewed_role *role, struct error *err)
@@ -146,8 +157,9 @@ static struct result answer(struct review *review, struct error *err)
 
     TRY(last_use_known(review->request->permit, review->pg, &known, err));
     if (has_more) uuid_format(&review->page.roles[review->shown - 1].id, next);
-    OWNED_JSON value = json_pack("{s:O, s:s*, s:I, s:I}", "roles", review->list, "next", has_more ? next : NULL, "known_to",
-                                 (json_int_t)known, "unused_days", (json_int_t)review->unused_days);
+    OWNED_JSON value = json_pack("{s:O, s:s*, s:s, s:I, s:I}", "roles", review->list, "next", has_more ? next : NULL, "officers",
+                                 review->page.demands_officers ? "documents" : "bindings", "known_to", (json_int_t)known,
+                                 "unused_days", (json_int_t)review->unused_days);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a review");
     response_json(review->request, 200, value);
     return has_more ? api_link_next(review->request, next, err) : SUCCESS;

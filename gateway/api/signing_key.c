@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -202,14 +203,16 @@ static struct result answer(struct request *request, unsigned status, const stru
 
 static struct result record(struct request *request, struct pg *pg, struct document_row *row, bool ends_draft, struct error *err)
 {
-    struct document_change change;
+    struct document_change plain;
+    struct trust_rule_change ending; /* an officer's role may end with its key, so all rights are read again */
     char recorder[PRINCIPAL_KEY_SIZE];
     unsigned status = 0;
 
     principal_key(request->principal, recorder);
     row->recorded_by = recorder;
-    document_change_init(&change, row, ends_draft);
-    TRY(request_record(request, &change.change, err));
+    document_change_init(&plain, row, ends_draft);
+    trust_rule_change_init(&ending, row, ends_draft, NULL);
+    TRY(request_record(request, row->document->is_withdrawn ? &ending.change : &plain.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_SIGNING_KEY, &status, err));
     return answer(request, status, row->document, sequence, err);

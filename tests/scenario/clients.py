@@ -650,7 +650,7 @@ def an_administrator_works_by_command():
     assert json.loads(done.stdout) == {"host": host(), "username": name, "name": name}
     shown = sijil("whoami", host()).stdout
     assert name in shown and re.search(r"registry-admin +on the registry, by binding [0-9a-f-]{36} of system\n", shown) and "secret ends" in shown, shown
-    assert re.search(r"person +the administrator: the person who runs the machine\n", shown), shown
+    assert re.search(r"person +the administrator: one person, who runs the machine, whatever it does\n", shown), shown
     told = json.loads(sijil("whoami", host(), "--json").stdout)
     assert told["person"] == "administrator" and told["name"] == name, told
     assert [(role["scope"], role["origin"]) for role in told["roles"] if role["role"] == "registry-admin"] == [("", "binding")], told

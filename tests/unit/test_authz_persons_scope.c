@@ -56,7 +56,8 @@ static struct authz_snapshot *snapshot_at(int64_t from_ms)
     must(trust_rules_of(pinned, COUNT(pinned), &rules, &err), &err);
     assert_int_equal(persons_entries_count(rules), COUNT(pinned));
     for (size_t i = 0; i < COUNT(pinned); i++)
-        if (strcmp(persons_entries_at(rules, i)->name, "acme") == 0) persons_entry_place(persons_entries_at(rules, i), &acme);
+        if (strcmp(persons_entries_at(rules, i)->name, "acme") == 0)
+            entry_place_note(&persons_entries_at(rules, i)->place, &acme);
     const struct authz_parts parts = {.rules = rules};
     must(authz_snapshot_build(&parts, &snapshot, &err), &err);
     return snapshot;

@@ -45,7 +45,7 @@ static struct trust_rules *rules_of(void)
     struct error err = {0};
 
     must(trust_rules_of(pinned, 2, &rules, &err), &err);
-    persons_entry_place(persons_entries_at(rules, 0), &acme);
+    entry_place_note(&persons_entries_at(rules, 0)->place, &acme);
     return rules;
 }
 
