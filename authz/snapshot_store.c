@@ -210,7 +210,7 @@ static bool read_group_place(const struct loading *loading, size_t row, struct g
     if (!read_given(given->role, given->on, rows, row, &place->binding)) return false;
     group_entry_place(grant->group, grant->number, &place->binding.organisation);
     grant->is_found = true;
-    return grant->group->pinned.effective_ms <= clock_wall_ms() && group_place_end(loading->rules, place);
+    return grant->group->pinned.effective_ms <= clock_wall_ms() + PINNED_EARLY_MS && group_place_end(loading->rules, place);
 }
 
 static struct result read_group_places(struct loading *loading, struct error *err)

@@ -304,7 +304,7 @@ const struct trust_entry *trust_rules_find(const struct trust_rules *rules, cons
 
 bool pinned_entry_is_in_force(const struct pinned_entry *entry, int64_t now_ms)
 {
-    return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
+    return entry->effective_ms <= now_ms + PINNED_EARLY_MS && now_ms < entry->expires_ms;
 }
 
 /* The first rule of this issuer. */

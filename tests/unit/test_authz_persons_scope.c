@@ -82,8 +82,9 @@ static const struct row {
     {"the separate one of another organisation is not", &beta, "i/alice", "j/bob", 1, false, false},
     {"a deleted organisation's document says nothing", &gone, "k/eve", "j/bob", 1, false, false},
     {"the registry itself", &registry, "j/alice", "j/bob", 1, true, true},
-    {"before they begin", &acme, "j/carol", "j/bob", -1, true, true},
-    {"then different issuers are one person", &acme, "j/alice", "i/alice", -1, true, false},
+    {"a minute before they begin, because the versions before have ended", &acme, "j/carol", "j/bob", -60000, false, false},
+    {"before that", &acme, "j/carol", "j/bob", -60001, true, true},
+    {"then different issuers are one person", &acme, "j/alice", "i/alice", -60001, true, false},
     {"after they have expired", &acme, "j/carol", "j/bob", 2 * DAY_MS, true, true},
 };
 
