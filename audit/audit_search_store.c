@@ -22,6 +22,10 @@ static const struct pg_statement search_blind_down_sql = {
     "search_blind_down", BLIND_BLOCKS("<", "DESC"), "int8 int8 int8", "int8"};
 static const struct pg_statement search_blind_lists_sql = {
     "search_blind_lists", "SELECT list FROM audit_blind WHERE key = $1 AND block = $2", "int8 int8", "bytea"};
+static const struct pg_statement search_words_sql = {
+    "search_words",
+    "SELECT w.block, w.list, o.list FROM audit_post w JOIN audit_post o ON o.key = $2 AND o.block = w.block WHERE w.key = ANY ($1)"
+    " ORDER BY w.block LIMIT 8192", "int8[] int8", "int8 bytea bytea"};
 static const struct pg_statement search_known_sql = {
     "search_known", "SELECT least(s.indexed, l.size), l.size FROM audit_search s, audit_log l", "", "int8 int8"};
 static const struct pg_statement search_time_sql = {
@@ -31,7 +35,7 @@ static const struct pg_statement search_issuers_sql = {
     "text int8", "text"};
 static const struct pg_statement *const statements[] = {
     &search_post_up_sql, &search_post_down_sql, &search_blind_up_sql, &search_blind_down_sql, &search_blind_lists_sql,
-    &search_known_sql, &search_time_sql, &search_issuers_sql,
+    &search_words_sql, &search_known_sql, &search_time_sql, &search_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table audit_search_table = PG_TABLE(statements);
@@ -55,6 +59,16 @@ struct result search_select_blind(struct pg *pg, int64_t key, uint64_t block, st
     pg_add_int8(&arguments, key);
     pg_add_int8(&arguments, (int64_t)block);
     return pg_run(pg, &search_blind_lists_sql, &arguments, rows_out, err);
+}
+
+struct result search_select_words(struct pg *pg, const int64_t *keys, size_t count, int64_t other, struct pg_rows **rows_out,
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8_array(&arguments, keys, count);
+    pg_add_int8(&arguments, other);
+    return pg_run(pg, &search_words_sql, &arguments, rows_out, err);
 }
 
 struct result search_select_known(struct pg *pg, uint64_t *known_out, uint64_t *size_out, struct error *err)

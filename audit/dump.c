@@ -277,6 +277,24 @@ static struct result write_bindings(struct dump *dump, struct error *err)
     return SUCCESS;
 }
 
+static struct result write_persons(struct dump *dump, struct error *err)
+{
+    int64_t last = INT64_MIN;
+
+    for (size_t count = 1; count > 0;) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(dump_load_persons(dump->pg, last, &rows, err));
+        count = pg_rows_count(rows);
+        for (size_t i = 0; i < count; i++) {
+            const struct dump_record record = {
+                .type = DUMP_PERSON, .person = {.id = pg_uuid(rows, i, 0), .state = (enum scim_state)pg_int8(rows, i, 1)}};
+            TRY(add(dump, &record, err));
+        }
+        if (count > 0) last = pg_int8(rows, count - 1, 2);
+    }
+    return SUCCESS;
+}
+
 static struct result write_all(struct dump *dump, struct error *err)
 {
     TRY(dump_writer_begin(dump->writer, &dump->out, err));
@@ -290,6 +308,7 @@ static struct result write_all(struct dump *dump, struct error *err)
     TRY(write_posts(dump, true, err));
     TRY(write_tags(dump, err));
     TRY(write_bindings(dump, err));
+    TRY(write_persons(dump, err));
     TRY(dump_writer_end(dump->writer, &dump->out, err));
     return flush(dump, 0, err);
 }

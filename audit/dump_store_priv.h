@@ -41,3 +41,5 @@ RESULT dump_load_tags(struct pg *pg, const struct uuid *repository, const char *
                       struct error *err);
 /** Id, role, holder, scope, whether it gives rights now. `after` NULL: from the first on. */
 RESULT dump_load_bindings(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err);
+/** SCIM's id, state, number of the row. */
+RESULT dump_load_persons(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err);

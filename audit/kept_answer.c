@@ -6,22 +6,22 @@
 #include "audit/kept_answer_priv.h"
 #include "audit/subject_priv.h"
 #include "crypto/aead.h"
-#include "crypto/hkdf.h"
 #include "crypto/random.h"
 
-#define LABEL "sijil-kept-v1"
+#define LABEL         "sijil-kept-v1"
+#define LABEL_REQUEST "sijil-kept-request-v1"
 
 /* An answer that was moved to another row does not open. */
 struct place {
     uint8_t bytes[2 * SHA256_SIZE];
 };
 
-static struct place place_of(const struct kept_request *request)
+static struct place place_of(const struct kept_request *request, const uint8_t stored[SHA256_SIZE])
 {
     struct place place;
 
     memcpy(place.bytes, request->name, SHA256_SIZE);
-    memcpy(place.bytes + SHA256_SIZE, request->request, SHA256_SIZE);
+    memcpy(place.bytes + SHA256_SIZE, stored, SHA256_SIZE);
     return place;
 }
 
@@ -36,21 +36,29 @@ static struct result index_of(struct keyd_client *keyd, const struct kept_reques
     return keyd_subject_index(keyd, issuer_of(request), request->subject, index_out, err);
 }
 
-static struct result box_key(const struct search_source *source, const struct kept_request *request, const uint8_t salt[32],
-                             uint8_t key_out[XCHACHA_KEY_SIZE], struct error *err)
+static struct result find_key(const struct search_source *source, const struct kept_request *request, bool makes,
+                              struct secret **key_out, struct error *err)
 {
     const char *const names[2] = {issuer_of(request), request->subject};
-    OWNED(secret) *key = NULL;
 
-    TRY(subject_key_find(source->keyd, source->pg, names, false, &key, err));
-    return hkdf_sha256(secret_bytes(key), (struct bytes){salt, 32}, bytes_of_text(LABEL), key_out, XCHACHA_KEY_SIZE, err);
+    return subject_key_find(source->keyd, source->pg, names, makes, key_out, err);
 }
 
+struct result kept_request_seal(const struct search_source *source, struct kept_request *request, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+
+    TRY(find_key(source, request, true, &key, err));
+    return subject_box_key(key, request->digest, LABEL_REQUEST, request->request, err);
+}
+
+/* Rows of a version that stored the digest end within a day. */
 static bool is_of(const struct pg_rows *rows, const struct kept_request *request)
 {
     const struct bytes found = pg_bytes(rows, 0, 0);
 
-    return found.length == SHA256_SIZE && memcmp(found.data, request->request, SHA256_SIZE) == 0;
+    return found.length == SHA256_SIZE &&
+           (memcmp(found.data, request->request, SHA256_SIZE) == 0 || memcmp(found.data, request->digest, SHA256_SIZE) == 0);
 }
 
 struct result kept_answer_find(const struct search_source *source, const struct kept_request *request, enum kept_state *state_out,
@@ -72,13 +80,15 @@ static struct result open_row(const struct search_source *source, const struct k
                               struct buffer *answer, struct error *err)
 {
     const struct bytes salt = pg_bytes(rows, 0, 1), box = pg_bytes(rows, 0, 2);
-    const struct place place = place_of(request);
+    const struct place place = place_of(request, pg_bytes(rows, 0, 0).data);
     uint8_t opening[XCHACHA_KEY_SIZE], *destination = NULL;
+    OWNED(secret) *key = NULL;
 
     if (salt.length != 32 || box.length <= BOX_OVERHEAD || box.length - BOX_OVERHEAD > KEPT_ANSWER_MAX)
         return failure(err, ERROR_NOT_FOUND, "the kept answer has a wrong size");
     TRY(buffer_reserve(answer, box.length - BOX_OVERHEAD, &destination, err));
-    TRY(box_key(source, request, salt.data, opening, err));
+    TRY(find_key(source, request, false, &key, err));
+    TRY(subject_box_key(key, salt.data, LABEL, opening, err));
     const bool is_open = box_open(opening, (struct bytes){place.bytes, sizeof place.bytes}, box, destination, err).ok;
     secret_wipe(opening, sizeof opening);
     if (!is_open) return failure(err, ERROR_NOT_FOUND, "the kept answer does not open");
@@ -104,8 +114,9 @@ struct result kept_answer_keep(const struct permit *permit, const struct search_
                                const struct kept_request *request, struct bytes answer, struct error *err)
 {
     struct buffer OWNED_BUFFER box = BUFFER(KEPT_ANSWER_MAX + BOX_OVERHEAD);
-    const struct place place = place_of(request);
+    const struct place place = place_of(request, request->request);
     uint8_t sealing[XCHACHA_KEY_SIZE], salt[32], subject[32], *destination = NULL;
+    OWNED(secret) *key = NULL;
 
     (void)permit;
     if (answer.length == 0 || answer.length > KEPT_ANSWER_MAX)
@@ -113,7 +124,8 @@ struct result kept_answer_keep(const struct permit *permit, const struct search_
     TRY(index_of(source->keyd, request, subject, err));
     TRY(buffer_reserve(&box, answer.length + BOX_OVERHEAD, &destination, err));
     random_bytes(salt, sizeof salt);
-    TRY(box_key(source, request, salt, sealing, err));
+    TRY(find_key(source, request, false, &key, err));
+    TRY(subject_box_key(key, salt, LABEL, sealing, err));
     box_seal(sealing, (struct bytes){place.bytes, sizeof place.bytes}, answer, destination);
     secret_wipe(sealing, sizeof sealing);
     box.length = answer.length + BOX_OVERHEAD;

@@ -22,8 +22,15 @@ extern const struct pg_table kept_answer_table;
 struct kept_request {
     const char *issuer, *subject;
     uint8_t name[SHA256_SIZE];    /* of the key */
-    uint8_t request[SHA256_SIZE]; /* of method, target and body */
+    uint8_t digest[SHA256_SIZE];  /* of method, target and body */
+    uint8_t request[SHA256_SIZE]; /* what the row has of these */
 };
+/**
+ * Sets request->request, under the caller's key: a row with the digest would tell everybody who guesses a request that it was made, also after the caller was
+ * erased. Makes the caller's key, if it has none yet. ERROR_UNAVAILABLE without sijil-keyd or database.
+ */
+RESULT kept_request_seal(const struct search_source *source, struct kept_request *request, struct error *err)
+    __attribute__((nonnull));
 
 enum kept_state {
     KEPT_NOT,     /* nothing was done under this key */

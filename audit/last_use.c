@@ -25,12 +25,11 @@ struct hunt {
     struct last_use use;
 };
 
-struct result last_use_known(const struct permit *permit, struct pg *pg, uint64_t *known_out, struct error *err)
+struct result last_use_known(const struct permit *permit, struct pg *pg, uint64_t *known_out, uint64_t *size_out,
+                             struct error *err)
 {
-    uint64_t size = 0;
-
     (void)permit_resource(permit, ACTION_ACCESS_REVIEW);
-    return search_select_known(pg, known_out, &size, err);
+    return search_select_known(pg, known_out, size_out, err);
 }
 
 static bool is_action_permitted(const struct hunt *hunt, const char *name)
@@ -170,10 +169,10 @@ struct result audit_last_use(const struct permit *permit, const struct search_so
 {
     struct hunt hunt = {.source = source, .role = role, .step = {.until_ms = clock_monotonic_ms() + LAST_USE_MS}};
     bool is_there = false, is_over = false;
-    uint64_t known = 0;
+    uint64_t known = 0, size = 0;
 
     permit_require_above(permit, ACTION_ACCESS_REVIEW, role->scope);
-    TRY(last_use_known(permit, source->pg, &known, err));
+    TRY(last_use_known(permit, source->pg, &known, &size, err));
     TRY(find_actor(&hunt, &is_there, err));
     take_scope(&hunt);
     if (is_there) TRY(walk_with(&hunt, NULL, 0, known, &is_over, err));

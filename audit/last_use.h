@@ -22,8 +22,8 @@ struct last_use {
     int64_t wall_ms;
 };
 
-/** How far the index knows the log: uses in later events are not found. */
-RESULT last_use_known(const struct permit *permit, struct pg *pg, uint64_t *known_out, struct error *err)
+/** How far the index knows the log, and how long the log is: uses in later events are not found. */
+RESULT last_use_known(const struct permit *permit, struct pg *pg, uint64_t *known_out, uint64_t *size_out, struct error *err)
     __attribute__((nonnull));
 
 #define LAST_USE_MS 1000

@@ -9,6 +9,7 @@
 
 #include "audit/archive_priv.h"
 #include "audit/format/leaf.h"
+#include "audit/format/search_terms.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/signed_checkpoint.h"
 
@@ -130,6 +131,32 @@ RESULT log_check_tags(struct log_check *check, struct tag_cursor *cursor, size_t
 RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor, size_t *count_out,
                           struct row_findings *findings, struct error *err);
 
+/** The same for the persons that SCIM has provisioned: each has the state that the last event about it has told (docs/scim.md). `after` is the number of the last row. */
+RESULT log_check_persons(struct log_check *check, int64_t *after, size_t *count_out, struct row_findings *findings,
+                         struct error *err);
+
+/* --- events by their words, for rows that are not signed (log_check_rows.c) --- */
+struct check_wanted {
+    const char *action;
+    const char *name; /* of the resource; NULL: any */
+    enum search_field field;
+    const char *word; /* of the detail */
+    const char *also; /* another word of it; NULL: any */
+};
+struct check_found {
+    bool is_found;
+    uint64_t sequence;
+    bool is_of_system;
+    char detail[LEAF_RESOURCE_MAX + 1];
+};
+/** The last event of this kind, by the index of searches. */
+RESULT check_find_last(struct log_check *check, const struct check_wanted *wanted, struct check_found *found, struct error *err);
+/** A word of a detail, from 0 on; "" if it has fewer. */
+const char *check_word_at(const char *detail, unsigned place, char *word, size_t room);
+/** Waits until the index has all events that are there now, as it mostly has within a second. */
+RESULT check_await_index(struct log_check *check, bool *is_there_out, struct error *err);
+void check_note_row(struct row_findings *findings, const char *kind, const char *name, const char *fault);
+
 /* --- log_check_store.c --- */
 RESULT check_load_notes(struct pg *pg, const struct note_cursor *after, struct pg_rows **rows_out, struct error *err);
 #define CHECK_LEAF_COLUMN 2 /* of its rows */
@@ -158,3 +185,7 @@ RESULT check_load_bindings(struct pg *pg, const struct binding_cursor *after, st
 RESULT check_load_live(struct pg *pg, const struct uuid *id, bool *is_live_out, struct error *err);
 /** Block and the lists of three keys, of the newest blocks before `before` that have all of them. */
 RESULT check_load_blocks(struct pg *pg, const int64_t keys[3], int64_t before, struct pg_rows **rows_out, struct error *err);
+/** Number of the row, SCIM's id, state (audit/format/scim_state.h). */
+RESULT check_load_persons(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err);
+/** The state of one person; no row if there is no such person. */
+RESULT check_load_person(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err);

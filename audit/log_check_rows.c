@@ -12,22 +12,6 @@
 #define INDEX_MS 2000  /* that a row which differs waits for the index of searches; it is left to the next round then */
 #define PAUSE_US 20000 /* between two looks */
 
-/* An event that is looked for, by its words. */
-struct wanted {
-    const char *action;
-    const char *name; /* of the resource; NULL: any */
-    enum search_field field;
-    const char *word; /* of the detail */
-    const char *also; /* another word of it; NULL: any */
-};
-
-struct found {
-    bool is_found;
-    uint64_t sequence;
-    bool is_of_system;
-    char detail[LEAF_RESOURCE_MAX + 1];
-};
-
 static bool has_word(const char *detail, const char *word)
 {
     const size_t wanted = strlen(word);
@@ -41,7 +25,7 @@ static bool has_word(const char *detail, const char *word)
     return false;
 }
 
-static const char *word_at(const char *detail, unsigned place, char *word, size_t room)
+const char *check_word_at(const char *detail, unsigned place, char *word, size_t room)
 {
     for (unsigned i = 0; i < place; i++) {
         detail += strcspn(detail, " ");
@@ -51,7 +35,7 @@ static const char *word_at(const char *detail, unsigned place, char *word, size_
     return word;
 }
 
-static bool is_wanted(const struct leaf *leaf, const struct wanted *wanted, struct found *found)
+static bool is_wanted(const struct leaf *leaf, const struct check_wanted *wanted, struct check_found *found)
 {
     for (size_t i = 0; i < leaf->target_count; i++) {
         const struct leaf_target *target = &leaf->targets[i];
@@ -61,15 +45,15 @@ static bool is_wanted(const struct leaf *leaf, const struct wanted *wanted, stru
             wanted->name == NULL || (strlen(wanted->name) == name && strncmp(wanted->name, target->resource, name) == 0);
         if (!is_there || strcmp(target->action, wanted->action) != 0 || !has_word(detail, wanted->word)) continue;
         if (wanted->also != NULL && !has_word(detail, wanted->also)) continue;
-        *found = (struct found){true, leaf->sequence, strcmp(leaf->actor, "system") == 0, ""};
+        *found = (struct check_found){true, leaf->sequence, strcmp(leaf->actor, "system") == 0, ""};
         (void)snprintf(found->detail, sizeof found->detail, "%s", detail);
         return true;
     }
     return false;
 }
 
-static struct result look_at(struct log_check *check, uint64_t sequence, const struct wanted *wanted, struct found *found,
-                             struct error *err)
+static struct result look_at(struct log_check *check, uint64_t sequence, const struct check_wanted *wanted,
+                             struct check_found *found, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     OWNED(archived_leaves) *archived = NULL;
@@ -85,8 +69,8 @@ static struct result look_at(struct log_check *check, uint64_t sequence, const s
 }
 
 /* The places that all lists of a row have, from the newest on. */
-static struct result look_into_block(struct log_check *check, const struct pg_rows *rows, size_t row, const struct wanted *wanted,
-                                     struct found *found, struct error *err)
+static struct result look_into_block(struct log_check *check, const struct pg_rows *rows, size_t row,
+                                     const struct check_wanted *wanted, struct check_found *found, struct error *err)
 {
     const uint64_t first = (uint64_t)pg_int8(rows, row, 0) * POSTING_BLOCK;
     struct posting places = {.words = {0}};
@@ -103,8 +87,8 @@ static struct result look_into_block(struct log_check *check, const struct pg_ro
     return SUCCESS;
 }
 
-/* The last event of this kind. */
-static struct result find_last(struct log_check *check, const struct wanted *wanted, struct found *found, struct error *err)
+struct result check_find_last(struct log_check *check, const struct check_wanted *wanted, struct check_found *found,
+                              struct error *err)
 {
     const int64_t word = search_key(wanted->field, bytes_of_text(wanted->word));
     const bool has_name = wanted->name != NULL && wanted->name[0] != '\0';
@@ -112,7 +96,7 @@ static struct result find_last(struct log_check *check, const struct wanted *wan
                              has_name ? search_key(SEARCH_RESOURCE, bytes_of_text(wanted->name)) : word};
     int64_t before = INT64_MAX;
 
-    *found = (struct found){.is_found = false};
+    *found = (struct check_found){.is_found = false};
     for (size_t count = 1; count > 0 && !found->is_found;) {
         OWNED(pg_rows) *rows = NULL;
         TRY(check_load_blocks(check->tiles.pg, keys, before, &rows, err));
@@ -132,28 +116,27 @@ struct row_of_tag {
 /* *fault_out NULL: the events lead to this row. */
 static struct result judge_tag(struct log_check *check, const struct row_of_tag *row, const char **fault_out, struct error *err)
 {
-    const struct wanted push = {"manifest.push", row->repository, SEARCH_TAG, row->tag, NULL};
-    const struct wanted ends[] = {{"tag.delete", row->repository, SEARCH_TAG, row->tag, NULL},
-                                  {"manifest.delete", row->repository, SEARCH_DIGEST, row->digest, NULL}};
+    const struct check_wanted push = {"manifest.push", row->repository, SEARCH_TAG, row->tag, NULL};
+    const struct check_wanted ends[] = {{"tag.delete", row->repository, SEARCH_TAG, row->tag, NULL},
+                                        {"manifest.delete", row->repository, SEARCH_DIGEST, row->digest, NULL}};
     char digest[160]; /* the longest digest has 135 */
-    struct found pushed, ended;
+    struct check_found pushed, ended;
 
     *fault_out = "no event has pushed it";
-    TRY(find_last(check, &push, &pushed, err));
+    TRY(check_find_last(check, &push, &pushed, err));
     if (!pushed.is_found) return SUCCESS;
     *fault_out = "the last push has another manifest under it";
-    if (strcmp(word_at(pushed.detail, 0, digest, sizeof digest), row->digest) != 0) return SUCCESS;
+    if (strcmp(check_word_at(pushed.detail, 0, digest, sizeof digest), row->digest) != 0) return SUCCESS;
     *fault_out = "it was deleted";
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        TRY(find_last(check, &ends[i], &ended, err));
+        TRY(check_find_last(check, &ends[i], &ended, err));
         if (ended.is_found && ended.sequence > pushed.sequence) return SUCCESS;
     }
     *fault_out = NULL;
     return SUCCESS;
 }
 
-/* Waits until the index has all events that are there now, as it mostly has within a second. */
-static struct result await_index(struct log_check *check, bool *is_there_out, struct error *err)
+struct result check_await_index(struct log_check *check, bool *is_there_out, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + INDEX_MS;
     uint64_t size = 0, indexed = 0;
@@ -167,7 +150,7 @@ static struct result await_index(struct log_check *check, bool *is_there_out, st
     }
 }
 
-static void note_row(struct row_findings *findings, const char *kind, const char *name, const char *fault)
+void check_note_row(struct row_findings *findings, const char *kind, const char *name, const char *fault)
 {
     if (findings->count++ == 0) (void)snprintf(findings->first, sizeof findings->first, "the %s %.200s: %s", kind, name, fault);
 }
@@ -186,7 +169,7 @@ static struct result confirm_tag(struct log_check *check, const struct uuid *rep
     for (unsigned try = 0; try < TRIES; try++) {
         OWNED(pg_rows) *now = NULL;
         bool is_known = false;
-        TRY(await_index(check, &is_known, err));
+        TRY(check_await_index(check, &is_known, err));
         if (!is_known) break;
         TRY(judge_tag(check, &row, fault_out, err));
         if (*fault_out == NULL) return SUCCESS;
@@ -211,7 +194,7 @@ static struct result check_tag(struct log_check *check, const struct pg_rows *ro
     if (fault != NULL) TRY(confirm_tag(check, &repository, row, &fault, err));
     if (fault == NULL) return SUCCESS;
     (void)snprintf(name, sizeof name, "%.255s:%.128s", row.repository, row.tag);
-    note_row(findings, "tag", name, fault);
+    check_note_row(findings, "tag", name, fault);
     return SUCCESS;
 }
 
@@ -237,29 +220,29 @@ struct row_of_binding {
     const char *id, *role, *holder, *scope;
 };
 
-static bool is_grant(const struct found *found, const struct row_of_binding *row)
+static bool is_grant(const struct check_found *found, const struct row_of_binding *row)
 {
     char word[128]; /* "robot:" and a UUID, or a role */
 
-    return found->is_found && strcmp(word_at(found->detail, 0, word, sizeof word), row->role) == 0 &&
-           strcmp(word_at(found->detail, 1, word, sizeof word), row->holder) == 0;
+    return found->is_found && strcmp(check_word_at(found->detail, 0, word, sizeof word), row->role) == 0 &&
+           strcmp(check_word_at(found->detail, 1, word, sizeof word), row->holder) == 0;
 }
 
 /* Bindings of a first start have an event without their id, or only that of their robot. */
 static struct result is_of_start(struct log_check *check, const struct row_of_binding *row, bool *is_out, struct error *err)
 {
     const char *robot = strncmp(row->holder, "robot:", 6) == 0 ? row->holder + 6 : "-";
-    const struct wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->holder, row->role};
-    const struct wanted made[] = {{"robot.create", "", SEARCH_DETAIL, robot, NULL},
-                                  {"administrator.replace", "", SEARCH_DETAIL, robot, NULL}};
+    const struct check_wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->holder, row->role};
+    const struct check_wanted made[] = {{"robot.create", "", SEARCH_DETAIL, robot, NULL},
+                                        {"administrator.replace", "", SEARCH_DETAIL, robot, NULL}};
     const bool is_first =
         row->scope[0] == '\0' && (strcmp(row->role, "registry-admin") == 0 || strcmp(row->role, "auditor") == 0);
-    struct found found;
+    struct check_found found;
 
-    TRY(find_last(check, &granted, &found, err));
+    TRY(check_find_last(check, &granted, &found, err));
     *is_out = is_grant(&found, row) && found.is_of_system;
     for (size_t i = 0; i < sizeof made / sizeof made[0] && is_first && !*is_out; i++) {
-        TRY(find_last(check, &made[i], &found, err));
+        TRY(check_find_last(check, &made[i], &found, err));
         *is_out = found.is_found && found.is_of_system;
     }
     return SUCCESS;
@@ -269,19 +252,19 @@ static struct result judge_binding(struct log_check *check, const struct row_of_
                                    struct error *err)
 {
     const char *robot = strncmp(row->holder, "robot:", 6) == 0 ? row->holder + 6 : "-";
-    const struct wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->id, NULL};
-    const struct wanted ends[] = {{"binding.revoke", NULL, SEARCH_DETAIL, row->id, NULL},
-                                  {"robot.revoke", NULL, SEARCH_DETAIL, robot, NULL}};
+    const struct check_wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->id, NULL};
+    const struct check_wanted ends[] = {{"binding.revoke", NULL, SEARCH_DETAIL, row->id, NULL},
+                                        {"robot.revoke", NULL, SEARCH_DETAIL, robot, NULL}};
     bool is_of_start_now = false;
-    struct found found;
+    struct check_found found;
 
     *fault_out = "no event has granted it, with this role, holder and scope";
-    TRY(find_last(check, &granted, &found, err));
+    TRY(check_find_last(check, &granted, &found, err));
     if (!is_grant(&found, row)) TRY(is_of_start(check, row, &is_of_start_now, err));
     if (!is_grant(&found, row) && !is_of_start_now) return SUCCESS;
     *fault_out = "it was revoked, or its robot was";
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        TRY(find_last(check, &ends[i], &found, err));
+        TRY(check_find_last(check, &ends[i], &found, err));
         if (found.is_found) return SUCCESS;
     }
     *fault_out = NULL;
@@ -301,11 +284,11 @@ static struct result check_binding(struct log_check *check, const struct pg_rows
     uuid_format(&id, text);
     TRY(judge_binding(check, &row, &fault, err));
     if (fault == NULL) return SUCCESS;
-    TRY(await_index(check, &is_known, err));
+    TRY(check_await_index(check, &is_known, err));
     if (!is_known) return SUCCESS;
     TRY(judge_binding(check, &row, &fault, err));
     TRY(check_load_live(check->tiles.pg, &id, &is_live, err));
-    if (fault != NULL && is_live) note_row(findings, "binding", text, fault);
+    if (fault != NULL && is_live) check_note_row(findings, "binding", text, fault);
     return SUCCESS;
 }
 

@@ -60,9 +60,14 @@ static const struct pg_statement check_blocks_sql = {
     "SELECT a.block, a.list, b.list, c.list FROM audit_post a JOIN audit_post b ON b.key = $2 AND b.block = a.block"
     " JOIN audit_post c ON c.key = $3 AND c.block = a.block WHERE a.key = $1 AND a.block < $4 ORDER BY a.block DESC LIMIT 8",
     "int8 int8 int8 int8", "int8 bytea bytea bytea"};
+static const struct pg_statement check_persons_sql = {
+    "check_persons", "SELECT person, user_id, state FROM audit_dump_person WHERE person > $1 ORDER BY person LIMIT 16", "int8", "int8 uuid int4"};
+static const struct pg_statement check_person_sql = {
+    "check_person", "SELECT state FROM audit_dump_person WHERE user_id = $1", "uuid", "int4"};
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
+    &check_persons_sql, &check_person_sql,
 };
 /* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
@@ -200,4 +205,20 @@ struct result check_load_blocks(struct pg *pg, const int64_t keys[3], int64_t be
     for (size_t i = 0; i < 3; i++) pg_add_int8(&arguments, keys[i]);
     pg_add_int8(&arguments, before);
     return pg_run(pg, &check_blocks_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_persons(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, after);
+    return pg_run(pg, &check_persons_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_person(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    return pg_run(pg, &check_person_sql, &arguments, rows_out, err);
 }

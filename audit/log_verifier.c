@@ -19,7 +19,7 @@
 #define NOTES_MIN      4096  /* rows of checkpoints in a round, however small the log is */
 #define LATE_FACTOR    10    /* a round that takes this many times its planned time is reported as late */
 
-enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_TAGS, PHASE_BINDINGS, PHASE_END };
+enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_TAGS, PHASE_BINDINGS, PHASE_PERSONS, PHASE_END };
 
 struct log_verifier {
     struct log_verifier_options options;
@@ -48,6 +48,7 @@ struct log_verifier {
     struct term_findings terms; /* of this round */
     struct tag_cursor tag;
     struct binding_cursor binding;
+    int64_t person;           /* the last row */
     struct row_findings rows; /* of this round */
     bool payloads_are_reported, facts_are_reported, terms_are_reported, rows_are_reported;
     int64_t round_ended_ms; /* the end of the last round, or the start of the verifier */
@@ -63,17 +64,17 @@ static struct result begin_round(struct log_verifier *verifier, struct error *er
     verifier->tiles = (checkpoint.size + TILE_WIDTH - 1) / TILE_WIDTH;
     random_bytes((uint8_t *)&verifier->first, sizeof verifier->first);
     verifier->first %= verifier->tiles;
-    verifier->done = 0;
     verifier->check->unreadable = 0;
     verifier->payloads = verifier->recent = verifier->early = (struct payload_findings){0};
     verifier->terms = (struct term_findings){0};
-    verifier->payloads_are_reported = verifier->facts_are_reported = verifier->terms_are_reported = false;
     verifier->rows = (struct row_findings){0};
-    verifier->rows_are_reported = false;
+    verifier->payloads_are_reported = verifier->facts_are_reported = verifier->terms_are_reported = verifier->rows_are_reported =
+        false;
     verifier->tag = (struct tag_cursor){0};
     verifier->binding = (struct binding_cursor){0};
+    verifier->person = INT64_MIN;
     verifier->run = (struct run_cursor){.last = -1};
-    verifier->notes = 0;
+    verifier->done = verifier->notes = 0;
     metric_set(AUDIT_METRIC(audit_verify_size), (int64_t)checkpoint.size);
     verifier->phase = PHASE_TILES;
     return SUCCESS;
@@ -84,20 +85,15 @@ static void raise_to(struct metric *metric, uint64_t value)
     if (metric_value(metric) < (int64_t)value) metric_set(metric, (int64_t)value);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Reports missing payloads at once, but only once in a round: a payload may have been erased on purpose, and stays missing. */
 static void report_payloads(struct log_verifier *verifier, const struct payload_findings *found)
 {
     struct error why;
 
-    raise_to(AUDIT_METRIC(audit_payloads_missing),
-             larger(verifier->payloads.missing, verifier->early.missing) + verifier->recent.missing);
-    raise_to(AUDIT_METRIC(audit_payloads_damaged),
-             larger(verifier->payloads.damaged, verifier->early.damaged) + verifier->recent.damaged);
+    raise_to(AUDIT_METRIC(audit_payloads_missing), verifier->payloads.missing + verifier->recent.missing);
+    raise_to(AUDIT_METRIC(audit_payloads_missing), verifier->early.missing + verifier->recent.missing);
+    raise_to(AUDIT_METRIC(audit_payloads_damaged), verifier->payloads.damaged + verifier->recent.damaged);
+    raise_to(AUDIT_METRIC(audit_payloads_damaged), verifier->early.damaged + verifier->recent.damaged);
     if (verifier->payloads_are_reported || found->missing + found->damaged == 0) return;
     verifier->payloads_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first);
@@ -112,10 +108,10 @@ static void report_facts(struct log_verifier *verifier, const struct payload_fin
 {
     struct error why;
 
-    raise_to(AUDIT_METRIC(audit_facts_missing),
-             larger(verifier->payloads.facts_missing, verifier->early.facts_missing) + verifier->recent.facts_missing);
-    raise_to(AUDIT_METRIC(audit_facts_damaged),
-             larger(verifier->payloads.facts_damaged, verifier->early.facts_damaged) + verifier->recent.facts_damaged);
+    raise_to(AUDIT_METRIC(audit_facts_missing), verifier->payloads.facts_missing + verifier->recent.facts_missing);
+    raise_to(AUDIT_METRIC(audit_facts_missing), verifier->early.facts_missing + verifier->recent.facts_missing);
+    raise_to(AUDIT_METRIC(audit_facts_damaged), verifier->payloads.facts_damaged + verifier->recent.facts_damaged);
+    raise_to(AUDIT_METRIC(audit_facts_damaged), verifier->early.facts_damaged + verifier->recent.facts_damaged);
     if (verifier->facts_are_reported || found->facts_missing + found->facts_damaged == 0) return;
     verifier->facts_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first_facts);
@@ -257,7 +253,8 @@ static void report_rows(struct log_verifier *verifier)
     verifier->rows_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "%s", verifier->rows.first);
     sequencer_notice(verifier->options.sequencer,
-                     "a tag or a binding is not what the audit log says: find out who wrote to the database", &why);
+                     "a tag, a binding or a person of SCIM is not what the audit log says: find out who wrote to the database",
+                     &why);
 }
 
 static struct result check_next_tags(struct log_verifier *verifier, size_t *weight_out, struct error *err)
@@ -271,6 +268,14 @@ static struct result check_next_tags(struct log_verifier *verifier, size_t *weig
 static struct result check_next_bindings(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
     TRY(log_check_bindings(verifier->check, &verifier->binding, weight_out, &verifier->rows, err));
+    report_rows(verifier);
+    if (*weight_out == 0) verifier->phase = PHASE_PERSONS;
+    return SUCCESS;
+}
+
+static struct result check_next_persons(struct log_verifier *verifier, size_t *weight_out, struct error *err)
+{
+    TRY(log_check_persons(verifier->check, &verifier->person, weight_out, &verifier->rows, err));
     report_rows(verifier);
     if (*weight_out == 0) verifier->phase = PHASE_END;
     return SUCCESS;
@@ -309,6 +314,7 @@ static struct result work(struct log_verifier *verifier, bool is_recent, size_t 
     case PHASE_NOTES: return check_next_notes(verifier, weight_out, err);
     case PHASE_TAGS: return check_next_tags(verifier, weight_out, err);
     case PHASE_BINDINGS: return check_next_bindings(verifier, weight_out, err);
+    case PHASE_PERSONS: return check_next_persons(verifier, weight_out, err);
     case PHASE_END: return end_round(verifier, err);
     }
     return SUCCESS;

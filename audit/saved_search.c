@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/aead.h"
-#include "crypto/hkdf.h"
 #include "crypto/random.h"
 
 #define LABEL     "sijil-saved-v1"
@@ -26,12 +25,6 @@ static struct result find_key(const struct search_source *source, const struct s
 
     TRY(keyd_subject_index(source->keyd, names[0], names[1], index_out, err));
     return subject_key_find(source->keyd, source->pg, names, false, key_out, err);
-}
-
-static struct result box_key(const struct secret *key, const uint8_t salt[32], uint8_t box_key_out[XCHACHA_KEY_SIZE],
-                             struct error *err)
-{
-    return hkdf_sha256(secret_bytes(key), (struct bytes){salt, 32}, bytes_of_text(LABEL), box_key_out, XCHACHA_KEY_SIZE, err);
 }
 
 /* ---- opening ---- */
@@ -60,7 +53,7 @@ static struct result open_row(const struct secret *key, const struct pg_rows *ro
     search->id = pg_uuid(rows, row, 0);
     search->saved_ms = pg_time_ms(rows, row, 3);
     if (salt.length != 32 || box.length <= BOX_OVERHEAD || box.length - BOX_OVERHEAD >= PLAIN_MAX) return SUCCESS;
-    TRY(box_key(key, salt.data, opening, err));
+    TRY(subject_box_key(key, salt.data, LABEL, opening, err));
     TRY(buffer_reserve(&plain, box.length - BOX_OVERHEAD, &destination, err));
     const bool is_open = box_open(opening, uuid_bytes(&search->id), box, destination, &ignored).ok;
     secret_wipe(opening, sizeof opening);
@@ -113,7 +106,7 @@ static struct result seal(const struct secret *key, const struct saved_search *s
 
     TRY(write_plain(search, &plain, err));
     random_bytes(change->salt, sizeof change->salt);
-    TRY(box_key(key, change->salt, sealing, err));
+    TRY(subject_box_key(key, change->salt, LABEL, sealing, err));
     TRY(buffer_reserve(&change->box, plain.length + BOX_OVERHEAD, &destination, err));
     box_seal(sealing, uuid_bytes(&change->id), buffer_bytes(&plain), destination);
     change->box.length = plain.length + BOX_OVERHEAD;

@@ -6,19 +6,12 @@
 #include "base/text.h"
 #include "crypto/aead.h"
 #include "crypto/digest.h"
-#include "crypto/hkdf.h"
 #include "crypto/random.h"
 
 #define LABEL  "sijil-text-v1"
 #define PREFIX "sijil:name "
 
 _Static_assert(SEALED_BOX_MAX >= SEALED_TEXT_MAX + BOX_OVERHEAD, "the longest text has room");
-
-static struct result box_key(const struct secret *key, const uint8_t salt[32], uint8_t key_out[XCHACHA_KEY_SIZE],
-                             struct error *err)
-{
-    return hkdf_sha256(secret_bytes(key), (struct bytes){salt, 32}, bytes_of_text(LABEL), key_out, XCHACHA_KEY_SIZE, err);
-}
 
 struct result sealed_text_seal(const struct search_source *source, const struct sealed_place *place, const char *text,
                                struct sealed_text *sealed_out, struct error *err)
@@ -33,7 +26,7 @@ struct result sealed_text_seal(const struct search_source *source, const struct 
     TRY(keyd_subject_index(source->keyd, names[0], names[1], sealed_out->subject, err));
     TRY(subject_key_find(source->keyd, source->pg, names, true, &key, err));
     random_bytes(sealed_out->salt, sizeof sealed_out->salt);
-    TRY(box_key(key, sealed_out->salt, sealing, err));
+    TRY(subject_box_key(key, sealed_out->salt, LABEL, sealing, err));
     box_seal(sealing, place->what, plain, sealed_out->box);
     sealed_out->length = plain.length + BOX_OVERHEAD;
     secret_wipe(sealing, sizeof sealing);
@@ -55,7 +48,7 @@ struct result sealed_text_open(const struct permit *permit, const struct sealed_
     if (sealed->length < BOX_OVERHEAD || sealed->length > SEALED_TEXT_MAX + BOX_OVERHEAD) return SUCCESS;
     if (!subject_key_find(source->keyd, source->pg, names, false, &key, &why).ok)
         return why.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, why.kind, "%s", why.message);
-    TRY(box_key(key, sealed->salt, opening, err));
+    TRY(subject_box_key(key, sealed->salt, LABEL, opening, err));
     const bool is_open =
         box_open(opening, place->what, (struct bytes){sealed->box, sealed->length}, (uint8_t *)text_out, &why).ok;
     text_out[is_open ? sealed->length - BOX_OVERHEAD : 0] = '\0';

@@ -71,3 +71,17 @@ RESULT search_known(const struct permit *permit, struct pg *pg, uint64_t *known_
 /** ERROR_INVALID for a limit out of bounds. ERROR_CORRUPT: the index is damaged. ERROR_FORKED as audit_list(). */
 RESULT search_run(const struct permit *permit, const struct search_source *source, const struct search *search,
                   struct audit_page **page_out, struct search_progress *progress_out, struct error *err) __attribute__((nonnull));
+
+#define SEARCH_BY_WORDS_MAX 1000
+/** Events of one action, each by a word of its detail, such as the ids of robots. */
+struct search_words {
+    const char *action;
+    uint64_t from; /* number of the first event that may be found */
+    const char *const *words;
+    size_t count;
+    struct result (*take)(void *context, struct bytes leaf, struct error *err); /* of each event inside the permit's resource */
+    void *context;
+};
+/** One question for all words: at most AUDIT_PAGE_MAX events, the oldest ones. An event that the index does not know is not found. Errors as search_run(). */
+RESULT search_by_words(const struct permit *permit, const struct search_source *source, const struct search_words *wanted,
+                       struct error *err) __attribute__((nonnull));

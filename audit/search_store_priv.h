@@ -20,6 +20,9 @@ struct posting_seek {
     size_t most;
 };
 RESULT search_select_blocks(struct pg *pg, const struct posting_seek *seek, struct pg_rows **rows_out, struct error *err);
+/** Of each block that has one of the keys and the other key: block and both lists, by block. */
+RESULT search_select_words(struct pg *pg, const int64_t *keys, size_t count, int64_t other, struct pg_rows **rows_out,
+                           struct error *err);
 /** The lists of all subjects in a block, for a blind key. */
 RESULT search_select_blind(struct pg *pg, int64_t key, uint64_t block, struct pg_rows **rows_out, struct error *err);
 /** The number of entries that the index knows, and that the log has. */

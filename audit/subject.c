@@ -229,9 +229,19 @@ struct result subject_cache_resolve(struct subject_cache *cache, struct keyd_cli
     return keep(cache, &resolved, key, subject_out, err);
 }
 
+static struct result derive(struct bytes key, const uint8_t salt[32], const char *label, uint8_t key_out[32], struct error *err)
+{
+    return hkdf_sha256(key, (struct bytes){salt, 32}, bytes_of_text(label), key_out, 32, err);
+}
+
+struct result subject_box_key(const struct secret *key, const uint8_t salt[32], const char *label, uint8_t key_out[32],
+                              struct error *err)
+{
+    return derive(secret_bytes(key), salt, label, key_out, err);
+}
+
 struct result subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[32], uint8_t key_out[32],
                                   struct error *err)
 {
-    return hkdf_sha256((struct bytes){subject_key, SUBJECT_KEY_SIZE}, (struct bytes){salt, 32}, bytes_of_text("sijil-pay-v1"),
-                       key_out, 32, err);
+    return derive((struct bytes){subject_key, SUBJECT_KEY_SIZE}, salt, "sijil-pay-v1", key_out, err);
 }

@@ -53,6 +53,9 @@ RESULT subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const ui
  */
 RESULT subject_key_find(struct keyd_client *keyd, struct pg *pg, const char *const issuer_and_subject[2], bool makes,
                         struct secret **key_out, struct error *err) __attribute__((nonnull));
+/** A key of one box that is sealed under a subject's key: HKDF-SHA256(subject key, salt, label). Each kind of box has a label of its own. The caller wipes it. */
+RESULT subject_box_key(const struct secret *key, const uint8_t salt[32], const char *label, uint8_t key_out[32],
+                       struct error *err) __attribute__((nonnull));
 /** The pseudonym of a subject that has a key. */
 void subject_pseudonym(const char *const issuer_and_subject[2], const struct secret *key, char hex_out[65])
     __attribute__((nonnull));

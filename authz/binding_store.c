@@ -76,8 +76,7 @@ static const struct pg_statement binding_granting_person_sql = {
     " FROM (SELECT coalesce(" PERSON_BEHIND("$1") ", '') AS key) AS p", "text", "text text"};
 static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
-    "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
-    "uuid"};
+    "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL", "uuid", ""};
 static const struct pg_statement binding_list_sql = {
     "binding_list",
     ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
@@ -268,7 +267,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     TRY(check_not_too_many(pg, binding, err));
     pg_add_uuid(&arguments, &binding->id);
     add_principal(&arguments, binding);
-    pg_add_text(&arguments, role_name(binding->role));
+    pg_add_text(&arguments, binding_role_name(binding));
     pg_add_uuid(&arguments, or_null(&binding->organisation));
     pg_add_uuid(&arguments, or_null(&binding->project));
     pg_add_text(&arguments, text_or_null(binding->pattern));
@@ -279,7 +278,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
-    return rights_raise_epoch(pg, &binding->organisation, err);
+    return rights_raise_binding(pg, &binding->id, err);
 }
 
 struct result binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
@@ -287,8 +286,8 @@ struct result binding_insert(const struct permit *permit, struct pg *pg, struct 
     const struct resource *scope = permit_resource(permit, ACTION_BINDING_CREATE);
     char detail[RESOURCE_DETAIL_MAX + 1];
 
-    authz_grant_detail(create->binding.role, &create->binding, detail);
-    assert(role_allows_scope(create->binding.role, scope->kind));
+    authz_grant_detail(&create->binding, detail);
+    assert(binding_allows_scope(&create->binding, scope->kind));
     if (strcmp(detail, scope->detail) != 0) /* a robot of that name was made or revoked since the decision */
         return failure(err, ERROR_CONFLICT, "the robot of that name is another one now; try again");
     create->binding.scope = scope->kind;
@@ -313,7 +312,7 @@ void binding_create_init(struct binding_create *create, const struct authz_bindi
         .change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
     create->binding.id = uuid_random();
     uuid_format(&create->binding.id, id);
-    authz_grant_detail(binding->role, binding, decided);
+    authz_grant_detail(binding, decided);
     (void)snprintf(create->detail, sizeof create->detail, "%s %s", decided, id);
     create->change.detail = create->detail;
     if (binding->kind != PRINCIPAL_EXTERNAL) return;
@@ -338,8 +337,7 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     TRY(rights_keep_administrator(pg, before, err));
-    const struct uuid organisation = pg_uuid(rows, 0, 0); /* of the row, not of the request */
-    return rights_raise_epoch(pg, &organisation, err);
+    return rights_raise_binding(pg, &revoke->binding, err);
 }
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by)
@@ -358,7 +356,7 @@ static struct result row_of(const struct pg_rows *rows, size_t row, struct bindi
     if (!pg_is_null(rows, row, 1)) binding->robot = pg_uuid(rows, row, 1);
     (void)text_copy(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
     (void)text_copy(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
-    if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
+    if (!binding_read_role(binding, pg_text(rows, row, 4)))
         return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
     if (!pg_is_null(rows, row, 5)) binding->organisation = pg_uuid(rows, row, 5);
     if (!pg_is_null(rows, row, 6)) binding->project = pg_uuid(rows, row, 6);

@@ -46,7 +46,9 @@ static const struct pg_statement subject_scim_delete_sql = {
     " AND s.subject = $2))", "text text", ""};
 static const struct pg_statement subject_glasses_delete_sql = {
     "subject_glasses_delete", "DELETE FROM break_glass_holder WHERE issuer = $1 AND subject = $2", "text text", ""};
-static const struct pg_statement *const statements[] = {&subject_glasses_delete_sql, &subject_scim_delete_sql, &subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
+static const struct pg_statement subject_elevations_delete_sql = {
+    "subject_elevations_delete", "DELETE FROM elevation WHERE issuer = $1 AND subject = $2", "text text", ""};
+static const struct pg_statement *const statements[] = {&subject_elevations_delete_sql, &subject_glasses_delete_sql, &subject_scim_delete_sql, &subject_groups_delete_sql, &holdings_of_subject_sql, &holdings_of_robot_sql, &robot_owners_sql};
 /* clang-format on */
 const struct pg_table erased_subject_table = PG_TABLE(statements);
 
@@ -150,6 +152,7 @@ static struct result delete_groups(struct pg *pg, const struct erasure_person *p
     pg_add_text(&arguments, person->subject);
     TRY(pg_run(pg, &subject_groups_delete_sql, &arguments, NULL, err));
     TRY(pg_run(pg, &subject_glasses_delete_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, &subject_elevations_delete_sql, &arguments, NULL, err));
     return pg_run(pg, &subject_scim_delete_sql, &arguments, NULL, err);
 }
 

@@ -1,5 +1,7 @@
 #include "authz/group_entry.h"
 
+#include <assert.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,17 +62,43 @@ const struct group_entry *group_entries_at(const struct trust_rules *rules, size
     return &rules->groups[number];
 }
 
+static struct group_entry *shared_of(const struct group_entry *entry)
+{
+    return (struct group_entry *)(uintptr_t)entry;
+}
+
+/* A place is always in the same organisation: one of its name that is made later is no place of this document. So its id is written once, by one of the threads
+   that load a snapshot; it may go, and be there again for a thread with an older moment. */
 void group_entry_place(const struct group_entry *entry, size_t grant, const struct uuid *organisation)
 {
-    struct group_entry *shared = (struct group_entry *)(uintptr_t)entry;
+    struct group_entry *shared = shared_of(entry);
+    unsigned expected = GROUP_UNPLACED;
 
-    if (organisation != NULL) shared->organisations[grant] = *organisation;
-    atomic_store(&shared->is_placed[grant], organisation != NULL);
+    if (atomic_compare_exchange_strong(&shared->places[grant], &expected, GROUP_PLACING)) {
+        shared->organisations[grant] = *organisation;
+        atomic_store(&shared->places[grant], GROUP_PLACED);
+        return;
+    }
+    while (atomic_load(&shared->places[grant]) == GROUP_PLACING) (void)sched_yield(); /* a copy of 16 bytes */
+    atomic_store(&shared->places[grant], GROUP_PLACED);
+}
+
+void group_entry_forget(const struct group_entry *entry, size_t grant)
+{
+    unsigned expected = GROUP_PLACED;
+
+    (void)atomic_compare_exchange_strong(&shared_of(entry)->places[grant], &expected, GROUP_GONE);
 }
 
 bool group_entry_is_placed(const struct group_entry *entry, size_t grant)
 {
-    return atomic_load(&entry->is_placed[grant]);
+    return atomic_load(&entry->places[grant]) == GROUP_PLACED;
+}
+
+const struct uuid *group_entry_organisation(const struct group_entry *entry, size_t grant)
+{
+    assert(atomic_load(&entry->places[grant]) >= GROUP_PLACED);
+    return &entry->organisations[grant];
 }
 
 struct uuid group_binding_id(const struct group_entry *entry, size_t grant, const char *subject)

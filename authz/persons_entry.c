@@ -1,6 +1,5 @@
 #include "authz/persons_entry.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +44,7 @@ struct result persons_entries_add(void *context, const struct pinned_document *p
     (void)snprintf(entry->name, sizeof entry->name, "%.63s", document->name);
     entry->pinned = pinned_entry_of(pinned);
     entry->rule = rule;
-    atomic_init(&entry->place, strcmp(entry->name, PERSONS_REGISTRY) == 0 ? PERSONS_PLACED : PERSONS_UNPLACED);
+    entry_place_init(&entry->place, strcmp(entry->name, PERSONS_REGISTRY) == 0);
     return SUCCESS;
 }
 
@@ -70,28 +69,11 @@ bool persons_entries_are_sound(const struct trust_rules *rules)
     return rules == NULL || (rules->persons_are_sound && !rules->persons_are_partial);
 }
 
-/* An organisation keeps its id, and a deleted one never comes back with it: so a place is noted once, by one of the threads that load a snapshot. */
-void persons_entry_place(const struct persons_entry *entry, const struct uuid *organisation)
-{
-    struct persons_entry *shared = (struct persons_entry *)(uintptr_t)entry;
-
-    unsigned expected = PERSONS_UNPLACED;
-
-    if (atomic_compare_exchange_strong(&shared->place, &expected, PERSONS_PLACING)) {
-        shared->organisation = *organisation;
-        atomic_store(&shared->place, PERSONS_PLACED);
-        return;
-    }
-    while (atomic_load(&shared->place) != PERSONS_PLACED) (void)sched_yield(); /* a copy of 16 bytes */
-}
-
 static const struct persons_entry *find(const struct trust_rules *rules, const struct uuid *organisation, int64_t now_ms)
 {
     for (size_t i = 0; i < persons_entries_count(rules); i++) {
         const struct persons_entry *entry = &rules->persons[i];
-        if (atomic_load(&entry->place) == PERSONS_PLACED && uuid_equal(&entry->organisation, organisation) &&
-            pinned_entry_is_in_force(&entry->pinned, now_ms))
-            return entry;
+        if (entry_place_is(&entry->place, organisation) && pinned_entry_is_in_force(&entry->pinned, now_ms)) return entry;
     }
     return NULL;
 }

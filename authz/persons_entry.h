@@ -3,8 +3,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "authz/entry_place.h"
 #include "authz/trust_rules.h"
 #include "documents/format/persons.h"
 
@@ -14,17 +13,13 @@ struct persons_entry {
     char name[PERSONS_NAME_MAX + 1];
     struct pinned_entry pinned;
     struct persons_rule rule; /* views into pinned.json */
-    atomic_uint place;        /* PERSONS_PLACED: the organisation is there, and was there when the document was signed */
-    struct uuid organisation; /* nil: the registry; to be read once it is placed */
+    struct entry_place place; /* found: the organisation is there, and was there when the document was signed */
 };
-enum { PERSONS_UNPLACED, PERSONS_PLACING, PERSONS_PLACED };
 
 size_t persons_entries_count(const struct trust_rules *rules);
 const struct persons_entry *persons_entries_at(const struct trust_rules *rules, size_t number);
 /** False: the database differs from sijil-keyd's pin of these documents, or this version can't take one, so no subject is known to be a person. */
 bool persons_entries_are_sound(const struct trust_rules *rules);
-/** Notes that the document is for this organisation, in an entry that others may be reading. */
-void persons_entry_place(const struct persons_entry *entry, const struct uuid *organisation);
 
 /** The document of the organisation (nil: the registry), or else the registry's; NULL if there is none. */
 const struct persons_entry *persons_entry_of(const struct trust_rules *rules, const struct uuid *organisation, int64_t now_ms);

@@ -1,172 +1,185 @@
 #include "authz/rights_part_priv.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "authz/snapshot_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
-#include "crypto/random.h"
 
-static uint8_t hash_key[TABLE_KEY_SIZE];
-static pthread_once_t hash_key_is_drawn = PTHREAD_ONCE_INIT;
-
-static void draw_hash_key(void)
+static struct result no_memory(struct error *err)
 {
-    random_bytes(hash_key, sizeof hash_key);
+    return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
 }
 
-uint64_t rights_hash(struct bytes name)
+/* ---- looking ---- */
+
+/* The low bits of a hash choose the slots in a bucket. */
+static size_t number_of(const struct rights_part *part, uint64_t hash)
 {
-    (void)pthread_once(&hash_key_is_drawn, draw_hash_key);
-    return table_hash(hash_key, name);
-}
-
-struct result index_new(size_t count, struct index_table *table, struct error *err)
-{
-    size_t slots = 8;
-
-    while (slots < count * 2) slots *= 2;
-    table->slots = memory_zeroed(slots, sizeof *table->slots);
-    if (table->slots == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    table->mask = slots - 1;
-    return SUCCESS;
-}
-
-uint64_t index_next(const struct index_table *table, uint64_t *at)
-{
-    return table->slots[(*at)++ & table->mask];
-}
-
-void index_add(struct index_table *table, uint64_t hash, uint64_t entry)
-{
-    uint64_t at = hash;
-
-    while (table->slots[at & table->mask] != 0) at++;
-    table->slots[at & table->mask] = entry + 1;
-}
-
-static uint64_t hash_of_external(const char *issuer, const char *subject)
-{
-    return rights_hash(bytes_of_text(issuer)) * 31 + rights_hash(bytes_of_text(subject));
-}
-
-static uint64_t hash_of_grantee(const struct authz_binding *binding)
-{
-    return binding->kind == PRINCIPAL_ROBOT ? rights_hash(uuid_bytes(&binding->robot))
-                                            : hash_of_external(binding->issuer, binding->subject);
-}
-
-const struct authz_binding *part_binding(const struct rights_part *part, const struct uuid *id)
-{
-    uint64_t at = rights_hash(uuid_bytes(id));
-
-    for (uint64_t entry; (entry = index_next(&part->binding_by_id, &at)) != 0;)
-        if (uuid_equal(&part->bindings[entry - 1].id, id)) return &part->bindings[entry - 1];
-    return NULL;
-}
-
-static bool is_binding_of(const struct authz_binding *binding, const struct principal *principal)
-{
-    if (binding->kind != principal->kind) return false;
-    if (binding->kind == PRINCIPAL_ROBOT) return uuid_equal(&binding->robot, &principal->id);
-    return strcmp(binding->issuer, principal->issuer) == 0 && strcmp(binding->subject, principal->subject) == 0;
+    return (size_t)(hash >> 40) & (part->bucket_count - 1);
 }
 
 const struct authz_binding *part_bindings_of(const struct rights_part *part, const struct principal *principal, size_t *count_out)
 {
-    uint64_t at = principal->kind == PRINCIPAL_ROBOT ? rights_hash(uuid_bytes(&principal->id))
-                                                     : hash_of_external(principal->issuer, principal->subject);
+    const uint64_t hash = rights_hash_principal(principal);
 
-    for (uint64_t entry; (entry = index_next(&part->first_binding_of, &at)) != 0;) {
-        const struct authz_binding *first = &part->bindings[entry - 1];
-        if (!is_binding_of(first, principal)) continue;
-        const struct authz_binding *end = part->bindings + part->binding_count, *next = first + 1;
-        while (next < end && binding_same_principal(first, next)) next++;
-        *count_out = (size_t)(next - first);
-        return first;
-    }
-    *count_out = 0;
-    return NULL;
+    return bucket_bindings_of(part->buckets[number_of(part, hash)], principal, hash, count_out);
 }
 
-static void key_of(const struct authz_binding *binding, char key_out[PRINCIPAL_KEY_SIZE])
+const struct authz_binding *part_binding(const struct rights_part *part, const struct uuid *id)
 {
-    struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
+    const uint64_t hash = rights_hash(uuid_bytes(id));
+    const struct authz_binding *found = NULL;
 
-    (void)snprintf(principal.issuer, sizeof principal.issuer, "%s", binding->issuer);
-    (void)snprintf(principal.subject, sizeof principal.subject, "%s", binding->subject);
-    principal_key(&principal, key_out);
+    for (size_t i = 0; i < part->bucket_count; i++) {
+        const struct authz_binding *here = bucket_binding(part->buckets[i], id, hash);
+        if (here != NULL) found = here;
+    }
+    return found;
 }
 
 const struct authz_binding *part_binding_of_key(const struct rights_part *part, const char *key)
 {
-    uint64_t at = rights_hash(bytes_of_text(key));
-    char other[PRINCIPAL_KEY_SIZE];
+    const uint64_t hash = rights_hash(bytes_of_text(key));
+    const struct authz_binding *found = NULL;
 
-    for (uint64_t entry; (entry = index_next(&part->first_of_key, &at)) != 0;) {
-        key_of(&part->bindings[entry - 1], other);
-        if (strcmp(other, key) == 0) return &part->bindings[entry - 1];
+    for (size_t i = 0; i < part->bucket_count && found == NULL; i++) found = bucket_binding_of_key(part->buckets[i], key, hash);
+    return found;
+}
+
+const struct authz_binding *part_next_binding(const struct rights_part *part, struct part_walk *walk)
+{
+    while (walk->bucket < part->bucket_count && walk->at == part->buckets[walk->bucket]->count) {
+        walk->bucket++;
+        walk->at = 0;
     }
-    return NULL;
+    return walk->bucket == part->bucket_count ? NULL : &part->buckets[walk->bucket]->bindings[walk->at++];
 }
 
-static void index_key(struct rights_part *part, size_t at)
-{
-    char key[PRINCIPAL_KEY_SIZE];
+/* ---- making ---- */
 
-    if (part->bindings[at].kind != PRINCIPAL_EXTERNAL) return;
-    key_of(&part->bindings[at], key);
-    index_add(&part->first_of_key, rights_hash(bytes_of_text(key)), at);
+static void rows_free(struct robot_rows *rows)
+{
+    if (rows == NULL || atomic_fetch_sub(&rows->owners, 1) != 1) return;
+    free(rows->robots);
+    free(rows);
 }
 
-/* Robots before external principals, then by the identity of the principal. */
-static int compare_principals(const void *a, const void *b)
+NO_LEAK_BEGIN /* the last part that has them frees them */
+    static struct result
+    copy_robots(const struct authz_parts *parts, struct rights_part *part, struct error *err)
 {
-    const struct authz_binding *left = a, *right = b;
+    part->rows = memory_zeroed(1, sizeof *part->rows);
+    if (part->rows == NULL) return no_memory(err);
+    atomic_init(&part->rows->owners, 1);
+    part->rows->robots = memory_zeroed(parts->robot_count + 1, sizeof *part->rows->robots);
+    if (part->rows->robots == NULL) return no_memory(err);
+    if (parts->robot_count > 0) memcpy(part->rows->robots, parts->robots, parts->robot_count * sizeof *parts->robots);
+    part->rows->count = parts->robot_count;
+    return SUCCESS;
+}
+NO_LEAK_END
 
-    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-    if (left->kind == PRINCIPAL_ROBOT) return memcmp(left->robot.bytes, right->robot.bytes, sizeof left->robot.bytes);
-    const int issuers = strcmp(left->issuer, right->issuer);
-    return issuers != 0 ? issuers : strcmp(left->subject, right->subject);
+static struct result make_buckets(struct rights_part *part, size_t bindings, struct error *err)
+{
+    part->bucket_count = 1;
+    while (part->bucket_count * RIGHTS_BUCKET_SIZE < bindings) part->bucket_count *= 2;
+    part->buckets = memory_zeroed(part->bucket_count, sizeof(struct rights_bucket *));
+    return part->buckets == NULL ? no_memory(err) : SUCCESS;
 }
 
-static struct result index_bindings(struct rights_part *part, struct error *err)
+/* Rows on their way into buckets. */
+struct filling {
+    size_t *numbers, *counts;        /* of each row its bucket; how many each bucket has */
+    struct authz_binding **bindings; /* of each bucket; NULL once the bucket has them */
+};
+
+static struct result filling_begin(const struct rights_part *part, size_t rows, struct filling *filling, struct error *err)
 {
-    TRY(index_new(part->binding_count, &part->binding_by_id, err));
-    TRY(index_new(part->binding_count, &part->first_binding_of, err));
-    TRY(index_new(part->binding_count, &part->first_of_key, err));
-    for (size_t i = 0; i < part->binding_count; i++) {
-        const struct authz_binding *binding = &part->bindings[i];
-        if (binding->role >= ROLE_COUNT || part_binding(part, &binding->id) != NULL)
-            return failure(err, ERROR_CORRUPT, "a binding is there twice, or has a role that is not known");
-        index_add(&part->binding_by_id, rights_hash(uuid_bytes(&binding->id)), i);
-        if (i > 0 && binding_same_principal(binding, binding - 1)) continue;
-        index_add(&part->first_binding_of, hash_of_grantee(binding), i);
-        index_key(part, i);
+    filling->numbers = memory_zeroed(rows + 1, sizeof *filling->numbers);
+    filling->counts = memory_zeroed(part->bucket_count, sizeof *filling->counts);
+    filling->bindings = memory_zeroed(part->bucket_count, sizeof(struct authz_binding *));
+    return filling->numbers == NULL || filling->counts == NULL || filling->bindings == NULL ? no_memory(err) : SUCCESS;
+}
+
+static void filling_done(const struct rights_part *part, struct filling *filling)
+{
+    for (size_t i = 0; filling->bindings != NULL && i < part->bucket_count; i++) free(filling->bindings[i]);
+    free(filling->numbers);
+    free(filling->counts);
+    free(filling->bindings);
+}
+
+static struct result distribute(const struct rights_part *part, const struct authz_parts *parts, struct filling *filling,
+                                struct error *err)
+{
+    for (size_t i = 0; i < parts->binding_count; i++) {
+        filling->numbers[i] = number_of(part, rights_hash_grantee(&parts->bindings[i]));
+        filling->counts[filling->numbers[i]]++;
+    }
+    for (size_t i = 0; i < part->bucket_count; i++) {
+        filling->bindings[i] = memory_zeroed(filling->counts[i] + 1, sizeof *filling->bindings[i]);
+        if (filling->bindings[i] == NULL) return no_memory(err);
+        filling->counts[i] = 0;
+    }
+    for (size_t i = 0; i < parts->binding_count; i++) {
+        const size_t number = filling->numbers[i];
+        struct authz_binding *binding = &filling->bindings[number][filling->counts[number]++];
+        *binding = parts->bindings[i];
+        if (binding->role == ROLE_OWN && parts->rules != NULL)
+            own_role_resolve(parts->rules, &binding->organisation, &binding->own);
     }
     return SUCCESS;
 }
 
-static struct result copy_of(const void *source, size_t count, size_t size, void **copy_out, struct error *err)
+static void count_bindings(struct rights_part *part)
 {
-    void *copy = memory_zeroed(count + 1, size);
+    part->binding_count = part->endless_count = 0;
+    for (size_t i = 0; i < part->bucket_count; i++) {
+        part->binding_count += part->buckets[i]->count;
+        part->endless_count += part->buckets[i]->endless_count;
+    }
+}
 
-    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    if (count > 0) memcpy(copy, source, count * size);
-    *copy_out = copy;
+static struct result fill(struct rights_part *part, const struct authz_parts *parts, struct filling *filling, struct error *err)
+{
+    TRY(make_buckets(part, parts->binding_count, err));
+    TRY(filling_begin(part, parts->binding_count, filling, err));
+    TRY(distribute(part, parts, filling, err));
+    for (size_t i = 0; i < part->bucket_count; i++) {
+        struct authz_binding *bindings = filling->bindings[i];
+        filling->bindings[i] = NULL;
+        TRY(rights_bucket_new(bindings, filling->counts[i], &part->buckets[i], err));
+    }
+    count_bindings(part);
     return SUCCESS;
 }
 
-static struct result fill(const struct authz_parts *parts, struct rights_part *part, struct error *err)
+static struct result fill_buckets(struct rights_part *part, const struct authz_parts *parts, struct error *err)
 {
-    TRY(copy_of(parts->robots, parts->robot_count, sizeof *parts->robots, (void **)&part->robots, err));
-    part->robot_count = parts->robot_count;
-    TRY(copy_of(parts->bindings, parts->binding_count, sizeof *parts->bindings, (void **)&part->bindings, err));
-    part->binding_count = parts->binding_count;
-    qsort(part->bindings, part->binding_count, sizeof *part->bindings, compare_principals);
-    return index_bindings(part, err);
+    struct filling filling = {0};
+
+    const struct result result = fill(part, parts, &filling, err);
+    filling_done(part, &filling);
+    return result;
+}
+
+static struct result begin(const struct uuid *organisation, struct rights_part **part_out, struct error *err)
+{
+    struct rights_part *part = memory_zeroed(1, sizeof *part);
+
+    if (part == NULL) return no_memory(err);
+    atomic_init(&part->owners, 1);
+    part->organisation = *organisation;
+    *part_out = part;
+    return SUCCESS;
+}
+
+static void take_robots(struct rights_part *part)
+{
+    part->robots = part->rows->robots;
+    part->robot_count = part->rows->count;
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
@@ -174,16 +187,117 @@ NO_LEAK_BEGIN /* its last holder frees it */
     rights_part_new(const struct uuid *organisation, const struct authz_parts *parts, struct rights_part **part_out,
                     struct error *err)
 {
-    OWNED(rights_part) *part = memory_zeroed(1, sizeof *part);
+    OWNED(rights_part) *part = NULL;
 
-    if (part == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    atomic_init(&part->owners, 1);
-    part->organisation = *organisation;
-    TRY(fill(parts, part, err));
+    TRY(begin(organisation, &part, err));
+    TRY(copy_robots(parts, part, err));
+    take_robots(part);
+    TRY(fill_buckets(part, parts, err));
     *part_out = GIVE(part);
     return SUCCESS;
 }
 NO_LEAK_END
+
+/* ---- making it anew ---- */
+
+/* Changes of one part, with the bucket of each. */
+struct renewal {
+    const struct binding_change *changes;
+    const size_t *numbers;
+    size_t count;
+    int64_t now_ms;
+};
+
+static bool is_changed(const struct renewal *renewal, size_t number, const struct uuid *id)
+{
+    for (size_t i = 0; i < renewal->count; i++)
+        if (renewal->numbers[i] == number && uuid_equal(&renewal->changes[i].binding.id, id)) return true;
+    return false;
+}
+
+static struct result renew_bucket(const struct renewal *renewal, size_t number, const struct rights_bucket *before,
+                                  struct rights_bucket **bucket_out, struct error *err)
+{
+    struct authz_binding *bindings = memory_zeroed(before->count + renewal->count + 1, sizeof *bindings);
+    size_t count = 0;
+
+    if (bindings == NULL) return no_memory(err);
+    for (size_t i = 0; i < before->count; i++)
+        if (binding_is_kept(&before->bindings[i], renewal->now_ms) && !is_changed(renewal, number, &before->bindings[i].id))
+            bindings[count++] = before->bindings[i];
+    for (size_t i = 0; i < renewal->count; i++)
+        if (renewal->numbers[i] == number && !renewal->changes[i].is_gone) bindings[count++] = renewal->changes[i].binding;
+    return rights_bucket_new(bindings, count, bucket_out, err);
+}
+
+static struct result renew_buckets(const struct rights_part *before, const struct renewal *renewal, struct rights_part *part,
+                                   struct error *err)
+{
+    part->bucket_count = before->bucket_count;
+    part->buckets = memory_zeroed(part->bucket_count, sizeof(struct rights_bucket *));
+    if (part->buckets == NULL) return no_memory(err);
+    for (size_t i = 0; i < renewal->count; i++) {
+        const size_t number = renewal->numbers[i];
+        if (part->buckets[number] == NULL)
+            TRY(renew_bucket(renewal, number, before->buckets[number], &part->buckets[number], err));
+    }
+    for (size_t i = 0; i < part->bucket_count; i++)
+        if (part->buckets[i] == NULL) part->buckets[i] = rights_bucket_keep(before->buckets[i]);
+    count_bindings(part);
+    return SUCCESS;
+}
+
+static void drop_buckets(struct rights_part *part)
+{
+    for (size_t i = 0; part->buckets != NULL && i < part->bucket_count; i++) rights_bucket_free(part->buckets[i]);
+    free(part->buckets);
+    part->buckets = NULL;
+}
+
+/* More buckets, once they have become large. */
+static struct result spread(struct rights_part *part, struct error *err)
+{
+    struct authz_binding *bindings = memory_zeroed(part->binding_count, sizeof *bindings);
+    const struct authz_parts parts = {.bindings = bindings, .binding_count = part->binding_count};
+    const struct authz_binding *binding = NULL;
+    struct part_walk walk = {0};
+    size_t count = 0;
+
+    if (bindings == NULL) return no_memory(err);
+    while ((binding = part_next_binding(part, &walk)) != NULL) bindings[count++] = *binding;
+    drop_buckets(part);
+    const struct result result = fill_buckets(part, &parts, err);
+    free(bindings);
+    return result;
+}
+
+static struct result renew(const struct rights_part *before, const struct renewal *renewal, struct rights_part **part_out,
+                           struct error *err)
+{
+    OWNED(rights_part) *part = NULL;
+
+    TRY(begin(&before->organisation, &part, err));
+    part->rows = before->rows;
+    atomic_fetch_add(&part->rows->owners, 1);
+    take_robots(part);
+    TRY(renew_buckets(before, renewal, part, err));
+    if (part->binding_count > part->bucket_count * RIGHTS_BUCKET_GROWN) TRY(spread(part, err));
+    *part_out = GIVE(part);
+    return SUCCESS;
+}
+
+struct result rights_part_renew(const struct rights_part *before, const struct binding_change *changes, size_t count,
+                                struct rights_part **part_out, struct error *err)
+{
+    size_t *numbers = memory_zeroed(count + 1, sizeof *numbers);
+
+    if (numbers == NULL) return no_memory(err);
+    for (size_t i = 0; i < count; i++) numbers[i] = number_of(before, rights_hash_grantee(&changes[i].binding));
+    const struct renewal renewal = {changes, numbers, count, clock_wall_ms()};
+    const struct result result = renew(before, &renewal, part_out, err);
+    free(numbers);
+    return result;
+}
 
 struct rights_part *rights_part_keep(struct rights_part *part)
 {
@@ -194,10 +308,7 @@ struct rights_part *rights_part_keep(struct rights_part *part)
 void rights_part_free(struct rights_part *part)
 {
     if (part == NULL || atomic_fetch_sub(&part->owners, 1) != 1) return;
-    free(part->robots);
-    free(part->bindings);
-    free(part->binding_by_id.slots);
-    free(part->first_binding_of.slots);
-    free(part->first_of_key.slots);
+    rows_free(part->rows);
+    drop_buckets(part);
     free(part);
 }

@@ -3,42 +3,48 @@
  * snapshot.
  *
  * Immutable and shared: successive snapshots hold the same part until something in its organisation changes. So a
- * change in one organisation costs the others nothing.
+ * change in one organisation costs the others nothing. Where single roles were given or taken, the next part shares the robots and all
+ * buckets but theirs, so the change costs the same in a large organisation as in a small one.
  */
 #pragma once
 
-#include <stdatomic.h>
+#include "authz/rights_bucket_priv.h"
 
-#include "authz/snapshot.h"
-#include "crypto/hmac.h"
+#define RIGHTS_BUCKET_SIZE  64  /* bindings in a bucket of a new part, about */
+#define RIGHTS_BUCKET_GROWN 256 /* in the middle: then there are more buckets */
 
-/* Open addressing with twice as many slots as entries, so that a lookup is one or two steps. */
-struct index_table {
-    size_t mask;     /* slots - 1; slots are a power of two */
-    uint64_t *slots; /* entry + 1, or 0 */
+/* The robots of a part, as long as one needs them. */
+struct robot_rows {
+    atomic_uint owners;
+    size_t count;
+    struct authz_robot *robots;
 };
 
 struct rights_part {
     atomic_uint owners;
     struct uuid organisation; /* nil: of the registry */
-    struct authz_robot *robots;
+    struct robot_rows *rows;
+    const struct authz_robot *robots; /* of `rows` */
     size_t robot_count;
-    struct authz_binding *bindings; /* sorted by principal */
-    size_t binding_count;
-    struct index_table binding_by_id, first_binding_of, first_of_key; /* of_key: by principal_key(), subjects of issuers only */
+    struct rights_bucket **buckets; /* by the hash of the principal */
+    size_t bucket_count;            /* a power of two */
+    size_t binding_count;           /* in all of them */
+    size_t endless_count;           /* of these, without an end */
 };
-
-/** Other parties choose names of robots and subjects, so the hash is keyed with a random key of this process. */
-uint64_t rights_hash(struct bytes name);
-/** ERROR_NO_MEMORY. The owner of the table frees its slots. */
-RESULT index_new(size_t count, struct index_table *table, struct error *err);
-void index_add(struct index_table *table, uint64_t hash, uint64_t entry);
-/** The next candidate, as entry + 1, at or after *at (begin with the hash); 0 at the end. */
-uint64_t index_next(const struct index_table *table, uint64_t *at);
 
 /** Copies the rows of this organisation, which must be adjacent in `parts`. ERROR_CORRUPT for a duplicate binding. */
 RESULT rights_part_new(const struct uuid *organisation, const struct authz_parts *parts, struct rights_part **part_out,
                        struct error *err);
+
+/** A role that was given or taken. */
+struct binding_change {
+    struct authz_binding binding;
+    bool is_gone;
+};
+/** The part after these changes, all of its organisation, with at most one for each binding. Roles that have expired are left out of what is made anew. */
+RESULT rights_part_renew(const struct rights_part *before, const struct binding_change *changes, size_t count,
+                         struct rights_part **part_out, struct error *err);
+
 struct rights_part *rights_part_keep(struct rights_part *part);
 void rights_part_free(struct rights_part *part);
 DEFINE_OWNED(rights_part);
@@ -48,4 +54,12 @@ const struct authz_binding *part_bindings_of(const struct rights_part *part, con
                                              size_t *count_out);
 /** The first binding of the subject of an issuer that has this principal_key(); NULL: it has none in this part. */
 const struct authz_binding *part_binding_of_key(const struct rights_part *part, const char *key);
+/** Looks at all buckets, so that the time does not tell whether the binding exists. */
 const struct authz_binding *part_binding(const struct rights_part *part, const struct uuid *id);
+
+/** Where a walk through all bindings is; begin with zeros. */
+struct part_walk {
+    size_t bucket, at;
+};
+/** The next one, in no order that means anything; NULL at the end. */
+const struct authz_binding *part_next_binding(const struct rights_part *part, struct part_walk *walk);

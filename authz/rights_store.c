@@ -5,8 +5,10 @@
 
 #include "authz/binding.h"
 #include "authz/history.h"
+#include "authz/officer_entry.h"
 #include "authz/person_priv.h"
 #include "authz/snapshot_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
@@ -15,6 +17,9 @@
 static const struct pg_statement rights_raise_epoch_sql = {
     "rights_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, false) AS epoch) SELECT epoch FROM raised",
     "uuid", "int8"};
+static const struct pg_statement rights_raise_binding_sql = {
+    "rights_raise_binding", "WITH raised AS (SELECT raise_authorization_epoch_of_binding($1) AS epoch) SELECT epoch FROM raised", "uuid",
+    "int8"};
 #define IS_DEACTIVATED \
     "EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
 static const struct pg_statement rights_administrators_sql = {
@@ -53,7 +58,7 @@ static const struct pg_statement history_bindings_sql = {
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
+    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -64,6 +69,14 @@ struct result rights_raise_epoch(struct pg *pg, const struct uuid *organisation,
 
     pg_add_uuid(&arguments, uuid_is_nil(organisation) ? NULL : organisation);
     return pg_run(pg, &rights_raise_epoch_sql, &arguments, NULL, err);
+}
+
+struct result rights_raise_binding(struct pg *pg, const struct uuid *binding, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, binding);
+    return pg_run(pg, &rights_raise_binding_sql, &arguments, NULL, err);
 }
 
 struct result rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err)
@@ -139,12 +152,17 @@ static struct result run_bindings(struct pg *pg, const struct history_question *
     return pg_run(pg, &history_bindings_sql, &arguments, rows_out, err);
 }
 
-static struct result read_bindings(const struct pg_rows *rows, struct authz_binding **bindings_out, struct error *err)
+/* Documents of officers count as they are now: of then it is not known which had been signed. */
+static struct result read_bindings(const struct pg_rows *rows, const struct authz_snapshot *now,
+                                   struct authz_binding **bindings_out, struct error *err)
 {
     struct authz_binding *bindings = memory_zeroed(pg_rows_count(rows) + 1, sizeof *bindings);
     struct result read = bindings == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for rights") : SUCCESS;
 
-    for (size_t i = 0; i < pg_rows_count(rows) && read.ok; i++) read = snapshot_read_binding(rows, i, &bindings[i], err);
+    for (size_t i = 0; i < pg_rows_count(rows) && read.ok; i++) {
+        read = snapshot_read_binding(rows, i, &bindings[i], err);
+        if (read.ok) officers_judge(now->rules, &bindings[i], clock_wall_ms());
+    }
     if (read.ok) *bindings_out = bindings;
     else free(bindings);
     return read;
@@ -173,7 +191,7 @@ struct result authz_history(const struct permit *permit, struct pg *pg, const st
     TRY(read_robot(pg, question, &robot, &is_there, err));
     if (question->robot != NULL && !is_there) return assemble(now, NULL, NULL, 0, then_out, err);
     TRY(run_bindings(pg, question, is_there ? &robot.id : NULL, &rows, err));
-    TRY(read_bindings(rows, &bindings, err));
+    TRY(read_bindings(rows, now, &bindings, err));
     const struct result made = assemble(now, is_there ? &robot : NULL, bindings, pg_rows_count(rows), then_out, err);
     free(bindings);
     return made;

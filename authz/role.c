@@ -34,7 +34,8 @@ enum {
     FOR_RUNNERS = 1 << 21, /* no role has it: the runner's document permits it (snapshot_authorize.c) */
     FOR_RUNS = 1 << 22,    /* no role has it: the order of a run permits it (run_token.c) */
     LOG_WITNESSING = 1 << 23,
-    FOR_PROVISIONERS = 1 << 24 /* no role has it: a signed document names the robot (scim_entry.c) */
+    FOR_PROVISIONERS = 1 << 24, /* no role has it: a signed document names the robot (scim_entry.c) */
+    BY_SIGNATURES = 1 << 25     /* what counts by its signatures, whoever posts it */
 };
 
 static const unsigned sets[ACTION_COUNT] = {
@@ -102,6 +103,11 @@ bool role_is_of_content(enum role role)
 {
     assert(role < ROLE_COUNT);
     return (GRANTS_CONTENT_ROLES & GRANTS(role)) != 0;
+}
+
+bool role_is_of_officers(enum role role)
+{
+    return role != ROLE_OWN && (row_of(role)->sets & KEY_APPROVING) != 0; /* no role of an organisation's own approves keys */
 }
 
 bool role_may_know_existence(enum role role)

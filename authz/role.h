@@ -13,7 +13,8 @@ enum role {
 #define ROLE(constant, name, refusal, scopes, actions, grants, meaning) constant,
 #include "authz/roles.def"
 #undef ROLE
-    ROLE_COUNT
+    ROLE_COUNT,
+    ROLE_OWN = ROLE_COUNT /* of a binding: a role of a signed document (authz/own_role_entry.h), which has no row in the table */
 };
 
 #define ROLE_NAME_SIZE 24 /* "security-officer" and room */
@@ -29,6 +30,8 @@ bool role_permits(enum role role, enum action action);
  * send their secret with each request.
  */
 bool role_is_of_content(enum role role);
+/** Whether the role decides over others: it may approve keys. Once documents of officers are demanded, a binding alone does not give it (authz/officer_entry.h). */
+bool role_is_of_officers(enum role role);
 /** Whether holders of the role may know which repositories exist in its scope. */
 bool role_may_know_existence(enum role role);
 /** Whether the role may be bound on a scope of this kind. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/scim_state.h"
 #include "authz/rights_priv.h"
 #include "authz/scim_rights_priv.h"
 #include "base/text.h"
@@ -134,6 +135,17 @@ static struct result check_bound(struct pg *pg, const struct scim_entry *entry, 
         (long long)entry->service.ends_in_hour, entry->name);
 }
 
+/* ---- the event ---- */
+
+/* The row has this state from the event on: `sijil-verify fsck` compares them. A group of changes may run again, so it is written anew each time. */
+static void tell_state(struct scim_user_change *change, const char *state)
+{
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&change->id, id);
+    (void)snprintf(change->detail, sizeof change->detail, "%s%s%s", id, state[0] == '\0' ? "" : " ", state);
+}
+
 /* ---- making a person ---- */
 
 static struct result insert(struct scim_user_change *change, struct pg *pg, bool ends, int64_t *person_out, struct error *err)
@@ -176,7 +188,9 @@ static struct result create(struct scim_user_change *change, struct pg *pg, cons
     if (strcmp(entry->service.claim, SCIM_SERVICE_CLAIM_SUB) == 0) TRY(pg_run(pg, &scim_change_self_sql, &arguments, NULL, err));
     if (ends) TRY(rights_keep_administrator(pg, administrators, err));
     scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
-    return scim_raise(pg, &places, true, err);
+    TRY(scim_raise(pg, &places, true, err));
+    tell_state(change, change->edit->active ? SCIM_STATE_ACTIVE : SCIM_STATE_INACTIVE);
+    return SUCCESS;
 }
 
 static struct result run_create(const struct permit *permit, struct change *base, struct pg *pg, struct error *err)
@@ -186,6 +200,7 @@ static struct result run_create(const struct permit *permit, struct change *base
     const struct scim_entry *entry = NULL;
 
     permit_require(permit, ACTION_SCIM_CREATE, &(const struct resource){.kind = RESOURCE_SYSTEM});
+    tell_state(change, "");
     TRY(scim_service_now(&change->client, &snapshot, &entry, err));
     return create(change, pg, snapshot, entry, err);
 }
@@ -201,7 +216,7 @@ void scim_user_create_init(struct scim_user_change *change, const struct scim_cl
         .is_new = true,
         .id = uuid_random()};
     (void)text_copy(change->external_id, sizeof change->external_id, edit->external_id);
-    uuid_format(&change->id, change->detail);
+    tell_state(change, "");
     change->change.concerns_issuer = client->issuer;
     change->change.concerns_subject = change->external_id;
 }
@@ -267,7 +282,9 @@ static struct result write_change(struct scim_user_change *change, struct pg *pg
     TRY(write_row(change, pg, &found, is_active, err));
     if (ends) TRY(rights_keep_administrator(pg, administrators, err));
     if (change->edit == NULL) scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
-    return change->change.raises_epoch ? scim_raise(pg, &places, true, err) : SUCCESS;
+    if (change->change.raises_epoch) TRY(scim_raise(pg, &places, true, err));
+    tell_state(change, change->edit == NULL ? SCIM_STATE_DELETED : is_active ? SCIM_STATE_ACTIVE : SCIM_STATE_INACTIVE);
+    return SUCCESS;
 }
 
 static struct result run_change(const struct permit *permit, struct change *base, struct pg *pg, struct error *err)
@@ -278,6 +295,7 @@ static struct result run_change(const struct permit *permit, struct change *base
     const struct scim_entry *entry = NULL;
 
     permit_require(permit, ends ? ACTION_SCIM_END : ACTION_SCIM_CHANGE, &(const struct resource){.kind = RESOURCE_SYSTEM});
+    tell_state(change, "");
     TRY(scim_service_now(&change->client, &snapshot, &entry, err));
     return write_change(change, pg, entry, snapshot, err);
 }
@@ -294,7 +312,7 @@ void scim_user_change_init(struct scim_user_change *change, const struct scim_cl
                                         .names = names,
                                         .id = person->id};
     (void)text_copy(change->external_id, sizeof change->external_id, person->external_id);
-    uuid_format(&change->id, change->detail);
+    tell_state(change, "");
     change->change.concerns_issuer = client->issuer;
     change->change.concerns_subject = change->external_id;
 }

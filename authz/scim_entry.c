@@ -69,7 +69,7 @@ static const struct scim_entry *deciding(const struct trust_rules *rules, const 
 
     for (size_t i = 0; i < scim_entries_count(rules); i++) {
         const struct scim_entry *entry = &rules->services[i];
-        if (entry->pinned.effective_ms > now_ms || strcmp(entry->service.issuer, issuer) != 0) continue;
+        if (entry->pinned.effective_ms > now_ms + PINNED_EARLY_MS || strcmp(entry->service.issuer, issuer) != 0) continue;
         if (found == NULL || found->service.admits_others) found = entry;
     }
     return found;

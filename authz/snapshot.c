@@ -49,7 +49,7 @@ const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snap
 {
     uint64_t at = rights_hash(uuid_bytes(id));
 
-    for (uint64_t entry; (entry = index_next(&snapshot->robot_by_id, &at)) != 0;)
+    for (uint64_t entry; (entry = index_next(&snapshot->robots->by_id, &at)) != 0;)
         if (uuid_equal(&robot_at(snapshot, entry - 1)->id, id)) return robot_at(snapshot, entry - 1);
     return NULL;
 }
@@ -58,7 +58,7 @@ const struct authz_robot *authz_snapshot_robot_named(const struct authz_snapshot
 {
     uint64_t at = rights_hash(name);
 
-    for (uint64_t entry; (entry = index_next(&snapshot->robot_by_name, &at)) != 0;)
+    for (uint64_t entry; (entry = index_next(&snapshot->robots->by_name, &at)) != 0;)
         if (bytes_equal(name, bytes_of_text(robot_at(snapshot, entry - 1)->name))) return robot_at(snapshot, entry - 1);
     return NULL;
 }
@@ -79,19 +79,36 @@ static struct result index_part(struct authz_snapshot *snapshot, size_t number, 
         const struct bytes name = bytes_of_text(robot->name);
         if (authz_snapshot_robot(snapshot, &robot->id) != NULL || authz_snapshot_robot_named(snapshot, name) != NULL)
             return failure(err, ERROR_CORRUPT, "the robot %.140s is there twice", robot->name);
-        index_add(&snapshot->robot_by_id, rights_hash(uuid_bytes(&robot->id)), (uint64_t)number << 32 | i);
-        index_add(&snapshot->robot_by_name, rights_hash(name), (uint64_t)number << 32 | i);
+        index_add(&snapshot->robots->by_id, rights_hash(uuid_bytes(&robot->id)), (uint64_t)number << 32 | i);
+        index_add(&snapshot->robots->by_name, rights_hash(name), (uint64_t)number << 32 | i);
     }
     return SUCCESS;
 }
 
-static struct result index_robots(struct authz_snapshot *snapshot, struct error *err)
+static void index_free(struct robot_index *index)
+{
+    if (index == NULL || atomic_fetch_sub(&index->owners, 1) != 1) return;
+    free(index->by_id.slots);
+    free(index->by_name.slots);
+    free(index);
+}
+
+/* `shared` NULL: there is none. */
+static struct result index_robots(struct authz_snapshot *snapshot, struct robot_index *shared, struct error *err)
 {
     size_t count = 0;
 
+    snapshot->robots = shared;
+    if (shared != NULL) {
+        atomic_fetch_add(&shared->owners, 1);
+        return SUCCESS;
+    }
+    snapshot->robots = memory_zeroed(1, sizeof *snapshot->robots);
+    if (snapshot->robots == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    atomic_init(&snapshot->robots->owners, 1);
     for (size_t i = 0; i < snapshot->part_count; i++) count += snapshot->parts[i]->robot_count;
-    TRY(index_new(count, &snapshot->robot_by_id, err));
-    TRY(index_new(count, &snapshot->robot_by_name, err));
+    TRY(index_new(count, &snapshot->robots->by_id, err));
+    TRY(index_new(count, &snapshot->robots->by_name, err));
     for (size_t i = 0; i < snapshot->part_count; i++) TRY(index_part(snapshot, i, err));
     return SUCCESS;
 }
@@ -108,8 +125,7 @@ static void destroy(struct authz_snapshot *snapshot)
     issuer_list_free(snapshot->issuers);
     trust_rules_free(snapshot->rules);
     scim_persons_free(snapshot->persons);
-    free(snapshot->robot_by_id.slots);
-    free(snapshot->robot_by_name.slots);
+    index_free(snapshot->robots);
     free(snapshot);
 }
 
@@ -131,7 +147,7 @@ struct result snapshot_assemble(struct rights_part **parts, size_t count, const 
     atomic_fetch_add(&shared->issuers->owners, 1);
     snapshot->rules = trust_rules_keep(shared->rules);
     snapshot->persons = scim_persons_keep(shared->persons);
-    if (!index_robots(snapshot, err).ok) {
+    if (!index_robots(snapshot, shared->robots, err).ok) {
         destroy(snapshot);
         return (struct result){.ok = false};
     }

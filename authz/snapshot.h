@@ -11,6 +11,7 @@
 #pragma once
 
 #include "authz/issuer.h"
+#include "authz/own_role_entry.h"
 #include "authz/person.h"
 #include "authz/role.h"
 #include "authz/scim_persons.h"
@@ -44,13 +45,28 @@ struct authz_binding {
     struct uuid robot;
     char issuer[256], subject[256]; /* of an external principal */
     enum role role;
+    struct own_role_use own; /* of ROLE_OWN: its name, and once it is in a snapshot what its document says */
     enum resource_kind scope;
     struct uuid organisation, project;   /* of the scope; nil above it */
     char pattern[BINDING_PATTERN_SIZE];  /* scope repository: a full name, or a prefix that ends in "/" and "*" */
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
     struct person granting_person;       /* the person behind the granter at that moment; nobody if it was not one */
     int64_t expires_ms;                  /* 0: does not expire */
+    bool is_unsigned;                    /* a role that no document of officers makes count: `role` is ROLE_UNSIGNED_OFFICER */
+    enum role bound_as;                  /* then: what the row says */
 };
+/** What was given: of an unsigned role the one that the row says. */
+static inline enum role binding_given(const struct authz_binding *binding)
+{
+    return binding->is_unsigned ? binding->bound_as : binding->role;
+}
+
+/** "publisher", or the name of a role of a signed document. */
+const char *binding_role_name(const struct authz_binding *binding);
+/** Whether its role permits the action, wherever it is and until when. */
+bool binding_permits(const struct authz_binding *binding, enum action action);
+/** Reads the name of a role that somebody wants to give. False: it is neither a built-in role nor the possible name of another one. */
+bool binding_read_role(struct authz_binding *binding, const char *name);
 
 struct authz_snapshot;
 
@@ -73,7 +89,11 @@ extern const struct pg_table authz_snapshot_table, persons_places_table, scim_lo
 const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot);
 /** The persons that SCIM has provisioned; NULL: nobody. */
 const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot);
+/** How many bindings have no end. */
+size_t authz_snapshot_endless(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
+/** How many bindings no document of officers makes count. Time: all bindings are looked at. */
+size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {
     AUTHZ_NOT_LIVE,     /* unknown, disabled or expired robot, untrusted issuer: challenge */
@@ -101,10 +121,10 @@ struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapsh
 bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uuid *binding, struct resource *scope_out);
 
 /**
- * "publisher robot:<uuid>", or "publisher external": an external subject may be personal data, so it is not written
+ * Of role and grantee: "publisher robot:<uuid>", or "publisher external": an external subject may be personal data, so it is not written
  * into leaves.
  */
-void authz_grant_detail(enum role role, const struct authz_binding *grantee, char detail_out[RESOURCE_DETAIL_MAX + 1]);
+void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESOURCE_DETAIL_MAX + 1]);
 
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);

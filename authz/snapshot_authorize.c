@@ -14,9 +14,14 @@ enum resource_kind binding_scope(const struct authz_binding *binding)
     return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
 }
 
-bool binding_is_live(const struct authz_binding *binding, int64_t now_ms)
+bool binding_is_kept(const struct authz_binding *binding, int64_t now_ms)
 {
     return binding->expires_ms == 0 || now_ms < binding->expires_ms;
+}
+
+bool binding_is_live(const struct authz_binding *binding, int64_t now_ms)
+{
+    return binding_is_kept(binding, now_ms) && (binding->role != ROLE_OWN || own_role_is_in_force(&binding->own, now_ms));
 }
 
 /* A pattern "acme/models/" and an asterisk contains all names below it, in whole segments. */
@@ -104,13 +109,18 @@ struct uuid authz_snapshot_home(const struct authz_snapshot *snapshot, const str
     return found == 1 ? home : (struct uuid){{0}};
 }
 
+static bool is_of_content(const struct authz_binding *binding)
+{
+    return binding->role == ROLE_OWN ? own_role_is_of_content(&binding->own) : role_is_of_content(binding->role);
+}
+
 static bool has_content_alone_in(const struct rights_part *part, const struct principal *principal, int64_t now_ms)
 {
     size_t count = 0;
     const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
 
     for (size_t i = 0; i < count; i++)
-        if (binding_is_live(&bindings[i], now_ms) && !role_is_of_content(bindings[i].role)) return false;
+        if (binding_is_live(&bindings[i], now_ms) && !is_of_content(&bindings[i])) return false;
     return true;
 }
 
@@ -152,16 +162,18 @@ static const struct authz_refusal *revocation_refusal(const struct authz_snapsho
     const struct rights_part *part = snapshot_part(snapshot, &resource->organisation);
     const struct authz_binding *binding = part == NULL ? NULL : part_binding(part, &id);
     if (binding == NULL) return &unknown;
-    return role_may_grant(held, binding->role) ? NULL : &refusal;
+    /* One that permits nothing is taken away by whoever may give anything there. */
+    const bool is_nothing = binding->role == ROLE_OWN && binding->own.version == 0 && role_may_grant(held, ROLE_CONSUMER);
+    return is_nothing || binding_may_be_granted(held, binding) ? NULL : &refusal;
 }
 
 static const struct authz_refusal *refusal_of(const struct authz_snapshot *snapshot, const struct principal *principal,
                                               enum role held, enum action action, const struct resource *resource, int64_t now_ms)
 {
     if (action == ACTION_BINDING_CREATE) return grant_refusal(snapshot, principal, held, resource, now_ms);
-    if (action == ACTION_BINDING_REVOKE) return revocation_refusal(snapshot, held, resource);
     if (action == ACTION_ROBOT_ROTATE) return rotation_refusal(snapshot, principal, resource, now_ms);
-    return NULL;
+    const struct authz_refusal *why = action == ACTION_BINDING_REVOKE ? revocation_refusal(snapshot, held, resource) : NULL;
+    return why != NULL ? why : last_administrator_refusal(snapshot, action, resource, now_ms);
 }
 
 /* The pair to be checked, and the results so far. */
@@ -175,6 +187,23 @@ struct search {
     const struct authz_refusal *refusal;
 };
 
+static bool may_know_existence(const struct authz_binding *binding)
+{
+    return binding->role == ROLE_OWN ? own_role_may_know_existence(&binding->own) : role_may_know_existence(binding->role);
+}
+
+/* Its row would permit it, so its holder is told what is missing. */
+static void note_unsigned(struct search *search, const struct authz_binding *binding)
+{
+    static const struct authz_refusal refusal = {
+        "SYS-OFFICER",
+        "your role here is a binding that no document of officers makes count: have one signed (sijil admin officers draft)"};
+
+    if (!binding->is_unsigned || !role_permits(binding->bound_as, search->action)) return;
+    if (search->refusal == NULL) search->refusal = &refusal;
+    search->may_know_existence = true;
+}
+
 /* The binding that allows it, or NULL. */
 static const struct authz_binding *search_part(struct search *search, const struct rights_part *part)
 {
@@ -185,9 +214,9 @@ static const struct authz_binding *search_part(struct search *search, const stru
         const struct authz_binding *binding = &bindings[i];
         const bool covers = binding_covers(binding, search->resource);
         if (!binding_is_live(binding, search->now_ms)) continue;
-        search->may_know_existence |=
-            role_may_know_existence(binding->role) && (covers || binding_is_inside(binding, search->resource));
-        if (!covers || !role_permits(binding->role, search->action)) continue;
+        search->may_know_existence |= may_know_existence(binding) && (covers || binding_is_inside(binding, search->resource));
+        if (covers && !binding_permits(binding, search->action)) note_unsigned(search, binding);
+        if (!covers || !binding_permits(binding, search->action)) continue;
         const struct authz_refusal *why =
             refusal_of(search->snapshot, search->principal, binding->role, search->action, search->resource, search->now_ms);
         if (why == NULL) return binding;
@@ -266,9 +295,9 @@ static void add_access(const struct rights_part *part, const struct principal *p
 
     for (size_t i = 0; i < count; i++) {
         if (!binding_is_live(&bindings[i], now_ms) || !binding_covers(&bindings[i], repository)) continue;
-        access->pull = access->pull || role_permits(bindings[i].role, ACTION_BLOB_READ);
-        access->push = access->push || role_permits(bindings[i].role, ACTION_MANIFEST_PUSH);
-        access->remove = access->remove || role_permits(bindings[i].role, ACTION_MANIFEST_DELETE);
+        access->pull = access->pull || binding_permits(&bindings[i], ACTION_BLOB_READ);
+        access->push = access->push || binding_permits(&bindings[i], ACTION_MANIFEST_PUSH);
+        access->remove = access->remove || binding_permits(&bindings[i], ACTION_MANIFEST_DELETE);
     }
 }
 
@@ -329,7 +358,7 @@ size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const st
     if (part == NULL || !authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
     const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
     for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
-        if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, action)) bindings_out[found++] = &bindings[i];
+        if (binding_is_live(&bindings[i], now_ms) && binding_permits(&bindings[i], action)) bindings_out[found++] = &bindings[i];
     return found;
 }
 

@@ -37,7 +37,7 @@ static int compare_bindings(const void *a, const void *b)
 /* Takes the rows of one organisation from the front of `left`. */
 static struct authz_parts take_front(struct authz_parts *left, const struct uuid *organisation)
 {
-    struct authz_parts front = {.robots = left->robots, .bindings = left->bindings};
+    struct authz_parts front = {.robots = left->robots, .bindings = left->bindings, .rules = left->rules};
 
     while (front.robot_count < left->robot_count && uuid_equal(&left->robots[front.robot_count].organisation, organisation))
         front.robot_count++;

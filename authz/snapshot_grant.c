@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "authz/snapshot_priv.h"
+#include "base/text.h"
 
 static const struct authz_refusal malformed = {"SYS-GRANT", "a grant names a role and the principal that gets it"};
+static const struct authz_refusal unknown_role = {"SYS-GRANT", "no signed document of a role with this name is in force here"};
 static const struct authz_refusal misplaced = {"SYS-GRANT", "this role can't be given on a scope of this kind"};
 static const struct authz_refusal not_yours = {"SYS-GRANT", "your role may not give this role to others"};
 static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody can give a role to itself; ask another administrator"};
@@ -14,25 +16,61 @@ static const struct authz_refusal both_officers = {
     "SYS-BOTH-OFFICERS",
     "another person must appoint the second security officer than the first: a robot counts as the person that made it"};
 
-void authz_grant_detail(enum role role, const struct authz_binding *grantee, char detail_out[RESOURCE_DETAIL_MAX + 1])
+void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESOURCE_DETAIL_MAX + 1])
 {
     char id[UUID_TEXT_SIZE];
 
-    uuid_format(&grantee->robot, id);
-    (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %s%s", role_name(role),
-                   grantee->kind == PRINCIPAL_ROBOT ? "robot:" : "external", grantee->kind == PRINCIPAL_ROBOT ? id : "");
+    uuid_format(&wanted->robot, id);
+    (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %s%s", binding_role_name(wanted),
+                   wanted->kind == PRINCIPAL_ROBOT ? "robot:" : "external", wanted->kind == PRINCIPAL_ROBOT ? id : "");
 }
 
 /* Splits "role grantee". */
-static bool read_detail(const char *detail, enum role *role_out, const char **grantee_out)
+static bool read_detail(const char *detail, struct authz_binding *wanted, const char **grantee_out)
 {
     const char *blank = strchr(detail, ' ');
+    char role[OWN_ROLE_NAME_MAX + 1];
 
-    if (blank == NULL || blank[1] == '\0') return false;
-    if (!role_find((struct bytes){(const uint8_t *)detail, (size_t)(blank - detail)}, role_out)) return false;
+    if (blank == NULL || blank[1] == '\0' || (size_t)(blank - detail) >= sizeof role) return false;
+    (void)snprintf(role, sizeof role, "%.*s", (int)(blank - detail), detail);
     *grantee_out = blank + 1;
+    return binding_read_role(wanted, role);
+}
+
+/* ---- a role, built-in or of a signed document ---- */
+
+const char *binding_role_name(const struct authz_binding *binding)
+{
+    return binding->role == ROLE_OWN ? binding->own.name : role_name(binding->role);
+}
+
+bool binding_permits(const struct authz_binding *binding, enum action action)
+{
+    return binding->role == ROLE_OWN ? own_role_permits(&binding->own, action) : role_permits(binding->role, action);
+}
+
+bool binding_read_role(struct authz_binding *binding, const char *name)
+{
+    if (role_find(bytes_of_text(name), &binding->role)) return true;
+    if (!own_role_name_is_valid(name)) return false;
+    binding->role = ROLE_OWN;
+    (void)text_copy(binding->own.name, sizeof binding->own.name, name);
     return true;
 }
+
+bool binding_allows_scope(const struct authz_binding *binding, enum resource_kind scope)
+{
+    return binding->role == ROLE_OWN ? scope != RESOURCE_SYSTEM : role_allows_scope(binding->role, scope);
+}
+
+bool binding_may_be_granted(enum role held, const struct authz_binding *binding)
+{
+    if (held == ROLE_OWN) return false; /* no document gives the right to grant */
+    return binding->role == ROLE_OWN ? own_role_may_be_granted(held, &binding->own)
+                                     : role_may_grant(held, binding_given(binding));
+}
+
+/* ---- grants ---- */
 
 /* Whether the scopes overlap: one of them contains the other. */
 static bool scopes_meet(const struct authz_binding *officer, const struct resource *scope)
@@ -71,11 +109,12 @@ static const struct authz_refusal *appointment_refusal_beside(const struct appoi
 
 static const struct authz_refusal *appointment_refusal_in(const struct appointment *appointment, const struct rights_part *part)
 {
+    const struct authz_binding *binding = NULL;
     const struct authz_refusal *why = NULL;
+    struct part_walk walk = {0};
 
-    for (size_t i = 0; i < part->binding_count && why == NULL; i++) {
-        const struct authz_binding *binding = &part->bindings[i];
-        if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, appointment->now_ms) &&
+    while (why == NULL && (binding = part_next_binding(part, &walk)) != NULL) {
+        if (binding_given(binding) == ROLE_SECURITY_OFFICER && binding_is_live(binding, appointment->now_ms) &&
             scopes_meet(binding, appointment->scope))
             why = appointment_refusal_beside(appointment, binding);
     }
@@ -111,8 +150,8 @@ static bool may_give(const struct authz_snapshot *snapshot, const struct princip
         size_t count = 0;
         const struct authz_binding *own = part_bindings_of(part, principal, &count);
         for (size_t i = 0; i < count; i++)
-            if (binding_is_live(&own[i], now_ms) && role_permits(own[i].role, ACTION_BINDING_CREATE) &&
-                role_may_grant(own[i].role, given->role) && binding_covers(&own[i], &scope))
+            if (binding_is_live(&own[i], now_ms) && binding_permits(&own[i], ACTION_BINDING_CREATE) &&
+                binding_may_be_granted(own[i].role, given) && binding_covers(&own[i], &scope))
                 return true;
     }
     return false;
@@ -134,12 +173,12 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
     const struct persons persons = persons_of(&where, principal);
     principal_key(principal, granter);
     for (size_t i = 0; i < count; i++) {
-        if (!binding_is_live(&given[i], now_ms)) continue;
+        if (!binding_is_kept(&given[i], now_ms)) continue;
         if (!may_give(snapshot, principal, &given[i], now_ms)) return &roles;
         const struct persons giver = {1, false, false, {given[i].granting_person}};
         const bool gave_it =
             strcmp(given[i].granted_by, granter) == 0 || (persons_are_one(&persons) && persons_meet(&giver, &persons));
-        if (given[i].role == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
+        if (binding_given(&given[i]) == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
     }
     return NULL;
 }
@@ -166,14 +205,16 @@ const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot,
 {
     char granter[PRINCIPAL_KEY_SIZE];
     const char *grantee = NULL;
-    enum role role = 0;
+    struct authz_binding wanted = {.role = 0};
 
-    if (!read_detail(resource->detail, &role, &grantee)) return &malformed;
-    if (!role_allows_scope(role, resource->kind)) return &misplaced;
-    if (!role_may_grant(held, role)) return &not_yours;
+    if (!read_detail(resource->detail, &wanted, &grantee)) return &malformed;
+    if (!binding_allows_scope(&wanted, resource->kind)) return &misplaced;
+    if (wanted.role == ROLE_OWN) own_role_resolve(snapshot->rules, &resource->organisation, &wanted.own);
+    if (wanted.role == ROLE_OWN && !own_role_is_in_force(&wanted.own, now_ms)) return &unknown_role;
+    if (!binding_may_be_granted(held, &wanted)) return &not_yours;
     principal_key(principal, granter);
     if (strcmp(grantee, granter) == 0) return &yourself;
-    if (role != ROLE_SECURITY_OFFICER) return NULL;
+    if (wanted.role != ROLE_SECURITY_OFFICER) return NULL;
     const struct persons_scope where = {snapshot, &resource->organisation, now_ms};
     struct appointment appointment = {
         .snapshot = snapshot, .scope = resource, .where = where, .granter = persons_of(&where, principal), .now_ms = now_ms};

@@ -24,18 +24,23 @@ RESULT trust_rules_load(struct document_view *view, const struct document_source
  */
 RESULT authz_snapshot_load(struct pg *pg, const struct trust_rules *rules, struct authz_snapshot **snapshot_out,
                            struct error *err);
-/** Finds the organisations of the documents of persons, by their names. Part of each load. */
+/** Finds the organisations of the documents of persons, roles and officers, by their names. Part of each load. */
 RESULT persons_places_load(struct pg *pg, const struct trust_rules *rules, struct error *err);
 
-/** The changed organisations. The nil id stands for the registry: its robots, its bindings and the issuers. */
+/**
+ * What has changed: organisations, and since an epoch single roles in any. The nil id stands for the registry: its robots, its bindings and the
+ * issuers.
+ */
 struct rights_change {
     const struct uuid *organisations;
-    size_t count; /* at most RIGHTS_CHANGE_MAX */
+    size_t count;   /* at most RIGHTS_CHANGE_MAX */
+    uint64_t since; /* the epoch of the snapshot before; 0: no single roles are read */
 };
-#define RIGHTS_CHANGE_MAX 64 /* after changes in more organisations everything is read */
+#define RIGHTS_CHANGE_MAX   64   /* after changes in more organisations everything is read */
+#define RIGHTS_BINDINGS_MAX 1024 /* after changes of more single roles as well; 1.2 MB */
 /**
- * As authz_snapshot_load(), but reads only the rows of the changed organisations, and shares the robots and bindings of
- * the others with `before`, which must have the same rules. Run it in the transaction that read `change`.
+ * As authz_snapshot_load(), but reads only the rows of the changed organisations and the roles that changed one by one, and shares the robots and
+ * bindings of all others with `before`, which must have the same rules. Run it in the transaction that read `change`.
  */
 RESULT authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                             struct authz_snapshot **snapshot_out, struct error *err);

@@ -49,8 +49,11 @@ static void insert(struct page *page, const struct authz_binding *binding)
 
 static void add_part(struct page *page, const struct rights_part *part)
 {
-    for (size_t i = 0; part != NULL && i < part->binding_count; i++)
-        if (is_wanted(page, &part->bindings[i])) insert(page, &part->bindings[i]);
+    const struct authz_binding *binding = NULL;
+    struct part_walk walk = {0};
+
+    while (part != NULL && (binding = part_next_binding(part, &walk)) != NULL)
+        if (is_wanted(page, binding)) insert(page, binding);
 }
 
 size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct resource *scope, const struct uuid *after,
@@ -62,4 +65,24 @@ size_t authz_snapshot_page(const struct authz_snapshot *snapshot, const struct r
     if (scope->kind != RESOURCE_SYSTEM) add_part(&page, snapshot_part(snapshot, &scope->organisation));
     for (size_t i = 0; scope->kind == RESOURCE_SYSTEM && i < snapshot->part_count; i++) add_part(&page, snapshot->parts[i]);
     return page.count;
+}
+
+size_t authz_snapshot_endless(const struct authz_snapshot *snapshot)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot->part_count; i++) count += snapshot->parts[i]->endless_count;
+    return count;
+}
+
+size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot->part_count; i++) {
+        const struct authz_binding *binding = NULL;
+        struct part_walk walk = {0};
+        while ((binding = part_next_binding(snapshot->parts[i], &walk)) != NULL) count += binding->is_unsigned;
+    }
+    return count;
 }

@@ -12,6 +12,12 @@ struct issuer_list {
     struct index_table by_url, by_digest; /* entry: number in `issuers` */
 };
 
+/** Shared by snapshots whose parts have the same robots, in the same order. */
+struct robot_index {
+    atomic_uint owners;
+    struct index_table by_id, by_name; /* entry: number of the part << 32 | of the robot in it */
+};
+
 struct authz_snapshot {
     atomic_uint owners;
     struct authz_snapshot *self; /* lets a holder of a const pointer add an owner */
@@ -20,7 +26,7 @@ struct authz_snapshot {
     struct issuer_list *issuers;
     struct trust_rules *rules;
     struct scim_persons *persons;
-    struct index_table robot_by_id, robot_by_name; /* entry: number of the part << 32 | of the robot in it */
+    struct robot_index *robots;
 };
 
 /** The part of an organisation (nil: of the registry); NULL if it has neither robots nor bindings. */
@@ -44,6 +50,7 @@ struct snapshot_shared {
     struct issuer_list *issuers;
     const struct trust_rules *rules;
     const struct scim_persons *persons;
+    struct robot_index *robots; /* NULL: it is made */
 };
 /**
  * Takes ownership of the parts, also on failure, and adds an owner to all that is shared. The parts are sorted and begin with the registry's.
@@ -54,6 +61,17 @@ RESULT snapshot_assemble(struct rights_part **parts, size_t count, const struct 
 /** Takes the parts of `before` (NULL: none), except those of the organisations in `change`, which it makes from `rows`. */
 RESULT snapshot_build(const struct authz_snapshot *before, const struct rights_change *change, const struct authz_parts *rows,
                       struct authz_snapshot **snapshot_out, struct error *err);
+
+/** The snapshot after these changes of single roles; it sorts them. All else is as in `before`, and shared with it. */
+RESULT snapshot_patch(const struct authz_snapshot *before, struct binding_change *changes, size_t count,
+                      struct authz_snapshot **snapshot_out, struct error *err);
+
+/** Reads the changed organisations, of which there is at least one (snapshot_store.c). */
+RESULT snapshot_renew_parts(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+                            struct authz_snapshot **snapshot_out, struct error *err);
+/** The roles that were given or taken since the epoch, at most RIGHTS_BINDINGS_MAX + 1, and whether one is gone. */
+RESULT snapshot_load_changes(struct pg *pg, uint64_t since, struct pg_rows **rows_out, struct error *err);
+bool snapshot_row_is_gone(const struct pg_rows *rows, size_t row);
 
 /** A snapshot of these rows alone, which are sorted by organisation, with the issuers of `like`; the issuers of `rows` don't count. */
 RESULT snapshot_of_rows(const struct authz_snapshot *like, const struct authz_parts *rows, struct authz_snapshot **snapshot_out,
@@ -66,6 +84,12 @@ bool binding_is_inside(const struct authz_binding *binding, const struct resourc
 /** The kind of its scope, by its project, organisation and pattern. */
 enum resource_kind binding_scope(const struct authz_binding *binding);
 bool binding_is_live(const struct authz_binding *binding, int64_t now_ms);
+/** As binding_is_live(), also if the document of its role does not count now: it may count again. */
+bool binding_is_kept(const struct authz_binding *binding, int64_t now_ms);
+/** Whether its role may be bound on a scope of this kind. */
+bool binding_allows_scope(const struct authz_binding *binding, enum resource_kind scope);
+/** Whether holders of the built-in role may grant the role of this binding. */
+bool binding_may_be_granted(enum role held, const struct authz_binding *binding);
 /** Whether both bindings are of the same principal. */
 bool binding_same_principal(const struct authz_binding *a, const struct authz_binding *b);
 
@@ -81,3 +105,6 @@ const struct authz_refusal *rotation_refusal(const struct authz_snapshot *snapsh
                                              const struct resource *resource, int64_t now_ms);
 const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
                                           enum role held, const struct resource *resource, int64_t now_ms);
+/** Once documents of officers are demanded: for an action that would end the last registry-admin that counts (officer_guard.c). */
+const struct authz_refusal *last_administrator_refusal(const struct authz_snapshot *snapshot, enum action action,
+                                                       const struct resource *resource, int64_t now_ms);

@@ -43,7 +43,7 @@ struct result snapshot_read_robot(const struct pg_rows *rows, size_t row, struct
 /* The CHECKs of the columns limit the length of all texts. */
 struct result snapshot_read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding, struct error *err)
 {
-    if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
+    if (!binding_read_role(binding, pg_text(rows, row, 4)))
         return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
     binding->id = pg_uuid(rows, row, 0);
     binding->kind = pg_is_null(rows, row, 1) ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT;

@@ -4,6 +4,7 @@
 
 #include "authz/break_glass_load_priv.h"
 #include "authz/group_place.h"
+#include "authz/officer_entry.h"
 #include "authz/robot.h"
 #include "authz/scim_entry.h"
 #include "authz/scim_load_priv.h"
@@ -21,9 +22,9 @@
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
     " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n'), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 /* A glass is broken by a signed document alone: a row with its role gives nothing. */
-#define BINDINGS                                                                                                  \
-    "SELECT " BINDING_COLUMNS " FROM binding"                                                                     \
-    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'"
+#define IS_LIVE                                                                                                   \
+    "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'"
+#define BINDINGS "SELECT " BINDING_COLUMNS " FROM binding WHERE " IS_LIVE
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text timestamptz"
 
@@ -33,6 +34,11 @@ static const struct pg_statement snapshot_robots_of_sql = {
 static const struct pg_statement snapshot_bindings_sql = {"snapshot_bindings", BINDINGS, "", BINDING_TYPES};
 static const struct pg_statement snapshot_bindings_of_sql = {
     "snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES};
+/* Roles that were given or taken one by one; what the statements above leave out is gone. */
+static const struct pg_statement snapshot_changed_bindings_sql = {
+    "snapshot_changed_bindings",
+    "SELECT " BINDING_COLUMNS ", NOT (" IS_LIVE ") FROM binding WHERE changed_epoch > $1 LIMIT $2",
+    "int8 int8", BINDING_TYPES " bool"};
 static const struct pg_statement snapshot_issuers_sql = {
     "snapshot_issuers",
     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks, follows, f.confirmed_at"
@@ -53,7 +59,7 @@ static const struct pg_statement snapshot_group_logins_sql = {
     " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() ORDER BY l.issuer, l.subject, g",
     "text[]", "text text text timestamptz"};
 static const struct pg_statement *const statements[] = {
-    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
+    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_changed_bindings_sql, &snapshot_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
@@ -171,7 +177,7 @@ static struct uuid id_of_grant(const struct grant_of_document *grant)
 /* The part of a binding that the grant decides. */
 static bool read_given(const char *role, const char *on, const struct pg_rows *rows, size_t row, struct authz_binding *binding)
 {
-    if (!role_find(bytes_of_text(role), &binding->role) || !role_is_of_content(binding->role)) return false;
+    if (!binding_read_role(binding, role) || (binding->role != ROLE_OWN && !role_is_of_content(binding->role))) return false;
     binding->kind = PRINCIPAL_EXTERNAL;
     binding->organisation = pg_uuid(rows, row, 1);
     binding->project = snapshot_uuid_or_nil(rows, row, 2);
@@ -209,7 +215,7 @@ static bool read_group_place(const struct loading *loading, size_t row, struct g
     if (!read_given(given->role, given->on, rows, row, &place->binding)) return false;
     group_entry_place(grant->group, grant->number, &place->binding.organisation);
     grant->is_found = true;
-    return grant->group->pinned.effective_ms <= clock_wall_ms() && group_place_end(loading->rules, place);
+    return grant->group->pinned.effective_ms <= clock_wall_ms() + PINNED_EARLY_MS && group_place_end(loading->rules, place);
 }
 
 static struct result read_group_places(struct loading *loading, struct error *err)
@@ -238,8 +244,8 @@ static void forget_places(const struct rights_change *change, const struct loadi
         if (grant->group == NULL || grant->is_found || !group_entry_is_placed(grant->group, grant->number)) continue;
         bool was_read = change == NULL;
         for (size_t k = 0; !was_read && k < change->count; k++)
-            was_read = uuid_equal(&change->organisations[k], &grant->group->organisations[grant->number]);
-        if (was_read) group_entry_place(grant->group, grant->number, NULL);
+            was_read = uuid_equal(&change->organisations[k], group_entry_organisation(grant->group, grant->number));
+        if (was_read) group_entry_forget(grant->group, grant->number);
     }
 }
 
@@ -361,10 +367,14 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
     struct authz_parts parts = {.robot_count = pg_rows_count(loading->robot_rows),
                                 .binding_count = pg_rows_count(loading->binding_rows),
                                 .issuer_count = loading->issuer_rows == NULL ? 0 : pg_rows_count(loading->issuer_rows)};
+    const int64_t now_ms = clock_wall_ms();
+
     TRY(make_room(loading, &parts, err));
     for (size_t i = 0; i < parts.robot_count; i++) TRY(snapshot_read_robot(loading->robot_rows, i, &loading->robots[i], err));
-    for (size_t i = 0; i < parts.binding_count; i++)
+    for (size_t i = 0; i < parts.binding_count; i++) {
         TRY(snapshot_read_binding(loading->binding_rows, i, &loading->bindings[i], err));
+        officers_judge(loading->rules, &loading->bindings[i], now_ms);
+    }
     for (size_t i = 0; i < parts.issuer_count; i++) snapshot_read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
     add_grants(loading, &parts);
     parts.robots = loading->robots;
@@ -403,7 +413,7 @@ static struct result renew(struct pg *pg, const struct authz_snapshot *before, c
     return snapshot_build(before, change, &parts, snapshot_out, err);
 }
 
-struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+struct result snapshot_renew_parts(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                                    struct authz_snapshot **snapshot_out, struct error *err)
 {
     struct loading loading = {.rules = authz_snapshot_rules(before)};
@@ -411,4 +421,18 @@ struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *b
     const struct result result = renew(pg, before, change, &loading, snapshot_out, err);
     loading_done(&loading);
     return result;
+}
+
+struct result snapshot_load_changes(struct pg *pg, uint64_t since, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)since);
+    pg_add_int8(&arguments, RIGHTS_BINDINGS_MAX + 1);
+    return pg_run(pg, &snapshot_changed_bindings_sql, &arguments, rows_out, err);
+}
+
+bool snapshot_row_is_gone(const struct pg_rows *rows, size_t row)
+{
+    return pg_bool(rows, row, 12);
 }

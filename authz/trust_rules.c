@@ -7,6 +7,7 @@
 
 #include "authz/snapshot_load.h"
 #include "authz/trust_rules_priv.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
 
@@ -29,6 +30,8 @@ void trust_rules_free(struct trust_rules *rules)
     persons_entries_free(rules);
     scim_entries_free(rules);
     glass_entries_free(rules);
+    own_role_entries_free(rules);
+    officer_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -106,6 +109,7 @@ static int compare(const void *a, const void *b)
 
 static struct result finish(struct trust_rules *rules, struct error *err)
 {
+    own_role_entries_sort(rules);
     if (rules->count > 0) qsort(rules->entries, rules->count, sizeof *rules->entries, compare);
     TRY(index_new(rules->count, &rules->by_key, err));
     for (size_t i = 0; i < rules->count; i++) index_add(&rules->by_key, rights_hash(bytes_of_text(rules->entries[i].key)), i);
@@ -120,7 +124,7 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     atomic_init(&rules->owners, 1);
     rules->self = rules;
     rules->is_sound = rules->groups_are_sound = rules->persons_are_sound = rules->services_are_sound = rules->glasses_are_sound =
-        true;
+        rules->roles_are_sound = rules->officers_are_sound = rules->keys_are_sound = true;
     *rules_out = rules;
     return SUCCESS;
 }
@@ -132,6 +136,9 @@ static struct result add_any(struct trust_rules *rules, const struct pinned_docu
     if (kind == DOCUMENT_GROUP_ROLES) return group_entries_add(rules, pinned, err);
     if (kind == DOCUMENT_SCIM_SERVICE) return scim_entries_add(rules, pinned, err);
     if (kind == DOCUMENT_BREAK_GLASS) return glass_entries_add(rules, pinned, err);
+    if (kind == DOCUMENT_OWN_ROLE) return own_role_entries_add(rules, pinned, err);
+    if (kind == DOCUMENT_OFFICERS) return officer_entries_add(rules, pinned, err);
+    if (kind == DOCUMENT_SIGNING_KEY) return officer_entries_note_key(rules, pinned, err);
     return (kind == DOCUMENT_PERSONS ? persons_entries_add : add)(rules, pinned, err);
 }
 
@@ -155,7 +162,7 @@ struct seen {
 
 /* All kinds of a list. */
 struct all_seen {
-    struct seen rules, groups, persons, services, glasses;
+    struct seen rules, groups, persons, services, glasses, roles, officers, keys;
 };
 
 static bool is_pin(const struct document_pin *pin, bool is_sound, const struct seen *seen)
@@ -170,7 +177,11 @@ static bool is_same(const struct trust_rules *before, const struct all_seen *see
            is_pin(&before->groups_pin, before->groups_are_sound, &seen->groups) &&
            is_pin(&before->persons_pin, before->persons_are_sound, &seen->persons) &&
            is_pin(&before->services_pin, before->services_are_sound, &seen->services) &&
-           is_pin(&before->glasses_pin, before->glasses_are_sound, &seen->glasses);
+           is_pin(&before->glasses_pin, before->glasses_are_sound, &seen->glasses) &&
+           is_pin(&before->roles_pin, before->roles_are_sound, &seen->roles) &&
+           is_pin(&before->officers_pin, before->officers_are_sound, &seen->officers) &&
+           is_pin(&before->keys_pin, before->keys_are_sound, &seen->keys) &&
+           before->officers_in_force == officers_in_force(before, clock_wall_ms());
 }
 
 static struct result see(struct document_view *view, enum document_kind kind, const struct document_source *source,
@@ -187,24 +198,41 @@ static struct result see(struct document_view *view, enum document_kind kind, co
 static struct result see_all(struct document_view *view, const struct document_source *source, struct all_seen *seen,
                              struct error *err)
 {
-    *seen = (struct all_seen){.rules.is_sound = false};
+    *seen = (struct all_seen){.keys.is_sound = true};
     TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen->rules, err));
     TRY(see(view, DOCUMENT_GROUP_ROLES, source, &seen->groups, err));
     TRY(see(view, DOCUMENT_PERSONS, source, &seen->persons, err));
     TRY(see(view, DOCUMENT_BREAK_GLASS, source, &seen->glasses, err));
+    TRY(see(view, DOCUMENT_OWN_ROLE, source, &seen->roles, err));
+    TRY(see(view, DOCUMENT_OFFICERS, source, &seen->officers, err));
+    if (seen->officers.reading.pin.epoch != 0) TRY(see(view, DOCUMENT_SIGNING_KEY, source, &seen->keys, err));
     return see(view, DOCUMENT_SCIM_SERVICE, source, &seen->services, err);
+}
+
+/* The keys come last: they are noted in the entries. */
+static struct result read_officers(struct document_view *view, struct trust_rules *rules, struct error *err)
+{
+    struct document_visit officers = {officer_entries_add, rules}, keys = {officer_entries_note_key, rules};
+
+    if (rules->officers_are_sound) TRY(document_view_read(view, DOCUMENT_OFFICERS, &officers, err));
+    if (rules->keys_are_sound && rules->officer_count > 0) TRY(document_view_read(view, DOCUMENT_SIGNING_KEY, &keys, err));
+    rules->officers_in_force = officers_in_force(rules, clock_wall_ms());
+    return SUCCESS;
 }
 
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
     struct document_visit visit = {add, rules}, groups = {group_entries_add, rules}, persons = {persons_entries_add, rules},
-                          services = {scim_entries_add, rules}, glasses = {glass_entries_add, rules};
+                          services = {scim_entries_add, rules}, glasses = {glass_entries_add, rules},
+                          roles = {own_role_entries_add, rules};
 
     if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
     if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
     if (rules->persons_are_sound) TRY(document_view_read(view, DOCUMENT_PERSONS, &persons, err));
     if (rules->glasses_are_sound) TRY(document_view_read(view, DOCUMENT_BREAK_GLASS, &glasses, err));
+    if (rules->roles_are_sound) TRY(document_view_read(view, DOCUMENT_OWN_ROLE, &roles, err));
     if (rules->services_are_sound) TRY(document_view_read(view, DOCUMENT_SCIM_SERVICE, &services, err));
+    TRY(read_officers(view, rules, err));
     return finish(rules, err);
 }
 
@@ -215,11 +243,17 @@ static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
     rules->persons_pin = seen->persons.reading.pin;
     rules->services_pin = seen->services.reading.pin;
     rules->glasses_pin = seen->glasses.reading.pin;
+    rules->roles_pin = seen->roles.reading.pin;
+    rules->officers_pin = seen->officers.reading.pin;
+    rules->keys_pin = seen->keys.reading.pin;
     rules->is_sound = seen->rules.is_sound;
     rules->groups_are_sound = seen->groups.is_sound;
     rules->persons_are_sound = seen->persons.is_sound;
     rules->services_are_sound = seen->services.is_sound;
     rules->glasses_are_sound = seen->glasses.is_sound;
+    rules->roles_are_sound = seen->roles.is_sound;
+    rules->officers_are_sound = seen->officers.is_sound;
+    rules->keys_are_sound = seen->keys.is_sound;
     atomic_init(&rules->read_until, seen->rules.reading.read_until);
 }
 
@@ -279,7 +313,7 @@ const struct trust_entry *trust_rules_find(const struct trust_rules *rules, cons
 
 bool pinned_entry_is_in_force(const struct pinned_entry *entry, int64_t now_ms)
 {
-    return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
+    return entry->effective_ms <= now_ms + PINNED_EARLY_MS && now_ms < entry->expires_ms;
 }
 
 /* The first rule of this issuer. */

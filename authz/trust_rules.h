@@ -21,6 +21,8 @@ struct pinned_entry {
     char digest[DIGEST_TEXT_SIZE];
     json_t *json; /* the document's; this has an owner of its own */
 };
+/** sijil-keyd pins what begins at most so much later. It replaces the version before at once, so it counts at once, too. */
+#define PINNED_EARLY_MS INT64_C(60000)
 bool pinned_entry_is_in_force(const struct pinned_entry *entry, int64_t now_ms);
 
 struct trust_entry {

@@ -3,6 +3,8 @@
 
 #include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
+#include "authz/officer_entry.h"
+#include "authz/own_role_entry.h"
 #include "authz/persons_entry.h"
 #include "authz/rights_part_priv.h"
 #include "authz/scim_entry.h"
@@ -10,8 +12,10 @@
 struct trust_rules {
     atomic_uint owners;
     struct trust_rules *self; /* lets a holder of a const pointer add an owner */
-    struct document_pin pin, groups_pin, persons_pin, services_pin, glasses_pin;
-    bool is_sound, groups_are_sound, persons_are_sound, services_are_sound, glasses_are_sound;
+    struct document_pin pin, groups_pin, persons_pin, services_pin, glasses_pin, roles_pin, officers_pin;
+    struct document_pin keys_pin; /* of the keys of persons: read if there are officers */
+    bool is_sound, groups_are_sound, persons_are_sound, services_are_sound, glasses_are_sound, roles_are_sound,
+        officers_are_sound, keys_are_sound;
     atomic_uint_least64_t read_until; /* of the trust rules; rises while they stay the same */
     struct trust_entry *entries;      /* by issuer, then the highest priority first */
     size_t count, capacity;
@@ -25,6 +29,11 @@ struct trust_rules {
     size_t service_count;
     struct glass_entry *glasses; /* NULL: none */
     size_t glass_count;
+    struct own_role_entry *own_roles; /* by name; NULL: none */
+    size_t own_role_count;
+    struct officer_entry *officers; /* NULL: none */
+    size_t officer_count, officers_in_force;
+    bool officers_are_demanded; /* a registry-admin has, or had, a document */
 };
 
 /** It has a reference to the JSON of the document. */
@@ -41,3 +50,11 @@ void scim_entries_free(struct trust_rules *rules);
 /** The same for broken glasses. */
 RESULT glass_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
 void glass_entries_free(struct trust_rules *rules);
+/** The same for roles of an organisation's own; and sorts them, once all are there. */
+RESULT own_role_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
+void own_role_entries_sort(struct trust_rules *rules);
+void own_role_entries_free(struct trust_rules *rules);
+/** The same for officers; and, after these, for the keys of persons. */
+RESULT officer_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
+RESULT officer_entries_note_key(void *rules, const struct pinned_document *pinned, struct error *err);
+void officer_entries_free(struct trust_rules *rules);

@@ -9,10 +9,22 @@
 
 #include "authz/authenticate.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "crypto/ecdsa.h"
 
-enum { ROUND_MS = 2000, TOKENS = 20000, ROBOTS = 10000, THREADS_MAX = 64 };
+/* Half of the bindings are of robots, five each; half are of subjects of issuers, two each, as a bank's groups give them. */
+enum {
+    ROUND_MS = 2000,
+    TOKENS = 20000,
+    ROBOTS = 10000,
+    OF_ROBOT = 5,
+    SUBJECTS = 25000,
+    OF_SUBJECT = 2,
+    ISSUERS = 1000,
+    THREADS_MAX = 64
+};
+enum { BINDINGS = ROBOTS * OF_ROBOT + SUBJECTS * OF_SUBJECT };
 
 #define ISSUER "https://a.example"
 #define US     "https://reg.example"
@@ -21,7 +33,8 @@ static struct authenticator *authenticator;
 static struct authz_snapshot *snapshot;
 static char *headers[TOKENS]; /* all different, so that none is remembered at first */
 static struct authz_robot robots[ROBOTS];
-static struct authz_binding bindings[ROBOTS];
+static struct authz_binding *bindings;
+static struct issuer_record issuers[ISSUERS]; /* the first is the one of the tokens */
 static struct resource place = {.kind = RESOURCE_REPOSITORY, .name = "acme/models/digits"};
 
 static void must(struct result result, const struct error *err)
@@ -55,20 +68,39 @@ static char *make_header(const struct ecdsa_key *key, const char *kid, int numbe
     return (char *)token.data;
 }
 
+/* In another project, unless it is the one that allows: a check walks all that a principal has. */
+static struct authz_binding *add_binding(size_t number, bool is_here)
+{
+    bindings[number] = (struct authz_binding){.id = uuid_random(),
+                                              .role = ROLE_PUBLISHER,
+                                              .scope = RESOURCE_PROJECT,
+                                              .organisation = place.organisation,
+                                              .project = is_here ? place.project : uuid_random()};
+    return &bindings[number];
+}
+
 static void make_rights(void)
 {
+    size_t count = 0;
+
+    bindings = memory_zeroed(BINDINGS, sizeof *bindings);
+    if (bindings == NULL) abort();
     place.organisation = uuid_random();
     place.project = uuid_random();
     for (size_t i = 0; i < ROBOTS; i++) {
         robots[i] = (struct authz_robot){.id = uuid_random(), .enabled = true, .expires_ms = INT64_MAX};
         (void)snprintf(robots[i].name, sizeof robots[i].name, "robot$acme+r%zu", i);
-        bindings[i] = (struct authz_binding){.id = uuid_random(),
-                                             .kind = PRINCIPAL_ROBOT,
-                                             .robot = robots[i].id,
-                                             .role = ROLE_PUBLISHER,
-                                             .scope = RESOURCE_PROJECT,
-                                             .organisation = place.organisation,
-                                             .project = place.project};
+        for (size_t k = 0; k < OF_ROBOT; k++) {
+            struct authz_binding *binding = add_binding(count++, k + 1 == OF_ROBOT);
+            binding->kind = PRINCIPAL_ROBOT;
+            binding->robot = robots[i].id;
+        }
+    }
+    for (size_t i = 0; i < SUBJECTS * OF_SUBJECT; i++) {
+        struct authz_binding *binding = add_binding(count++, i % OF_SUBJECT != 0);
+        binding->kind = PRINCIPAL_EXTERNAL;
+        (void)snprintf(binding->issuer, sizeof binding->issuer, "%s", issuers[i / OF_SUBJECT % ISSUERS].url);
+        (void)snprintf(binding->subject, sizeof binding->subject, "person-%zu", i / OF_SUBJECT);
     }
 }
 
@@ -87,20 +119,27 @@ static void prepare(void)
     must(buffer_add_text(&jwks, "{\"keys\":[", &err), &err);
     must(ecdsa_jwk(point, &jwks, &err), &err);
     must(buffer_add_text(&jwks, "]}", &err), &err);
+    for (size_t i = 0; i < ISSUERS; i++) {
+        issuers[i] = (struct issuer_record){.id = uuid_random(),
+                                            .audience = US,
+                                            .algorithms = 1U << JOSE_ES256,
+                                            .types = 1,
+                                            .lifetime_max_s = 3600,
+                                            .jwks = buffer_text(&jwks)};
+        (void)snprintf(issuers[i].url, sizeof issuers[i].url, ISSUER "/%zu", i);
+        if (i == 0) (void)snprintf(issuers[i].url, sizeof issuers[i].url, ISSUER);
+    }
     make_rights();
-    const struct issuer_record issuer = {.url = ISSUER,
-                                         .audience = US,
-                                         .algorithms = 1U << JOSE_ES256,
-                                         .types = 1,
-                                         .lifetime_max_s = 3600,
-                                         .jwks = buffer_text(&jwks)};
     const struct authz_parts parts = {.robots = robots,
                                       .robot_count = ROBOTS,
                                       .bindings = bindings,
-                                      .binding_count = ROBOTS,
-                                      .issuers = &issuer,
-                                      .issuer_count = 1};
+                                      .binding_count = BINDINGS,
+                                      .issuers = issuers,
+                                      .issuer_count = ISSUERS};
+    const int64_t began = clock_monotonic_ms();
     must(authz_snapshot_build(&parts, &snapshot, &err), &err);
+    printf("%-36s %9lld ms for %d bindings and %d issuers\n", "a snapshot from rows", (long long)(clock_monotonic_ms() - began),
+           BINDINGS, ISSUERS);
     must(authz_directory_new(&directory, &err), &err);
     authz_directory_publish(directory, snapshot);
     const struct authenticator_options options = {
@@ -179,6 +218,16 @@ static bool try_judge(size_t number)
     return authz_snapshot_authorize(snapshot, &principal, ACTION_UPLOAD_BEGIN, &place, 1).verdict == AUTHZ_ALLOWED;
 }
 
+/* A subject that has its roles by its groups. */
+static bool try_subject(size_t number)
+{
+    struct principal principal = {.kind = PRINCIPAL_EXTERNAL};
+
+    (void)snprintf(principal.issuer, sizeof principal.issuer, "%s", issuers[number % SUBJECTS % ISSUERS].url);
+    (void)snprintf(principal.subject, sizeof principal.subject, "person-%zu", number % SUBJECTS);
+    return authz_snapshot_authorize(snapshot, &principal, ACTION_UPLOAD_BEGIN, &place, 1).verdict == AUTHZ_ALLOWED;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t threads = 1;
@@ -187,6 +236,7 @@ int main(int argc, char **argv)
     prepare();
     measure("ES256 tokens, each new", try_token, threads, TOKENS);
     measure("ES256 tokens, signature remembered", try_known, threads, SIZE_MAX);
-    measure("judgements among 10000 robots", try_judge, threads, SIZE_MAX);
+    measure("judgements of robots", try_judge, threads, SIZE_MAX);
+    measure("judgements of subjects", try_subject, threads, SIZE_MAX);
     return 0;
 }

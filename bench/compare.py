@@ -28,6 +28,8 @@ import growth
 import log_load
 import log_searches
 import parts
+import policy_peers
+import rights
 import rows
 import signed_runs
 import tables
@@ -119,7 +121,7 @@ def way(text):
 
 def parse():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log"), default="peers")
+    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log", "policies", "rights"), default="peers")
     parser.add_argument("builds", nargs="*", metavar="COMMIT", help="of compare: the old one and the new one")
     parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
     parser.add_argument("--beside", action="append", type=way, default=[], metavar="NAME=COMMAND",
@@ -128,6 +130,7 @@ def parse():
     parser.add_argument("--events", type=int, action="append", help="of search: a size of the log; may be repeated (default: 10^5, 10^6, 5 x 10^6)")
     parser.add_argument("--folder", help="of search: where the server has its files (default: below /var/tmp); a million events take 3 GB, their dump 2 GB")
     parser.add_argument("--dump", type=int, metavar="SIZE", help="of search: the size at which the log is dumped and checked (default: the largest; 0: never)")
+    parser.add_argument("--groups", type=int, default=10000, help="of rights: groups that have a role by a document (default: 10000)")
     parser.add_argument("--verify", action="store_true", help="of search: measure a round of the verifier through the first size; it takes long")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
@@ -150,6 +153,10 @@ def run(options, folder, record):
         return signed_runs.measure(options, record, tell)
     elif options.what == "log":
         log_load.measure(folder, options.quick, record, tell)
+    elif options.what == "policies":
+        policy_peers.measure(folder, options.quick, record, tell)
+    elif options.what == "rights":
+        rights.measure(options, record, tell)
     elif options.what == "search":
         sizes = sorted(options.events or ([5000, 20000] if options.quick else log_searches.SIZES))
         log_searches.measure(sizes, options, record, tell)

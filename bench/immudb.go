@@ -7,22 +7,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"os"
-	"sort"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/codenotary/immudb/embedded/store"
 )
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "immudb:", err)
-		os.Exit(1)
-	}
-}
 
 func submit(log *store.ImmuStore, one int, until time.Time) []time.Duration {
 	var waits []time.Duration
@@ -52,26 +42,5 @@ func main() {
 	options := store.DefaultOptions().WithSynced(true).WithMaxConcurrency(submitters + 1).WithMaxActiveTransactions(2*submitters + 2)
 	log, err := store.Open(os.Args[1], options)
 	check(err)
-	var group sync.WaitGroup
-	all := make([][]time.Duration, submitters)
-	began := time.Now()
-	for i := range all {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			all[i] = submit(log, i, began.Add(time.Duration(seconds)*time.Second))
-		}()
-	}
-	group.Wait()
-	elapsed := time.Since(began).Seconds()
-	check(log.Close())
-	var waits []float64
-	for _, some := range all {
-		for _, wait := range some {
-			waits = append(waits, float64(wait.Microseconds())/1000)
-		}
-	}
-	sort.Float64s(waits)
-	fmt.Printf("%.0f events/s, p50 %.2f ms, p99 %.2f ms, longest %.2f ms, 0 failed\n", float64(len(waits))/elapsed, waits[len(waits)/2],
-		waits[len(waits)*99/100], waits[len(waits)-1])
+	measure(submitters, seconds, func(number int, until time.Time) []time.Duration { return submit(log, number, until) }, log.Close)
 }

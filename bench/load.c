@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -51,12 +52,25 @@ static bool step_ask(struct runner *runner, unsigned index)
     return load_ask(&runner->link, index);
 }
 
+/* When the request is due: a wait counts from then, so that a slow answer does not hide the waits behind it. */
+static double await_turn(const struct load *load, unsigned index)
+{
+    const double now = load_now(), due = load->options.rate == 0 ? now : load->began + (double)index / load->options.rate;
+    const double left = due - now;
+
+    if (left > 0) {
+        const struct timespec pause = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+        (void)nanosleep(&pause, NULL);
+    }
+    return due;
+}
+
 static void *runner_main(void *argument)
 {
     struct runner *runner = argument;
 
     for (unsigned index; (index = atomic_fetch_add(&runner->load->next, 1)) < runner->total;) {
-        const double start = load_now();
+        const double start = await_turn(runner->load, index);
         if (!runner->step(runner, index)) atomic_fetch_add(&runner->load->failures, 1);
         runner->latencies_ms[index] = (load_now() - start) * 1000;
     }
@@ -120,6 +134,7 @@ static bool run_phase(struct load *load, const struct phase *phase)
     atomic_store(&load->failures, 0);
     load_reset_peak(&load->options);
     const struct spent before = spent_until_now(load);
+    load->began = before.seconds;
     for (unsigned i = 0; ok && i < clients; i++) {
         runners[i] = (struct runner){.load = load, .step = phase->step, .total = total, .latencies_ms = latencies_ms};
         ok = link_open(&runners[i].link, load) && pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) == 0;
@@ -223,6 +238,7 @@ static void usage(FILE *out)
         "  --count NUMBER      blobs (default 10)\n"
         "  --clients NUMBER    at a time (default 1)\n"
         "  --requests NUMBER   of manifests, tokens, asked paths (default 1000)\n"
+        "  --rate NUMBER       requests a second, of all clients together (default: as fast as they can)\n"
         "  --scope SCOPE       of tokens (default: pull and push of the repository)\n"
         "  --paths FILE        what to ask for in turn: lines of GET or HEAD, a blank, and a path\n"
         "  --uploads NUMBER    beside the manifests (default 3)\n"
@@ -267,6 +283,7 @@ static bool take_option(struct load_options *options, int letter, const char *te
     if (letter == 'n') options->clients = (unsigned)number;
     if (letter == 'k') options->count = (unsigned)number;
     if (letter == 'q') options->requests = (unsigned)number;
+    if (letter == 'v') options->rate = (unsigned)number;
     if (letter == 't') options->seconds = (unsigned)number;
     if (letter == 'i') options->interval = (unsigned)number;
     if (letter == 'b') options->uploads = number > LOAD_CLIENTS_MAX ? LOAD_CLIENTS_MAX : (unsigned)number;
@@ -276,27 +293,17 @@ static bool take_option(struct load_options *options, int letter, const char *te
     return true;
 }
 
-static const struct option longs[] = {{"url", required_argument, NULL, 'u'},
-                                      {"repository", required_argument, NULL, 'r'},
-                                      {"ca-file", required_argument, NULL, 'c'},
-                                      {"login", required_argument, NULL, 'l'},
-                                      {"run", required_argument, NULL, 'x'},
-                                      {"size", required_argument, NULL, 's'},
-                                      {"count", required_argument, NULL, 'k'},
-                                      {"clients", required_argument, NULL, 'n'},
-                                      {"requests", required_argument, NULL, 'q'},
-                                      {"uploads", required_argument, NULL, 'b'},
-                                      {"seconds", required_argument, NULL, 't'},
-                                      {"interval", required_argument, NULL, 'i'},
-                                      {"check", no_argument, NULL, 'C'},
-                                      {"whole", no_argument, NULL, 'w'},
-                                      {"patch", no_argument, NULL, 'P'},
-                                      {"pid", required_argument, NULL, 'p'},
-                                      {"scope", required_argument, NULL, 'o'},
-                                      {"paths", required_argument, NULL, 'a'},
-                                      {"database-pid", required_argument, NULL, 'd'},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {0}};
+static const struct option longs[] = {{"url", required_argument, NULL, 'u'},      {"repository", required_argument, NULL, 'r'},
+                                      {"ca-file", required_argument, NULL, 'c'},  {"login", required_argument, NULL, 'l'},
+                                      {"run", required_argument, NULL, 'x'},      {"size", required_argument, NULL, 's'},
+                                      {"count", required_argument, NULL, 'k'},    {"clients", required_argument, NULL, 'n'},
+                                      {"requests", required_argument, NULL, 'q'}, {"uploads", required_argument, NULL, 'b'},
+                                      {"seconds", required_argument, NULL, 't'},  {"interval", required_argument, NULL, 'i'},
+                                      {"check", no_argument, NULL, 'C'},          {"whole", no_argument, NULL, 'w'},
+                                      {"patch", no_argument, NULL, 'P'},          {"pid", required_argument, NULL, 'p'},
+                                      {"rate", required_argument, NULL, 'v'},     {"scope", required_argument, NULL, 'o'},
+                                      {"paths", required_argument, NULL, 'a'},    {"database-pid", required_argument, NULL, 'd'},
+                                      {"help", no_argument, NULL, 'h'},           {0}};
 
 int main(int argc, char **argv)
 {

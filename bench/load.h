@@ -21,6 +21,7 @@ struct load_options {
     const char *url, *repository, *ca_file, *login; /* "user:password" for /token, or NULL */
     uint64_t size;
     unsigned count, clients, requests, uploads;
+    unsigned rate;              /* requests a second of all clients together; 0: as fast as they can */
     unsigned seconds, interval; /* of a mixed run */
     bool patch;                 /* PATCH then PUT, as docker does; else one PUT */
     bool whole;                 /* one POST with the digest, where the registry takes it */
@@ -48,6 +49,7 @@ struct load {
     pthread_mutex_t token_mutex;
     char token[12288];
     int64_t token_until_ms;
+    double began; /* of the phase */
     _Atomic unsigned next, failures;
     _Atomic bool stop, wants_sessions; /* it answered a whole POST with a session */
 };

@@ -5,24 +5,14 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
-	"sort"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/transparency-dev/tessera"
 	"github.com/transparency-dev/tessera/storage/posix"
 	"golang.org/x/mod/sumdb/note"
 )
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "tessera:", err)
-		os.Exit(1)
-	}
-}
 
 func submit(appender *tessera.Appender, until time.Time) []time.Duration {
 	var waits []time.Duration
@@ -54,26 +44,5 @@ func main() {
 		WithBatching(uint(submitters), 10*time.Millisecond)
 	appender, shutdown, _, err := tessera.NewAppender(ctx, driver, options)
 	check(err)
-	var group sync.WaitGroup
-	all := make([][]time.Duration, submitters)
-	began := time.Now()
-	for i := range all {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			all[i] = submit(appender, began.Add(time.Duration(seconds)*time.Second))
-		}()
-	}
-	group.Wait()
-	elapsed := time.Since(began).Seconds()
-	check(shutdown(ctx))
-	var waits []float64
-	for _, some := range all {
-		for _, wait := range some {
-			waits = append(waits, float64(wait.Microseconds())/1000)
-		}
-	}
-	sort.Float64s(waits)
-	fmt.Printf("%.0f events/s, p50 %.2f ms, p99 %.2f ms, longest %.2f ms, 0 failed\n", float64(len(waits))/elapsed, waits[len(waits)/2],
-		waits[len(waits)*99/100], waits[len(waits)-1])
+	measure(submitters, seconds, func(number int, until time.Time) []time.Duration { return submit(appender, until) }, func() error { return shutdown(ctx) })
 }

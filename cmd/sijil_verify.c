@@ -18,9 +18,12 @@
 #include "cmd/sijil_verify_compare.h"
 #include "cmd/sijil_verify_export.h"
 #include "cmd/sijil_verify_fsck.h"
+#include "cmd/sijil_verify_policy.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
 #include "cmd/sijil_verify_succession.h"
+#include "policy/set_export.h"
+#include "policy/set_text.h"
 #include "training/format/bundle.h"
 
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
@@ -311,12 +314,37 @@ static int run_succession(const struct settings *settings)
     return succession_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
+static struct result check_set(const struct settings *settings, struct buffer *answer, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+    OWNED(witness_policy) *policy = NULL;
+    struct policy_request request = {.key = settings->key, .root = settings->root, .json = settings->json};
+
+    TRY(read_policy(settings, &policy, err));
+    request.policy = policy;
+    TRY(read_file(settings->file, &text, err));
+    return policy_verify_answer(&request, buffer_bytes(&text), answer, err);
+}
+
+static int run_policy(const struct settings *settings)
+{
+    struct buffer OWNED_BUFFER answer = BUFFER(SET_TEXT_MAX);
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->root == NULL || settings->file == NULL || settings->signer != NULL ||
+        settings->entry != NULL)
+        return misused("--key, --root and the file of 'sijil policy export' are needed, and no --entry or --signer");
+    if (!check_set(settings, &answer, &err).ok) return refuse(settings, &err);
+    return show(buffer_text(&answer));
+}
+
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
 } subjects[] = {{"proof", run_proof},      {"certificate", run_certificate}, {"replay", run_replay},
                 {"run", run_training},     {"export", run_export},           {"fsck", run_fsck},
-                {"replay-keys", run_keys}, {"compare", run_compare},         {"succession", run_succession}};
+                {"replay-keys", run_keys}, {"compare", run_compare},         {"succession", run_succession},
+                {"policy", run_policy}};
 
 static int unknown_command(const char *given)
 {
@@ -340,13 +368,14 @@ static bool is_of_dump(const char *command)
 static bool takes_witness_policy(const char *command)
 {
     return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0 ||
-           strcmp(command, "run") == 0 || strcmp(command, "succession") == 0;
+           strcmp(command, "run") == 0 || strcmp(command, "succession") == 0 || strcmp(command, "policy") == 0;
 }
 
 static int run(struct settings *settings, char *const *operands, int count)
 {
     const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
     const bool is_succession = count > 0 && strcmp(operands[0], "succession") == 0;
+    const bool is_policy = count > 0 && strcmp(operands[0], "policy") == 0;
 
     if (count > (is_comparison || is_succession ? 3 : 2)) return misused("more files than the command takes");
     if (count >= 2) settings->file = operands[1];
@@ -354,22 +383,23 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
         return misused("--dump, --output and --evidence are for comparisons");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
-    const bool is_of_run = (settings->root != NULL && !is_succession) || settings->admitted || settings->run != NULL ||
-                           settings->manifest != NULL || settings->content != NULL;
+    const bool is_of_run = (settings->root != NULL && !is_succession && !is_policy) || settings->admitted ||
+                           settings->run != NULL || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
-        return misused("--root is for runs and successions, and for runs alone --run, --admitted, --manifest and --file");
+        return misused(
+            "--root is for runs, successions and policy sets, and for runs alone --run, --admitted, --manifest and --file");
     if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
         return misused("--nonce and --heads are for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
     if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
         return misused(
-            "--witness-policy is for proofs, exports, certificates and runs: no other file has cosignatures of witnesses");
+            "--witness-policy is for proofs, exports, certificates, runs and policy sets: no other file has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0
                ? misused(
-                     "a command is missing: proof, export, certificate, replay, run, fsck, replay-keys, compare or succession")
+                     "a command is missing: proof, export, certificate, replay, run, fsck, replay-keys, compare, succession or policy")
                : unknown_command(operands[0]);
 }
 

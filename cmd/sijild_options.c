@@ -62,6 +62,8 @@ static const struct option_row embedded_rows[] = {
     {SIJILD_CLIENT_ANY, "client-any", NULL,
      "as tls_client_any of the configuration: tokens are bound to any certificate of a client, also a self-signed one"},
     {SIJILD_NO_RUNNER, "no-runner", NULL, "do not run training code on this machine; at the first start: make no trainer either"},
+    {SIJILD_OFFICERS_BY_BINDINGS, "officers-by-bindings", NULL,
+     "at the first start: bindings alone make administrators and officers, until the first signed document of a registry-admin"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };
 static const struct option_group groups[] = {

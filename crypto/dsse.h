@@ -38,6 +38,8 @@ RESULT dsse_check_signer(const struct dsse *dsse, const struct ecdsa_key *key, s
 /** Appends the envelope of `payload` with a signature of each signer. The key id is the RFC 7638 thumbprint. */
 RESULT dsse_write(const char *payload_type, struct bytes payload, const struct ecdsa_key *const *signers, size_t signer_count,
                   struct buffer *envelope, struct error *err);
+/** Appends the envelope of one payload with the signatures of both, which the caller has verified. ERROR_INVALID: other payloads. ERROR_LIMIT. */
+RESULT dsse_join(const struct dsse *one, const struct dsse *other, struct buffer *envelope, struct error *err);
 /** Appends the bytes that are signed: "DSSEv1", then length and bytes of type and payload. */
 RESULT dsse_preauthentication(const char *payload_type, struct bytes payload, struct buffer *encoding, struct error *err);
 

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -35,5 +36,37 @@ struct result dsse_write(const char *payload_type, struct bytes payload, const s
         if (i > 0) TRY(buffer_add_u8(envelope, ',', err));
         TRY(add_signature(buffer_bytes(&signed_bytes), signers[i], envelope, err));
     }
+    return buffer_add_text(envelope, "]}", err);
+}
+
+static struct result copy_signatures(const struct dsse *dsse, size_t *count, struct buffer *envelope, struct error *err)
+{
+    for (size_t i = 0; i < dsse->signature_count; i++) {
+        const struct dsse_signature *signature = &dsse->signatures[i];
+        if (++*count > DSSE_SIGNATURE_COUNT)
+            return failure(err, ERROR_LIMIT, "an envelope has at most %d signatures", DSSE_SIGNATURE_COUNT);
+        TRY(buffer_add_text(envelope, *count == 1 ? "{\"keyid\":" : ",{\"keyid\":", err));
+        TRY(json_write_string(envelope, bytes_of_text(signature->keyid), err));
+        TRY(buffer_add_text(envelope, ",\"sig\":\"", err));
+        TRY(text_base64(envelope, BASE64_STANDARD, (struct bytes){signature->bytes, signature->length}, err));
+        TRY(buffer_add_text(envelope, "\"}", err));
+    }
+    return SUCCESS;
+}
+
+struct result dsse_join(const struct dsse *one, const struct dsse *other, struct buffer *envelope, struct error *err)
+{
+    size_t count = 0;
+
+    if (strcmp(one->payload_type, other->payload_type) != 0 ||
+        !bytes_equal(buffer_bytes(&one->payload), buffer_bytes(&other->payload)))
+        return failure(err, ERROR_INVALID, "the envelopes hold different documents");
+    TRY(buffer_add_text(envelope, "{\"payload\":\"", err));
+    TRY(text_base64(envelope, BASE64_STANDARD, buffer_bytes(&one->payload), err));
+    TRY(buffer_add_text(envelope, "\",\"payloadType\":", err));
+    TRY(json_write_string(envelope, bytes_of_text(one->payload_type), err));
+    TRY(buffer_add_text(envelope, ",\"signatures\":[", err));
+    TRY(copy_signatures(one, &count, envelope, err));
+    TRY(copy_signatures(other, &count, envelope, err));
     return buffer_add_text(envelope, "]}", err);
 }

@@ -237,6 +237,16 @@ struct result keyd_token_keys(struct keyd_client *client, struct keyd_token_keys
     return SUCCESS;
 }
 
+struct result keyd_root_terms(struct keyd_client *client, struct root_terms *terms_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_ROOT_TERMS};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *terms_out = call.reply.as.root_terms;
+    return SUCCESS;
+}
+
 struct result keyd_nonces(struct keyd_client *client, struct keyd_nonces *nonces_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_NONCES};

@@ -297,6 +297,20 @@ struct keyd_documents {
     struct document_pin pins[DOCUMENT_KINDS_MAX]; /* of the kind with the number i + 1 */
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX];
 };
+#define ROOT_PERSONS_MAX 8 /* signatures of a policy set: those of one DSSE envelope */
+/**
+ * How many persons must sign. All zero: the root's key alone, as long as no policy set has said otherwise ("root", docs/policies.md).
+ * Else 1 <= officers, policies <= root <= ROOT_PERSONS_MAX.
+ */
+struct root_terms {
+    uint8_t policies;                     /* that bring a policy set into force */
+    uint8_t root;                         /* that change these numbers */
+    uint8_t officers;                     /* that enrol an approver's key: the root's key, and others */
+    uint8_t holder[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the principal that has the root's key; zeros: it is no person's */
+};
+bool root_terms_are_valid(const struct root_terms *terms);
+RESULT keyd_root_terms(struct keyd_client *client, struct root_terms *terms_out, struct error *err);
+
 /** The keys that may approve, and the documents in force. */
 RESULT keyd_ask_documents(struct keyd_client *client, struct keyd_documents *documents_out, struct error *err);
 

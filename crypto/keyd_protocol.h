@@ -56,7 +56,8 @@
     X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)   \
     X(37, KEYD_TOKEN_KEYS, token_keys)             \
     X(38, KEYD_NONCES, nonces)                     \
-    X(39, KEYD_BOUND_TOKEN, bound_token)
+    X(39, KEYD_BOUND_TOKEN, bound_token)           \
+    X(43, KEYD_ROOT_TERMS, root_terms)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -166,6 +167,7 @@ struct keyd_reply {
         } subject_key;
         struct document_pin pin;
         struct keyd_documents documents;
+        struct root_terms root_terms;
         struct keyd_witnesses witnesses;
         struct keyd_token_keys token_keys;
         struct keyd_nonces nonces;

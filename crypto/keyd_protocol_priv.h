@@ -35,6 +35,8 @@ struct result keyd_write_known_log_keys(struct buffer *frame, const struct keyd_
 void keyd_read_known_log_keys(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_token_keys(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_token_keys(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_root_terms(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_root_terms(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_nonces(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_nonces(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_token(struct buffer *frame, const struct keyd_request *request, struct error *err);

@@ -1,4 +1,4 @@
-/* Messages about the keys of the log, those of tokens, and nonces. */
+/* Messages about the keys of the log, those of tokens, how many persons the root is, and nonces. */
 #include "crypto/keyd_protocol_priv.h"
 
 struct result keyd_write_log_rotate(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -67,4 +67,34 @@ void keyd_read_nonces(struct reader *fields, struct keyd_reply *reply)
 
     nonces->first = reader_u64(fields);
     for (size_t i = 0; i < KEYD_NONCES_COUNT; i++) keyd_read_fixed(fields, nonces->each[i], sizeof nonces->each[i]);
+}
+
+bool root_terms_are_valid(const struct root_terms *terms)
+{
+    const bool is_unset = terms->policies == 0 && terms->root == 0 && terms->officers == 0;
+    const bool is_set = terms->policies >= 1 && terms->officers >= 1;
+
+    return is_unset ||
+           (is_set && terms->policies <= terms->root && terms->officers <= terms->root && terms->root <= ROOT_PERSONS_MAX);
+}
+
+struct result keyd_write_root_terms(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct root_terms *terms = &reply->as.root_terms;
+
+    TRY(buffer_add_u8(frame, terms->policies, err));
+    TRY(buffer_add_u8(frame, terms->root, err));
+    TRY(buffer_add_u8(frame, terms->officers, err));
+    return buffer_add(frame, terms->holder, sizeof terms->holder, err);
+}
+
+void keyd_read_root_terms(struct reader *fields, struct keyd_reply *reply)
+{
+    struct root_terms *terms = &reply->as.root_terms;
+
+    terms->policies = reader_u8(fields);
+    terms->root = reader_u8(fields);
+    terms->officers = reader_u8(fields);
+    keyd_read_fixed(fields, terms->holder, sizeof terms->holder);
+    if (!root_terms_are_valid(terms)) fields->failed = true;
 }

@@ -384,6 +384,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 #define read_log_keys         keyd_read_known_log_keys
 #define write_bound_token     write_token
 #define read_bound_token      read_token
+#define write_root_terms      keyd_write_root_terms
+#define read_root_terms       keyd_read_root_terms
 #define write_nonces          keyd_write_nonces
 #define read_nonces           keyd_read_nonces
 #define write_token_keys      keyd_write_token_keys

@@ -320,6 +320,8 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
 #define read_token            keyd_read_token
 #define write_bound_token     keyd_write_bound_token
 #define read_bound_token      keyd_read_bound_token
+#define write_root_terms      write_identify
+#define read_root_terms       read_identify
 #define write_nonces          write_identify
 #define read_nonces           read_identify
 #define write_token_keys      write_identify

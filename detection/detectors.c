@@ -162,6 +162,7 @@ static const struct {
     const char *asks, *approves;
 } pairs[] = {{"rule.draft", "rule.approve"},
              {"groups.draft", "groups.approve"},
+             {"role.draft", "role.approve"},
              {"persons.draft", "persons.approve"},
              {"scim.draft", "scim.approve"},
              {"sink.draft", "sink.approve"},

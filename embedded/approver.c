@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "embedded/bootstrap.h"
 #include "embedded/embedded_priv.h"
-#include "policy/set.h"
+#include "policy/places.h"
 
 static struct result write_public(const struct embedded *embedded, const struct ecdsa_key *key, struct error *err)
 {
@@ -52,6 +52,19 @@ static struct result check_value(const char *option, const char *value, const st
     return failure(err, why.kind, "%s %.60s: %.150s", option, value, why.message);
 }
 
+/* Only at the first start: later the option is ignored, and a code that ISO 3166 has withdrawn shall not stop the registry. */
+static struct result check_geo(const struct embedded_options *options, struct error *err)
+{
+    char path[PATH_SIZE];
+    bool is_there = false;
+
+    if (options->geo == NULL || place_is_known(options->geo)) return SUCCESS;
+    TRY(path_join(path, options->directory, "officer/policy-set.json", err));
+    TRY(file_is_there(path, &is_there, err));
+    if (is_there) return SUCCESS;
+    return failure(err, ERROR_INVALID, "--geo %.60s: no country of ISO 3166, and no part of one: AE, AE/DU", options->geo);
+}
+
 /* Each value separately, so that the error names the option. */
 struct result approver_check(const struct embedded_options *options, struct error *err)
 {
@@ -59,6 +72,7 @@ struct result approver_check(const struct embedded_options *options, struct erro
 
     choices.geo = options->geo;
     TRY(check_value("--geo", options->geo, &choices, err));
+    TRY(check_geo(options, err));
     choices.operator_name = options->operator_name;
     TRY(check_value("--operator", options->operator_name, &choices, err));
     choices.network = options->network;
@@ -176,7 +190,7 @@ struct result bootstrap_all(struct embedded *embedded, struct error *err)
     const struct embedded_options *options = &embedded->options;
     const bool wants_new = options->new_admin;
     char marker[PATH_SIZE];
-    bool is_initialised = false, has_admin = false;
+    bool is_initialised = false, has_admin = false, has_key = false;
 
     TRY(path_join(marker, embedded->paths.directory, "bootstrapped", err));
     TRY(file_is_there(marker, &is_initialised, err));
@@ -184,5 +198,7 @@ struct result bootstrap_all(struct embedded *embedded, struct error *err)
     TRY(file_is_there(embedded->paths.admin, &has_admin, err));
     if (has_admin && !wants_new) TRY(bootstrap_without_administrator(embedded, err));
     else TRY(bootstrap_with_administrator(embedded, !is_initialised && !options->no_runner, err));
+    TRY(file_is_there(embedded->paths.administrator_key, &has_key, err));
+    if (has_key || (!is_initialised && !options->officers_by_bindings)) TRY(officers_appoint(embedded, err));
     return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }

@@ -179,7 +179,7 @@ static struct result permit_bindings(struct bootstrap *bootstrap, const struct r
         const struct authz_binding wanted = {
             .kind = PRINCIPAL_ROBOT, .robot = trainer->robot.robot.id, .role = roles[i], .granted_by = "system"};
         struct resource scope = *project;
-        authz_grant_detail(roles[i], &wanted, scope.detail);
+        authz_grant_detail(&wanted, scope.detail);
         binding_create_init(&trainer->bindings[i], &wanted, 0);
         TRY(permit(bootstrap, ACTION_BINDING_CREATE, &scope, &trainer->permits[i + 1], err));
     }

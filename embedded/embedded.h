@@ -48,6 +48,7 @@ struct embedded_options {
     int64_t witness_patience;         /* seconds, of sijil-keyd; 0: 3600 */
     int64_t witness_lag;              /* seconds; 0: 60 */
     bool new_admin;                   /* make one more administrator robot, and write it to admin.json */
+    bool officers_by_bindings;        /* at the first start: no document of officers is signed for the administrator */
     bool no_runner;                   /* without the runner of this machine, and without the first trainer */
 };
 

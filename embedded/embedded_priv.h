@@ -42,6 +42,7 @@ struct paths {
     char secrets[PATH_SIZE]; /* folder outside the directory, for all below */
     char admin[PATH_SIZE], approver[PATH_SIZE], authority_key[PATH_SIZE], server_key[PATH_SIZE];
     char trainer[PATH_SIZE], trainer_key[PATH_SIZE]; /* the first trainer's login and signing key */
+    char administrator_key[PATH_SIZE];               /* the administrator's own signing key */
     char runner[PATH_SIZE];                          /* folder of the runner's user, for the next three */
     char runner_state[PATH_SIZE], runner_document[PATH_SIZE], runner_work[PATH_SIZE];
     char runner_mark[PATH_SIZE]; /* that a runner was enrolled, where its user can't remove it */
@@ -170,6 +171,11 @@ RESULT approver_check(const struct embedded_options *options, struct error *err)
 RESULT approver_prepare(struct embedded *embedded, struct error *err);
 /** Makes the pins, the first rows and the administrator. Runs as the gateway's user. */
 RESULT bootstrap_all(struct embedded *embedded, struct error *err);
+
+/* officers.c */
+
+/** Makes the administrator's signing key, and has the root's key sign that it is the registry-admin (docs/identity.md, "Officers"). */
+RESULT officers_appoint(struct embedded *embedded, struct error *err);
 
 /* runner.c, enrolment.c: the runner of this machine. The registry works without it, too */
 

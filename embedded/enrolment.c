@@ -11,19 +11,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "audit/job_permit.h"
-#include "audit/query.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "documents/change.h"
-#include "documents/view.h"
 #include "embedded/enrolment_priv.h"
 #include "policy/set_load.h"
 #include "runner/state/runner_state.h"
 
 #define CA_ROOM      ((size_t)16 * 1024) /* one certificate of ours */
-#define KEYD_TIMEOUT 5000
 #define STEP_MS      10000 /* of a step that the runner's user could stop. Meanwhile nobody starts again what ends */
 #define LOOK_MS      60000 /* a sandbox is made */
 #define HTTPS        "https://"
@@ -204,40 +199,6 @@ static struct result keep_runner(void *context, struct error *err)
 
 /* ---- as the gateway's user, which alone reaches sijil-keyd and the database ---- */
 
-static const struct pg_table *const tables[] = {&document_table, &policy_set_table, &audit_tree_table, NULL};
-
-struct office {
-    struct keyd_client *keyd;
-    struct keyd_identity identity;
-    struct sequencer *sequencer;
-    struct pg *pg;
-    struct document_view *view;
-};
-
-static struct result open_office(const struct settings *settings, struct office *office, struct error *err)
-{
-    struct sequencer_options options = {
-        .conninfo = settings->database, .tables = tables, .deadline_ms = (unsigned)settings->record_timeout};
-
-    TRY(keyd_client_new(settings->keyd_socket, KEYD_TIMEOUT, &office->keyd, err));
-    TRY(keyd_identify(office->keyd, &office->identity, err));
-    TRY(pg_open(settings->database, tables, &office->pg, err));
-    options.keyd = office->keyd;
-    (void)snprintf(options.origin, sizeof options.origin, "%s", office->identity.origin);
-    (void)snprintf(options.instance, sizeof options.instance, "%.50s.runner",
-                   settings->instance); /* the gateway has the plain name */
-    TRY(sequencer_start(&options, &office->sequencer, err));
-    return document_view_new(&office->view, err);
-}
-
-static void close_office(struct office *office)
-{
-    document_view_free(office->view);
-    sequencer_free(office->sequencer);
-    pg_free(office->pg);
-    keyd_client_free(office->keyd);
-}
-
 static struct result read_country(const struct policy_set *set, char country_out[3], struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
@@ -267,7 +228,7 @@ static struct result identify_with(struct office *office, const struct desk *des
     const struct keyd_identity *identity = &office->identity;
     PAPERS(papers);
 
-    TRY(open_office(&desk->embedded->settings, office, err));
+    TRY(office_open(&desk->embedded->settings, office, err));
     TRY(papers_read(desk, &papers, err));
     TRY(find_country(office, papers.country, err));
     (void)snprintf(papers.pins.audience, sizeof papers.pins.audience, "%s", identity->origin);
@@ -282,27 +243,8 @@ static struct result identify(void *context, struct error *err)
     struct office office = {.keyd = NULL};
     const struct result done = identify_with(&office, context, err);
 
-    close_office(&office);
+    office_close(&office);
     return done;
-}
-
-static struct result record(struct office *office, enum action action, const struct paper papers[2], struct error *err)
-{
-    const struct bytes envelopes[2] = {paper_bytes(&papers[0]), paper_bytes(&papers[1])};
-    const struct action_pair pair = {.action = action, .resource.kind = RESOURCE_SYSTEM};
-    OWNED(document) *document = NULL;
-    struct document_change change;
-    struct record record;
-
-    TRY(document_read(envelopes, 2, &document, err));
-    const struct document_row row = {action, document, envelopes, 2, "system"};
-    document_change_init(&change, &row, false);
-    TRY(record_prepare_for_job(&pair, &change.change, &record, err));
-    sequencer_submit_and_wait(office->sequencer, &record);
-    const struct error why = record.error;
-    const bool is_done = record.status == RECORD_DONE;
-    record_done(&record);
-    return is_done ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "an enrolment could not be recorded: %.180s", why.message);
 }
 
 static struct result put_in_force_with(struct office *office, const struct desk *desk, struct error *err)
@@ -310,9 +252,9 @@ static struct result put_in_force_with(struct office *office, const struct desk 
     PAPERS(papers);
 
     TRY(papers_read(desk, &papers, err));
-    TRY(open_office(&desk->embedded->settings, office, err));
-    if (!papers.is_enrolled) TRY(record(office, ACTION_RUNNER_APPROVE, papers.runner, err));
-    if (!papers.has_trainer) TRY(record(office, ACTION_KEY_APPROVE, papers.trainer, err));
+    TRY(office_open(&desk->embedded->settings, office, err));
+    if (!papers.is_enrolled) TRY(office_record(office, ACTION_RUNNER_APPROVE, papers.runner, err));
+    if (!papers.has_trainer) TRY(office_record(office, ACTION_KEY_APPROVE, papers.trainer, err));
     const struct document_source source = {office->pg, office->keyd, office->sequencer};
     return document_view_refresh(office->view, &source, err);
 }
@@ -322,7 +264,7 @@ static struct result put_in_force(void *context, struct error *err)
     struct office office = {.keyd = NULL};
     const struct result done = put_in_force_with(&office, context, err);
 
-    close_office(&office);
+    office_close(&office);
     return done;
 }
 

@@ -1,10 +1,12 @@
 /*
- * embedded/enrolment_priv.h -- the papers of an enrolment, which its steps hand on in memory (enrolment.c, enrolment_sign.c).
+ * embedded/enrolment_priv.h -- the papers of an enrolment, which its steps hand on in memory (enrolment.c, enrolment_sign.c, officers.c).
  */
 #pragma once
 
 #include "documents/format/document.h"
 #include "documents/format/registry_pins.h"
+#include "documents/format/signing_key.h"
+#include "documents/view.h"
 #include "embedded/embedded_priv.h"
 
 #define ENROLMENT_PAYLOAD_ROOM  ((size_t)8 * 1024) /* of a runner's or a key's document: documents/format/kinds.def */
@@ -43,3 +45,25 @@ struct result enrolment_approve(void *context, struct error *err);
 struct result enrolment_mark(void *context, struct error *err);
 /** The trainer's key is in force: it gets its name. */
 struct result enrolment_keep_trainer(void *context, struct error *err);
+
+/** Reads which robot a file with a login is of. ERROR_CORRUPT. */
+RESULT enrolment_read_robot(const char *file, struct signing_key *key, struct error *err);
+/** Appends the payload of the first document of the key, which is in force from now on for ENROLMENT_LIFE_MS. */
+RESULT enrolment_compose_key(const struct signing_key *key, struct buffer *payload, struct error *err);
+RESULT enrolment_sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, struct paper *paper,
+                      struct error *err);
+#define ENROLMENT_LIFE_MS (730 * INT64_C(86400000))
+
+/* office.c, as the gateway's user, which alone reaches sijil-keyd and the database */
+
+struct office {
+    struct keyd_client *keyd;
+    struct keyd_identity identity;
+    struct sequencer *sequencer;
+    struct pg *pg;
+    struct document_view *view;
+};
+RESULT office_open(const struct settings *settings, struct office *office, struct error *err);
+void office_close(struct office *office);
+/** Records the document of these envelopes: one, or two if the second is there. */
+RESULT office_record(struct office *office, enum action action, const struct paper papers[2], struct error *err);

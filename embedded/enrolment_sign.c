@@ -12,7 +12,6 @@
 #include "embedded/enrolment_priv.h"
 
 #define DAY_MS     INT64_C(86400000)
-#define LIFE_MS    (730 * DAY_MS) /* of both documents */
 #define LOGIN_ROOM 4096
 
 static struct result invite(const struct papers *papers, const struct ecdsa_key *root, struct buffer *payload, struct error *err)
@@ -34,14 +33,14 @@ static struct result invite(const struct papers *papers, const struct ecdsa_key 
                                                   .assurance = 1, /* nobody has looked at this machine */
                                                   .issued_ms = now_ms,
                                                   .expires_ms = now_ms + DAY_MS,
-                                                  .runner_expires_ms = now_ms + LIFE_MS};
+                                                  .runner_expires_ms = now_ms + ENROLMENT_LIFE_MS};
     TRY(runner_invitation_write(&parts, root, &envelope, err));
     TRY(runner_invitation_read(buffer_bytes(&envelope), &invitation, err));
     return runner_invitation_document(invitation, papers->point, payload, err);
 }
 
-static struct result sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, struct paper *paper,
-                          struct error *err)
+struct result enrolment_sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, struct paper *paper,
+                             struct error *err)
 {
     struct buffer OWNED_BUFFER envelope = BUFFER(ENROLMENT_ENVELOPE_ROOM);
 
@@ -54,10 +53,10 @@ static struct result approve_runner(struct papers *papers, const struct ecdsa_ke
     struct buffer OWNED_BUFFER payload = BUFFER(ENROLMENT_PAYLOAD_ROOM);
 
     TRY(invite(papers, root, &payload, err));
-    return sign(DOCUMENT_RUNNER, buffer_bytes(&payload), root, &papers->runner[1], err);
+    return enrolment_sign(DOCUMENT_RUNNER, buffer_bytes(&payload), root, &papers->runner[1], err);
 }
 
-static struct result read_trainer(const struct paths *paths, struct signing_key *key, struct error *err)
+struct result enrolment_read_robot(const char *file, struct signing_key *key, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(LOGIN_ROOM);
     uint8_t *ignored = NULL;
@@ -65,31 +64,31 @@ static struct result read_trainer(const struct paths *paths, struct signing_key 
     struct uuid id;
 
     TRY(buffer_reserve(&text, LOGIN_ROOM, &ignored, err)); /* growing would leave a copy of the secret */
-    struct result read = file_read(paths->trainer, &text, err);
+    struct result read = file_read(file, &text, err);
     if (read.ok) read = json_read(buffer_bytes(&text), LOGIN_ROOM, &login, err);
     secret_wipe(text.data, text.capacity);
     TRY(read);
     const char *robot = json_text_of(login, "id");
     if (robot == NULL || !uuid_parse(bytes_of_text(robot), &id))
-        return failure(err, ERROR_CORRUPT, "%.200s does not name its robot", paths->trainer);
+        return failure(err, ERROR_CORRUPT, "%.200s does not name its robot", file);
     (void)snprintf(key->principal, sizeof key->principal, "robot:%s", robot);
     return SUCCESS;
 }
 
-static struct result compose_trainer(const struct signing_key *key, struct buffer *payload, struct error *err)
+struct result enrolment_compose_key(const struct signing_key *key, struct buffer *payload, struct error *err)
 {
     OWNED_JSON body = signing_key_body(key);
     char name[ECDSA_THUMBPRINT_SIZE];
     const int64_t now_ms = clock_wall_ms();
 
-    if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the trainer's key");
+    if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a key");
     signing_key_name(key, name);
     const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
                                          .scope = "",
                                          .name = name,
                                          .version = 1,
                                          .effective_ms = now_ms,
-                                         .expires_ms = now_ms + LIFE_MS,
+                                         .expires_ms = now_ms + ENROLMENT_LIFE_MS,
                                          .body = body};
     return document_compose(&parts, payload, err);
 }
@@ -104,14 +103,14 @@ static struct result approve_trainer(const struct paths *paths, struct papers *p
     OWNED(ecdsa_key) *key = NULL;
 
     (void)snprintf(fresh, sizeof fresh, "%s.new", paths->trainer_key);
-    TRY(read_trainer(paths, &about, err));
+    TRY(enrolment_read_robot(paths->trainer, &about, err));
     if (unlink(fresh) != 0 && errno != ENOENT)
         return failure(err, ERROR_UNAVAILABLE, "can't remove %.200s: %s", fresh, strerror(errno));
     TRY(embedded_key_at(fresh, &key, err));
     ecdsa_key_public(key, about.point);
-    TRY(compose_trainer(&about, &payload, err));
-    TRY(sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &papers->trainer[0], err));
-    return sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &papers->trainer[1], err);
+    TRY(enrolment_compose_key(&about, &payload, err));
+    TRY(enrolment_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &papers->trainer[0], err));
+    return enrolment_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &papers->trainer[1], err);
 }
 
 struct result enrolment_approve(void *context, struct error *err)

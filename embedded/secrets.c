@@ -137,6 +137,7 @@ struct result secrets_open(const struct embedded_options *options, const struct 
     TRY(settle(paths->tls, "server.key", paths->secrets, paths->server_key, err));
     TRY(settle(paths->directory, "trainer.json", paths->secrets, paths->trainer, err));
     TRY(settle(paths->officer, "trainer.pem", paths->secrets, paths->trainer_key, err));
+    TRY(settle(paths->officer, "administrator.pem", paths->secrets, paths->administrator_key, err));
     TRY(settle(paths->directory, "runner", paths->secrets, paths->runner, err));
     TRY(path_join(paths->runner_mark, paths->secrets, "runner.enrolled", err));
     TRY(path_join(paths->runner_state, paths->runner, "state", err));

@@ -31,6 +31,7 @@
 #include "gateway/background/run_dispatch.h"
 #include "gateway/background/token_keys.h"
 #include "gateway/background/witness_feed.h"
+#include "gateway/http/condition.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
@@ -229,7 +230,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     const struct settings *settings = gateway->settings;
 
     TRY(openapi_write(gateway->routes, &gateway->description, err));
-    openapi_etag(buffer_bytes(&gateway->description), gateway->description_etag);
+    entity_tag_of(buffer_bytes(&gateway->description), gateway->description_etag);
     TRY(quota_new(2 * (unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_rights(gateway, err));
     TRY(open_registry(gateway, err));

@@ -14,6 +14,7 @@
 #include "authz/binding.h"
 #include "authz/break_glass.h"
 #include "authz/dpop_spent.h"
+#include "authz/elevation.h"
 #include "authz/erased_subject.h"
 #include "authz/group_login.h"
 #include "authz/issuer_jobs.h"
@@ -26,6 +27,7 @@
 #include "detection/detective.h"
 #include "documents/change.h"
 #include "documents/invitation.h"
+#include "planning/plan_make.h"
 #include "policy/set_load.h"
 #include "registry/brought_label.h"
 #include "registry/held_checkpoint.h"
@@ -49,6 +51,7 @@ const struct pg_table *const gateway_tables[] = {
     &trust_rule_table,
     &group_login_table,
     &break_glass_table,
+    &elevation_table,
     &dpop_spent_table,
     &scim_user_table,
     &scim_change_table,
@@ -113,6 +116,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_content_table,
     &run_stated_table,
     &run_log_table,
+    &plan_table,
     NULL,
 };
 _Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,

@@ -1,4 +1,4 @@
-/* Requests about the keys and the origin of the log. */
+/* Requests about the keys and the origin of the log, and about how many persons the root is. */
 #include "keyd/answer_priv.h"
 
 #include "base/clock.h"
@@ -47,5 +47,16 @@ struct result answer_last_checkpoint(const struct keyd *keyd, const struct keyd_
     (void)request;
     TRY(recovery_last_checkpoint(&signer, clock_wall_ms(), &scratch->text, err));
     reply->as.note = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+struct result answer_root_terms(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                struct scratch *scratch, struct error *err)
+{
+    struct ledger_state state;
+
+    (void)request, (void)scratch, (void)err;
+    ledger_read(keyd->ledger, &state);
+    reply->as.root_terms = state.terms;
     return SUCCESS;
 }

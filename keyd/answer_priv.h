@@ -19,4 +19,5 @@ ANSWER(log_rotate);
 ANSWER(log_keys);
 ANSWER(recover);
 ANSWER(last_checkpoint);
+ANSWER(root_terms);
 #undef ANSWER

@@ -7,6 +7,8 @@
 #include "crypto/digest.h"
 #include "crypto/keyd_protocol.h"
 #include "documents/format/break_glass.h"
+#include "documents/format/officers.h"
+#include "documents/format/set_approval.h"
 #include "documents/format/signing_key.h"
 
 static struct result set_approver(const void *context, struct ledger_state *state, struct error *err)
@@ -33,6 +35,7 @@ void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_
     *trust_out = (struct document_trust){.now_ms = now_ms};
     memcpy(trust_out->root, state.approver, sizeof trust_out->root);
     memcpy(trust_out->approvers, state.approvers, sizeof trust_out->approvers);
+    trust_out->terms = state.terms;
 }
 
 /* The tree may have grown since the pin; its entries stay in it. */
@@ -66,7 +69,8 @@ struct pinning {
     struct key_register *keys;
     uint64_t sequence;
     int64_t now_ms;
-    bool is_approved; /* by the root or an approver */
+    bool is_approved;        /* by the root or an approver */
+    struct root_terms terms; /* with which its signatures were counted */
 };
 
 /* No refusal of a policy set passes with time: the root has signed it or not, and a newer set is in force or not. */
@@ -97,6 +101,22 @@ static struct result check_not_asked(struct ledger_state *state, const struct pi
         (unsigned long long)pinning->sequence, (unsigned long long)*asked);
 }
 
+/* With the ledger's lock, so neither the set that is replaced nor the numbers of persons change meanwhile. */
+static struct result follow_set(const struct pinning *pinning, struct ledger_state *state, struct error *err)
+{
+    struct document_pin *pin = pin_of(state, DOCUMENT_POLICY_SET);
+    struct root_terms terms;
+
+    if (pin->epoch == pinning->document->version)
+        return SUCCESS; /* it was pinned before: document_pin_next() compares the digest */
+    if (!set_terms_are_same(&state->terms, &pinning->terms))
+        return failure(err, ERROR_CONFLICT, "the numbers of persons that must sign have just changed: try again");
+    TRY(set_check_base(pinning->document, pin, pinning->now_ms, err));
+    TRY(set_terms_read(pinning->document->json, &state->terms, &terms, err));
+    if (!set_terms_are_same(&state->terms, &terms)) state->terms = terms;
+    return SUCCESS;
+}
+
 static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
 {
     const struct pinning *pinning = context;
@@ -108,6 +128,7 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
                                      .before = *pin};
 
     TRY(check_not_asked(state, pinning, err));
+    if (pinning->document->kind == DOCUMENT_POLICY_SET) TRY(follow_set(pinning, state, err));
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
     note_asked(state, pinning);
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
@@ -155,16 +176,41 @@ static struct result check_glass(const struct pinning *pinning, struct error *er
     return key_register_check_holder(pinning->keys, &(struct key_register_holder){thumbprint, owner, pinning->now_ms}, err);
 }
 
+/* Its signers may have left since, or have become too few. */
+static bool is_set_in_force(const struct pinning *pinning)
+{
+    struct ledger_state state;
+
+    if (pinning->document->kind != DOCUMENT_POLICY_SET) return false;
+    ledger_read(pinning->ledger, &state);
+    return state.pins[0].epoch == pinning->document->version &&
+           memcmp(state.pins[0].digest, pinning->document->digest, DOCUMENT_DIGEST_SIZE) == 0;
+}
+
+/* An officer has an enrolled key of its own: what names another one's key, or a withdrawn one, makes nobody an officer. */
+static struct result check_officer(const struct pinning *pinning, struct error *err)
+{
+    uint8_t owner[DOCUMENT_DIGEST_SIZE];
+    struct officer officer;
+
+    if (pinning->document->is_withdrawn) return SUCCESS;
+    TRY(officer_read(pinning->document, &officer, err));
+    sha256_of(bytes_of_text(officer.principal), owner);
+    return key_register_check_holder(pinning->keys, &(struct key_register_holder){officer.key, owner, pinning->now_ms}, err);
+}
+
 static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
 
     document_trust_read(pinning->ledger, pinning->now_ms, &trust);
-    TRY(document_check(pinning->document, &trust, err));
+    pinning->terms = trust.terms;
+    if (!is_set_in_force(pinning)) TRY(document_check(pinning->document, &trust, err));
     pinning->is_approved = true; /* no other kind can be enrolled or withdrawn without approvers */
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
         TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
     if (pinning->document->kind == DOCUMENT_BREAK_GLASS) TRY(check_glass(pinning, err));
+    if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(check_officer(pinning, err));
     return ledger_change(pinning->ledger, set_pin, pinning, err);
 }
 
@@ -196,7 +242,7 @@ struct result document_pin(struct ledger *ledger, struct key_register *keys, con
     _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
                    "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
-    struct pinning pinning = {document, ledger, keys, request->sequence, now_ms, false};
+    struct pinning pinning = {document, ledger, keys, request->sequence, now_ms, false, {0}};
     TRY(pin_checked(request, &pinning, err));
     read_pin(ledger, document->kind, pin_out);
     return SUCCESS;

@@ -42,7 +42,7 @@ static const struct document_pin *pin_in(const struct ledger_state *state, size_
 }
 
 /*
- * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules, holds and roles of groups, one of version 4 neither persons nor SCIM services, and one of version 5 no broken glasses. Those that were pinned before have no
+ * A file of version 1 knows no rules, and one of version 3 no sinks, detection rules, holds and roles of groups, one of version 4 neither persons nor SCIM services, one of version 5 no broken glasses, and one of version 6 neither roles nor officers. Those that were pinned before have no
  * entries. So a rule asks for runs only after its next version, and no version of the others is too low until then.
  */
 static void begin_kinds(struct key_register_state *keys, const struct ledger_state *ledger)

@@ -15,6 +15,7 @@ enum {
     SECOND_ENTRY_SIZE = LETTERS_SIZE + DOCUMENT_DIGEST_SIZE + 9,
     HEAD_SIZE = KEY_REGISTER_KINDS * 2 * PIN_SIZE + 4,
     BODY_SIZE = HEAD_SIZE + KEY_REGISTER_MAX * ENTRY_SIZE,
+    SIXTH_BODY_SIZE = KEY_REGISTER_SIXTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
     FIFTH_BODY_SIZE = KEY_REGISTER_FIFTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
     FOURTH_BODY_SIZE = KEY_REGISTER_FOURTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
     THIRD_HEAD_SIZE = KEY_REGISTER_THIRD_KINDS * 2 * PIN_SIZE + 4,
@@ -31,8 +32,9 @@ _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE,
 _Static_assert(JOURNAL_HEADER_SIZE + SECOND_BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy of an earlier version has room");
 
 const enum document_kind key_register_kinds[KEY_REGISTER_KINDS] = {
-    DOCUMENT_SIGNING_KEY, DOCUMENT_RUNNER,      DOCUMENT_TRUST_RULE, DOCUMENT_AUDIT_SINK,   DOCUMENT_DETECTION_RULE,
-    DOCUMENT_LEGAL_HOLD,  DOCUMENT_GROUP_ROLES, DOCUMENT_PERSONS,    DOCUMENT_SCIM_SERVICE, DOCUMENT_BREAK_GLASS};
+    DOCUMENT_SIGNING_KEY,    DOCUMENT_RUNNER,      DOCUMENT_TRUST_RULE,  DOCUMENT_AUDIT_SINK,
+    DOCUMENT_DETECTION_RULE, DOCUMENT_LEGAL_HOLD,  DOCUMENT_GROUP_ROLES, DOCUMENT_PERSONS,
+    DOCUMENT_SCIM_SERVICE,   DOCUMENT_BREAK_GLASS, DOCUMENT_OWN_ROLE,    DOCUMENT_OFFICERS};
 static const struct {
     size_t body, kinds;
 } versions[] = {{0, 0},
@@ -41,6 +43,7 @@ static const struct {
                 {THIRD_BODY_SIZE, KEY_REGISTER_THIRD_KINDS},
                 {FOURTH_BODY_SIZE, KEY_REGISTER_FOURTH_KINDS},
                 {FIFTH_BODY_SIZE, KEY_REGISTER_FIFTH_KINDS},
+                {SIXTH_BODY_SIZE, KEY_REGISTER_SIXTH_KINDS},
                 {BODY_SIZE, KEY_REGISTER_KINDS}};
 
 static size_t body_size(uint8_t version)
@@ -161,7 +164,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
 const struct journal_format key_register_format = {.name = KEY_REGISTER_FILE,
                                                    .magic = "SJKR",
-                                                   .version = 6,
+                                                   .version = 7,
                                                    .copy_size = COPY_SIZE,
                                                    .body_size = body_size,
                                                    .write = write_body,

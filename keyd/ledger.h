@@ -37,8 +37,9 @@ struct ledger_state {
     uint8_t witness_digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of its text; all zero: none is pinned */
     uint8_t
         log_first_key; /* the place in the key ring of the first key of this log: the one that signed when the recovery began it */
-    uint32_t log_number;   /* which of the registry's logs it is, from 1: each recovery begins the next one (keyd/recovery.h) */
-    uint32_t unused_below; /* lower versions of key-encryption keys are reported unused, and not asked for since; 0: none */
+    uint32_t log_number;     /* which of the registry's logs it is, from 1: each recovery begins the next one (keyd/recovery.h) */
+    struct root_terms terms; /* how many persons must sign; all zero: the root's key alone */
+    uint32_t unused_below;   /* lower versions of key-encryption keys are reported unused, and not asked for since; 0: none */
 };
 
 struct ledger;

@@ -9,7 +9,8 @@
 enum {
     BODY_SIZE_1 = 198,
     BODY_SIZE_2 = 202,
-    BODY_SIZE_7 = LEDGER_BODY_SIZE - LEDGER_NUMBER_SIZE,
+    BODY_SIZE_8 = LEDGER_BODY_SIZE - LEDGER_TERMS_SIZE,
+    BODY_SIZE_7 = BODY_SIZE_8 - LEDGER_NUMBER_SIZE,
     BODY_SIZE_6 = BODY_SIZE_7 - LEDGER_WITNESSES_SIZE,
     BODY_SIZE_5 = BODY_SIZE_6 - LEDGER_ASKED_SIZE,
     BODY_SIZE_4 = BODY_SIZE_5 - LEDGER_DOCUMENTS_SIZE,
@@ -61,6 +62,14 @@ static uint8_t *put_documents(uint8_t *at, const struct ledger_state *state)
     return at;
 }
 
+static uint8_t *put_terms(uint8_t *at, const struct root_terms *terms)
+{
+    at[0] = terms->policies;
+    at[1] = terms->root;
+    at[2] = terms->officers;
+    return put(at + 3, terms->holder, sizeof terms->holder);
+}
+
 static void write_body(const void *context, uint8_t *body_out)
 {
     const struct ledger_state *state = context;
@@ -78,7 +87,7 @@ static void write_body(const void *context, uint8_t *body_out)
     at = put(put_u64(at, state->witness_epoch), state->witness_digest, sizeof state->witness_digest);
     store_u32(at, state->log_number);
     at[4] = state->log_first_key;
-    at += 5;
+    at = put_terms(at + 5, &state->terms);
     assert(at == body_out + LEDGER_BODY_SIZE - JOURNAL_HEADER_SIZE);
 }
 
@@ -116,10 +125,18 @@ static void get_documents(struct reader *reader, struct ledger_state *state)
     }
 }
 
+static void get_terms(struct reader *reader, struct root_terms *terms)
+{
+    terms->policies = reader_u8(reader);
+    terms->root = reader_u8(reader);
+    terms->officers = reader_u8(reader);
+    get(reader, terms->holder, sizeof terms->holder);
+}
+
 static size_t body_size(uint8_t version)
 {
-    static const size_t sizes[] = {0,           BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3,     BODY_SIZE_4,
-                                   BODY_SIZE_5, BODY_SIZE_6, BODY_SIZE_7, LEDGER_BODY_SIZE};
+    static const size_t sizes[] = {0,           BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3, BODY_SIZE_4,
+                                   BODY_SIZE_5, BODY_SIZE_6, BODY_SIZE_7, BODY_SIZE_8, LEDGER_BODY_SIZE};
 
     return version == 0 || version >= sizeof sizes / sizeof sizes[0] ? 0 : sizes[version] - JOURNAL_HEADER_SIZE;
 }
@@ -144,13 +161,14 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     if (version >= 7) get(&reader, state.witness_digest, sizeof state.witness_digest);
     state.log_number = version >= 8 ? reader_u32(&reader) : 1;
     if (version >= 8) state.log_first_key = reader_u8(&reader);
+    if (version >= 9) get_terms(&reader, &state.terms);
     assert(reader_is_done(&reader));
     memcpy(state_out, &state, sizeof state);
 }
 
 const struct journal_format ledger_format = {.name = LEDGER_FILE,
                                              .magic = "SJKL",
-                                             .version = 8,
+                                             .version = 9,
                                              .copy_size = LEDGER_COPY_SIZE,
                                              .body_size = body_size,
                                              .write = write_body,

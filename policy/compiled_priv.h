@@ -9,6 +9,7 @@
 #include "audit/action.h"
 #include "base/arena.h"
 #include "policy/document.h"
+#include "policy/known_truths_priv.h"
 #include "policy/label.h"
 #include "policy/shape_priv.h"
 #include "policy/target.h"
@@ -46,6 +47,7 @@ struct policy_target {
     struct text_list controllers;            /* none: unknown */
     struct fact facts[FACT_COUNT];
     struct arena *arena;
+    _Atomic(struct known_truths *) *known; /* owned: all else of a target never changes */
 };
 
 struct policy_group {
@@ -57,6 +59,7 @@ struct policy_group {
 struct policy_groups {
     json_t *json;
     struct arena *arena;
+    uint64_t serial;
     char digest[SHA_TEXT_SIZE];
     size_t count;
     struct policy_group *groups; /* sorted by name */
@@ -73,6 +76,11 @@ enum predicate_kind {
     TEST_KEY_CONTROL,
     TEST_COUNT
 };
+
+/* How a fact of facts.def is compared. */
+enum comparison { IS_ONE_OF, HAS_ALL, HAS_ANY, IS_AT_LEAST };
+extern const enum comparison fact_comparisons[FACT_COUNT];
+extern const char *const fact_names[FACT_COUNT];
 
 struct predicate {
     enum predicate_kind kind;
@@ -151,6 +159,7 @@ struct policy_documents {
     size_t count;
     struct policy_document **documents; /* owned */
     char *digests;                      /* canonical JSON array of all digests, sorted; owned */
+    struct rule_index *index;           /* owned */
 };
 
 struct policy_exception {
@@ -198,6 +207,9 @@ bool label_meets(const struct label_test *test, const struct label *label);
 size_t target_names(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups,
                     const char **names, size_t count);
 size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count);
+/** The type of an exception that would lift this rule of this policy, whatever project, target and digest are asked for; NULL: it would not. */
+const struct exception_type *exception_covers(const struct policy_exception *exception, const struct policy_document *policy,
+                                              const struct rule *rule, enum policy_operation op, int64_t now_us);
 bool scope_matches(const struct scope_list *scopes, const struct bytes *segments, size_t count);
 
 #define SCOPE_SEGMENTS_MAX 256 /* a scope of 255 bytes has no more, even if all are "/" */

@@ -119,7 +119,10 @@ RESULT decider_may_list(struct decider *decider, const char *name, const struct 
 
 /** A role that a principal has now. */
 struct held_role {
-    const char *role;                  /* static */
+    char role[OWN_ROLE_NAME_MAX + 1];
+    uint64_t version;     /* of a role of a signed document; else 0 */
+    const char *bound_as; /* of a binding that no document of officers makes count: the role that it has; else NULL */
+    char document[64];    /* of officers, that makes a binding count; else "" */
     char scope[RESOURCE_NAME_MAX + 1]; /* "" for the registry, "acme", "acme/models", or a pattern */
     int64_t expires_ms;                /* 0: without end */
     struct uuid binding;
@@ -135,6 +138,9 @@ struct held_roles {
 /** All live roles of the principal, in all organisations. ERROR_NO_MEMORY. The caller frees *roles_out with free(). */
 RESULT decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms, struct held_roles **roles_out,
                      struct error *err);
+
+/** Whether bindings alone give no role of administrators and officers any more (authz/officer_entry.h). */
+bool decider_demands_officers(struct decider *decider);
 
 /** How long policies require the content of a repository to be kept. */
 struct policy_retention {

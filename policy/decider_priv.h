@@ -12,6 +12,8 @@ struct decider {
     struct document_view *documents; /* NULL: no trust rules */
     struct unrecorded_sets reported;
     bool is_behind_logged; /* also used by the loader's thread only */
+    int64_t looked_ms;     /* and this: of the last load that looked at policy set and documents; monotonic */
+    int64_t rested_ms;     /* so is this: until then, changes alone make no load; monotonic */
     void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;
     unsigned poll_ms, stale_ms;
@@ -23,6 +25,7 @@ struct decider {
     struct error problem;  /* of the last load; ERROR_NONE if it succeeded */
     uint64_t least_epoch;  /* the highest epoch that decider_await_newer() was given */
     uint64_t wanted, done; /* loads that decider_refresh() requested, and finished loads */
+    bool wants_look;       /* decider_refresh(): all is looked at */
     bool is_stopping;
 
     pthread_t thread;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "policy/compiled_priv.h"
 #include "policy/evaluate.h"
+#include "policy/rule_index_priv.h"
 
 static struct result no_memory(struct error *err)
 {
@@ -202,6 +203,7 @@ struct result policy_documents_new(const json_t *array, struct policy_documents 
     qsort(set->documents, count, sizeof(struct policy_document *), compare_documents);
     drop_repeats(set);
     TRY(list_digests(set, err));
+    TRY(rule_index_new(set->documents, set->count, &set->index, err));
     *documents_out = GIVE(set);
     return SUCCESS;
 }
@@ -217,5 +219,6 @@ void policy_documents_free(struct policy_documents *documents)
     for (size_t i = 0; i < documents->count; i++) policy_document_free(documents->documents[i]);
     free(documents->documents);
     free(documents->digests);
+    rule_index_free(documents->index);
     free(documents);
 }

@@ -1,22 +1,12 @@
 #include "policy/evaluate.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "policy/decision_priv.h"
+#include "policy/evaluation_priv.h"
 #include "policy/facts_priv.h"
 
 #define DAY_US ((int64_t)86400 * 1000000)
-
-/* The state of one evaluation. */
-struct evaluation {
-    const struct policy_documents *documents;
-    const struct policy_facts *facts;
-    const struct policy_groups *groups;
-    struct policy_decision *decision;
-    struct bytes segments[SCOPE_SEGMENTS_MAX]; /* of the scope */
-    size_t segment_count;
-    bool is_granted; /* a policy in scope permits the operation; a policy that applies only by a pin can only restrict */
-};
 
 static bool is_in_force(const struct policy_document *policy, int64_t now_us)
 {
@@ -60,18 +50,6 @@ static struct result deny_missing_pin(struct evaluation *evaluation, const char 
 }
 
 /* --- conditions of a rule --- */
-
-static enum truth rule_holds(const struct rule *rule, const struct evaluation *evaluation)
-{
-    enum truth best = TRUTH_FALSE;
-
-    if (rule->is_of_label) return label_meets(&rule->label, evaluation->facts->label) ? TRUTH_TRUE : TRUTH_FALSE;
-    for (size_t i = 0; i < rule->alternative_count && best != TRUTH_TRUE; i++) {
-        const enum truth found = target_meets(&rule->alternatives[i], evaluation->facts->target, evaluation->groups);
-        if (found > best) best = found;
-    }
-    return best;
-}
 
 static size_t sort_names(const char **names, size_t count)
 {
@@ -153,18 +131,26 @@ static bool is_dated(const struct policy_exception *exception, const struct exce
            exception->not_after_us - exception->not_before_us <= type->max_days * DAY_US;
 }
 
+const struct exception_type *exception_covers(const struct policy_exception *exception, const struct policy_document *policy,
+                                              const struct rule *rule, enum policy_operation op, int64_t now_us)
+{
+    const struct exception_type *type = type_of(policy, exception->type);
+
+    if (type == NULL || !is_bound_to(exception, policy) || !lists(&type->lifts, rule->id) ||
+        !lists(&exception->lifts, rule->id) || (exception->operations & (uint32_t)op) == 0 ||
+        !is_dated(exception, type, now_us) || (int64_t)exception->approver_count < type->approvals ||
+        !has_evidence(exception, type) || exception->is_revoked || exception->uses_left <= 0)
+        return NULL;
+    return type;
+}
+
 /* Whether this well-formed exception lifts this rule for these facts. An unknown digest matches no exception. */
 static bool lifts(const struct policy_exception *exception, const struct policy_document *policy, const struct rule *rule,
                   const struct policy_facts *facts)
 {
-    const struct exception_type *type = type_of(policy, exception->type);
-
-    return type != NULL && is_bound_to(exception, policy) && uuid_equal(&exception->project, &facts->project) &&
-           lists(&type->lifts, rule->id) && lists(&exception->lifts, rule->id) &&
-           (exception->operations & (uint32_t)facts->op) != 0 && lists(&exception->targets, facts->target_id) &&
-           lists(&exception->digests, facts->digest) && is_dated(exception, type, facts->now_us) &&
-           (int64_t)exception->approver_count >= type->approvals && has_evidence(exception, type) && !exception->is_revoked &&
-           exception->uses_left > 0;
+    return uuid_equal(&exception->project, &facts->project) && lists(&exception->targets, facts->target_id) &&
+           lists(&exception->digests, facts->digest) &&
+           exception_covers(exception, policy, rule, facts->op, facts->now_us) != NULL;
 }
 
 static const struct policy_exception *lifting_exception(const struct evaluation *evaluation, const struct policy_document *policy,
@@ -207,17 +193,11 @@ static void note_retention(struct policy_decision *decision, const struct policy
     decision->retaining_policy = policy->name;
 }
 
-static struct result evaluate_rule(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
-                                   struct error *err)
+static struct result refuse_by_rule(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
+                                    struct error *err)
 {
-    const enum truth harmless = rule->effect == EFFECT_REQUIRE ? TRUTH_TRUE : TRUTH_FALSE;
-
-    if (rule->effect == EFFECT_OBLIGE) {
-        note_retention(evaluation->decision, policy, rule);
-        return duties_merge(evaluation->decision, &rule->oblige, err);
-    }
-    if (rule_holds(rule, evaluation) == harmless) return SUCCESS;
     const struct policy_exception *exception = lifting_exception(evaluation, policy, rule);
+
     if (exception != NULL) return lift(evaluation, policy, rule, exception, err);
     return deny_by_rule(evaluation, policy, rule, err);
 }
@@ -238,19 +218,29 @@ static void note_permit(struct policy_decision *decision, const struct policy_do
     decision->permitting_policy = policy->name;
 }
 
-static struct result evaluate_policy(struct evaluation *evaluation, const struct policy_document *policy, struct error *err)
+static bool applies(const struct evaluation *evaluation, const struct policy_document *policy, bool in_scope)
 {
     const struct label *label = evaluation->facts->label;
-    const bool in_scope = is_in_scope(evaluation, policy);
+
+    return in_scope || is_pinned(policy, label) || (policy->has_applies_to && label_meets(&policy->applies_to, label));
+}
+
+static struct result evaluate_policy(struct evaluation *evaluation, size_t index, struct error *err)
+{
+    const struct policy_document *policy = evaluation->documents->documents[index];
+    const bool in_scope = (evaluation->in_scope >> index & 1) != 0;
+    uint16_t rules[POLICY_LIST_MAX];
     bool permitted = false;
 
-    if (!in_scope && !is_pinned(policy, label) && !(policy->has_applies_to && label_meets(&policy->applies_to, label)))
-        return SUCCESS;
+    if (!applies(evaluation, policy, in_scope)) return SUCCESS;
     TRY(warn_of_review(evaluation, policy, err));
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct rule *rule = &policy->rules[i];
-        if ((rule->operations & (uint32_t)evaluation->facts->op) == 0 || !label_meets(&rule->when, label)) continue;
-        if (rule->effect != EFFECT_PERMIT) TRY(evaluate_rule(evaluation, policy, rule, err));
+    const size_t count = speaking_rules(evaluation, index, rules);
+    for (size_t i = 0; i < count; i++) {
+        const struct rule *rule = &policy->rules[rules[i]];
+        if (rule->effect == EFFECT_OBLIGE) {
+            note_retention(evaluation->decision, policy, rule);
+            TRY(duties_merge(evaluation->decision, &rule->oblige, err));
+        } else if (rule->effect != EFFECT_PERMIT) TRY(refuse_by_rule(evaluation, policy, rule, err));
         else if (in_scope) note_permit(evaluation->decision, policy, rule);
         permitted = permitted || rule->effect == EFFECT_PERMIT;
     }
@@ -260,31 +250,48 @@ static struct result evaluate_policy(struct evaluation *evaluation, const struct
     return SUCCESS;
 }
 
+/* How "ID@" compares with the name of a policy, which begins so if it has this id. */
+static int compare_id(const char *id, const struct policy_document *policy)
+{
+    const size_t length = strlen(id);
+    const int by_id = strncmp(id, policy->name, length);
+
+    return by_id != 0 ? by_id : (int)'@' - (int)(unsigned char)policy->name[length];
+}
+
+static bool has_policy_in_force(const struct evaluation *evaluation, const char *id)
+{
+    struct policy_document *const *documents = evaluation->documents->documents;
+    size_t low = 0, high = evaluation->documents->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare_id(id, documents[middle]) > 0) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < evaluation->documents->count && compare_id(id, documents[low]) == 0; low++)
+        if (is_in_force(documents[low], evaluation->facts->now_us)) return true;
+    return false;
+}
+
 static struct result check_pins(struct evaluation *evaluation, struct error *err)
 {
     const struct label *label = evaluation->facts->label;
 
-    for (size_t i = 0; i < label->pin_count; i++) {
-        const char *pin = label->pins[i];
-        bool is_present = false;
-        for (size_t j = 0; j < evaluation->documents->count && !is_present; j++) {
-            const struct policy_document *policy = evaluation->documents->documents[j];
-            is_present = is_in_force(policy, evaluation->facts->now_us) && strcmp(policy->id, pin) == 0;
-        }
-        if (!is_present) TRY(deny_missing_pin(evaluation, pin, err));
-    }
+    for (size_t i = 0; i < label->pin_count; i++)
+        if (!has_policy_in_force(evaluation, label->pins[i])) TRY(deny_missing_pin(evaluation, label->pins[i], err));
     return SUCCESS;
 }
 
 static struct result check_presence(struct evaluation *evaluation, struct error *err)
 {
-    bool found = false;
-
-    for (size_t i = 0; i < evaluation->documents->count && !found; i++) {
+    static_assert(POLICY_COUNT_MAX <= 64, "a bit for each document");
+    for (size_t i = 0; i < evaluation->documents->count; i++) {
         const struct policy_document *policy = evaluation->documents->documents[i];
-        found = is_in_force(policy, evaluation->facts->now_us) && is_in_scope(evaluation, policy);
+        if (is_in_force(policy, evaluation->facts->now_us) && is_in_scope(evaluation, policy))
+            evaluation->in_scope |= UINT64_C(1) << i;
     }
-    if (!found) TRY(deny_system(evaluation, "SYS-NO-POLICY", "sys", "no policy in scope", err));
+    if (evaluation->in_scope == 0) TRY(deny_system(evaluation, "SYS-NO-POLICY", "sys", "no policy in scope", err));
     return check_pins(evaluation, err);
 }
 
@@ -297,8 +304,7 @@ static struct result evaluate_policies(struct evaluation *evaluation, struct err
     if (evaluation->facts->label == NULL) return decision_deny(evaluation->decision, &unlabelled, err);
     TRY(check_presence(evaluation, err));
     for (size_t i = 0; i < evaluation->documents->count; i++)
-        if (is_in_force(evaluation->documents->documents[i], evaluation->facts->now_us))
-            TRY(evaluate_policy(evaluation, evaluation->documents->documents[i], err));
+        if (is_in_force(evaluation->documents->documents[i], evaluation->facts->now_us)) TRY(evaluate_policy(evaluation, i, err));
     if (evaluation->is_granted) return SUCCESS;
     return deny_system(evaluation, "SYS-CLOSED", "sys", "no policy in scope permits this", err);
 }
@@ -354,17 +360,22 @@ static struct result evaluate(struct evaluation *evaluation, struct error *err)
 
     decision->groups_digest = evaluation->groups->digest;
     decision->documents_digests = evaluation->documents->digests;
+    evaluation->whens = arena_take(decision->arena, evaluation->documents->index->when_count + 1);
+    evaluation->conditions = arena_take(decision->arena, evaluation->documents->index->condition_count + 1);
+    if (evaluation->whens == NULL || evaluation->conditions == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    TRY(known_truths_of(evaluation->facts->target, evaluation->documents->index, evaluation->groups, &evaluation->truths, err));
     if (!scope_cut(evaluation->facts->scope, evaluation->segments, &evaluation->segment_count))
         return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
     TRY(warn_of_exceptions(evaluation, err));
     TRY(evaluate_policies(evaluation, err));
     TRY(check_retention(evaluation, err));
-    TRY(keep_details(decision, err));
-    return identify(evaluation, err);
+    return keep_details(decision, err);
 }
 
-struct result policy_evaluate(const struct policy_documents *documents, const struct policy_facts *facts,
-                              const struct policy_groups *groups, struct policy_decision **decision_out, struct error *err)
+static struct result make(const struct policy_documents *documents, const struct policy_facts *facts,
+                          const struct policy_groups *groups, bool is_identified, struct policy_decision **decision_out,
+                          struct error *err)
 {
     OWNED(arena) *arena = NULL;
 
@@ -374,7 +385,20 @@ struct result policy_evaluate(const struct policy_documents *documents, const st
     decision->arena = arena;
     struct evaluation evaluation = {.documents = documents, .facts = facts, .groups = groups, .decision = decision};
     TRY(evaluate(&evaluation, err));
+    if (is_identified) TRY(identify(&evaluation, err));
     (void)GIVE(arena); /* the decision owns its arena and lies in it */
     *decision_out = decision;
     return SUCCESS;
+}
+
+struct result policy_evaluate(const struct policy_documents *documents, const struct policy_facts *facts,
+                              const struct policy_groups *groups, struct policy_decision **decision_out, struct error *err)
+{
+    return make(documents, facts, groups, true, decision_out, err);
+}
+
+struct result policy_judge(const struct policy_documents *documents, const struct policy_facts *facts,
+                           const struct policy_groups *groups, struct policy_decision **decision_out, struct error *err)
+{
+    return make(documents, facts, groups, false, decision_out, err);
 }

@@ -42,6 +42,9 @@ struct policy_decision;
 /** Evaluates the policies. A denial is a decision, not an error: ERROR_NO_MEMORY, ERROR_LIMIT only. */
 RESULT policy_evaluate(const struct policy_documents *documents, const struct policy_facts *facts,
                        const struct policy_groups *groups, struct policy_decision **decision_out, struct error *err);
+/** As policy_evaluate(), for those who ask what would be decided: the decision's id is "", which saves its hash. */
+RESULT policy_judge(const struct policy_documents *documents, const struct policy_facts *facts,
+                    const struct policy_groups *groups, struct policy_decision **decision_out, struct error *err);
 
 /** One denial. Texts live as long as the documents and the decision. */
 struct policy_denial {

@@ -6,6 +6,7 @@
 #include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
 #include "authz/history.h"
+#include "authz/officer_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "policy/evaluate.h"
@@ -194,23 +195,29 @@ static json_t *describe_role(const struct explained *explained, const struct aut
     const char *group = group_giver(binding->granted_by), *glass = glass_giver(binding->granted_by);
     const bool is_bound = !is_of_rule && group == NULL && glass == NULL;
     const bool decides = rights->verdict == AUTHZ_ALLOWED && uuid_equal(&rights->binding, &binding->id);
+    const struct officer_entry *officer =
+        officer_entry_of(authz_snapshot_rules(explained->context->snapshot->authz), binding, explained->question->now_ms);
     char id[UUID_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];
 
     uuid_format(&binding->id, id);
     clock_format(binding->expires_ms, expires);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:b, s:b}", "role", role_name(binding->role), "scope",
+    return json_pack("{s:s, s:o*, s:s*, s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:b, s:b}", "role", binding_role_name(binding),
+                     "role_version", binding->own.version == 0 ? NULL : json_integer((json_int_t)binding->own.version),
+                     "bound_as", binding->is_unsigned ? role_name(binding->bound_as) : NULL, "scope",
                      held_scope(&explained->context->snapshot->tenancy, binding), "origin",
                      is_of_rule      ? "rule"
                      : group != NULL ? "group"
                      : glass != NULL ? "break-glass"
                                      : "binding",
                      "document",
-                     is_of_rule      ? explained->principal.subject
-                     : group != NULL ? group
-                                     : glass,
+                     is_of_rule        ? explained->principal.subject
+                     : group != NULL   ? group
+                     : glass != NULL   ? glass
+                     : officer != NULL ? officer->name
+                                       : NULL,
                      "binding", is_bound ? id : NULL, "granted_by", is_bound ? binding->granted_by : NULL, "expires",
                      binding->expires_ms == 0 ? NULL : expires, "permits",
-                     role_permits(binding->role, explained->pair.action) ? 1 : 0, "decides", decides ? 1 : 0);
+                     binding_permits(binding, explained->pair.action) ? 1 : 0, "decides", decides ? 1 : 0);
 }
 
 static struct result describe_roles(const struct explained *explained, json_t *answer, struct error *err)

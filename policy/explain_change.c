@@ -152,14 +152,21 @@ static const char *remedy_of(const char *rule)
     return NULL;
 }
 
+/* Rules about who may do it: they want another person, or a signature. */
+static bool is_of_persons(const char *rule)
+{
+    static const char *const rules[] = {"SYS-GRANT", "SYS-SELF-GRANT", "SYS-BOTH-OFFICERS", "SYS-OFFICER", "SYS-LAST-OFFICER"};
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (strcmp(rule, rules[i]) == 0) return true;
+    return false;
+}
+
 static void want_policy(const struct denial *denial, struct change_text *change)
 {
     const char *remedy = remedy_of(denial->rule);
 
-    change->kind = strncmp(denial->rule, "SYS-GRANT", 9) == 0 || strncmp(denial->rule, "SYS-SELF", 8) == 0 ||
-                           strcmp(denial->rule, "SYS-BOTH-OFFICERS") == 0
-                       ? "person"
-                       : "policy";
+    change->kind = is_of_persons(denial->rule) ? "person" : "policy";
     if (remedy != NULL) (void)snprintf(change->text, sizeof change->text, "%s", remedy);
     else if (strcmp(change->kind, "person") == 0) (void)snprintf(change->text, sizeof change->text, "%s", denial->message);
     else

@@ -1,7 +1,8 @@
 /* Lists the roles of a principal. */
 #include <stdio.h>
 
-#include "authz/role.h"
+#include "authz/officer_entry.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "policy/decider_priv.h"
 
@@ -15,18 +16,30 @@ const char *held_scope(const struct tenancy *tenancy, const struct authz_binding
     return name == NULL ? "" : name;
 }
 
-static void add(const struct tenancy *tenancy, const struct authz_binding *binding, struct held_roles *roles)
+static void add(const struct snapshot *snapshot, const struct authz_binding *binding, struct held_roles *roles)
 {
+    const struct officer_entry *officer = officer_entry_of(authz_snapshot_rules(snapshot->authz), binding, clock_wall_ms());
+
     if (roles->count == HELD_ROLES_MAX) {
         roles->has_more = true;
         return;
     }
     struct held_role *role = &roles->roles[roles->count++];
-    role->role = role_name(binding->role);
+    (void)snprintf(role->role, sizeof role->role, "%s", binding_role_name(binding));
+    role->version = binding->own.version;
+    role->bound_as = binding->is_unsigned ? role_name(binding->bound_as) : NULL;
+    (void)snprintf(role->document, sizeof role->document, "%s", officer == NULL ? "" : officer->name);
     role->expires_ms = binding->expires_ms;
     role->binding = binding->id;
     (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
-    (void)snprintf(role->scope, sizeof role->scope, "%s", held_scope(tenancy, binding));
+    (void)snprintf(role->scope, sizeof role->scope, "%s", held_scope(&snapshot->tenancy, binding));
+}
+
+bool decider_demands_officers(struct decider *decider)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return officers_are_demanded(authz_snapshot_rules(snapshot->authz));
 }
 
 struct result decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms,
@@ -40,7 +53,7 @@ struct result decider_roles(struct decider *decider, const struct principal *pri
     if (roles == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for roles");
     for (size_t number = 0; (organisation = authz_snapshot_organisation(snapshot->authz, number)) != NULL; number++) {
         const size_t count = authz_snapshot_held(snapshot->authz, organisation, principal, now_ms, bindings);
-        for (size_t i = 0; i < count; i++) add(&snapshot->tenancy, bindings[i], roles);
+        for (size_t i = 0; i < count; i++) add(snapshot, bindings[i], roles);
     }
     *roles_out = roles;
     return SUCCESS;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "policy/compiled_priv.h"
+#include "policy/places.h"
 
 struct label label_initial(void)
 {
@@ -88,6 +89,10 @@ struct result label_read_asked(const json_t *floor, struct arena *arena, struct 
     *asked = (struct asked_label){.has_lineage = json_object_get(floor, "lineage") != NULL};
     TRY(label_read_floor(floor, &asked->label, &asked->is_stated, err)); /* a floor has no pins */
     for (size_t i = 0; i < asked->label.regime_count; i++) {
+        if (!regime_is_known(asked->label.regimes[i]))
+            return failure(err, ERROR_INVALID,
+                           "label.attached: %.24s is no known regime (docs/policies.md); one of your own begins with X-",
+                           asked->label.regimes[i]);
         asked->label.regimes[i] = arena_copy_text(arena, bytes_of_text(asked->label.regimes[i]));
         if (asked->label.regimes[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a label");
     }

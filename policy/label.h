@@ -81,7 +81,8 @@ struct asked_label {
     bool is_stated, has_lineage; /* is_stated is false for {} */
 };
 struct arena;
-/** As label_read_floor(). ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
+/** As label_read_floor(), but a regime has to be known (policy/places.h): no rule would ever meet a misspelt one. ERROR_INVALID, ERROR_LIMIT,
+ *  ERROR_NO_MEMORY. */
 RESULT label_read_asked(const json_t *floor, struct arena *arena, struct asked_label **asked_out, struct error *err);
 /** A whole label, as in facts: class, subjects, attached, pins and lineage are all required. ERROR_INVALID. */
 RESULT label_read(const json_t *json, struct label *label_out, struct error *err);

@@ -10,6 +10,7 @@
 
 #include "audit/query.h"
 #include "authz/break_glass_entry.h"
+#include "authz/officer_entry.h"
 #include "authz/snapshot.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -20,6 +21,15 @@
 #define CHANNEL  "sijil_epoch"
 #define AWAIT_MS 2000 /* the longest time that a request waits for a load, which takes milliseconds */
 #define RETRY_MS 1000 /* between attempts to reconnect to the database */
+#define LOOK_MS \
+    1000           /* changes of rights alone are loaded without a look at policy sets and documents so long after the last one */
+#define REST_MS 25 /* after a load, unless a request waits for the next one: changes that come meanwhile are read together */
+
+static void count_officers(const struct authz_snapshot *rights)
+{
+    metric_set(&policy_metrics_rows[POLICY_METRIC_OFFICERS], officers_are_demanded(authz_snapshot_rules(rights)) ? 1 : 0);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_UNSIGNED], (int64_t)authz_snapshot_unsigned(rights));
+}
 
 static void publish(struct decider *decider, struct snapshot *loaded)
 {
@@ -27,7 +37,9 @@ static void publish(struct decider *decider, struct snapshot *loaded)
 
     metric_add(&policy_metrics_rows[POLICY_METRIC_LOADS], 1);
     metric_set(&policy_metrics_rows[POLICY_METRIC_RIGHTS_EPOCH], (int64_t)loaded->epoch);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_ENDLESS], (int64_t)authz_snapshot_endless(loaded->authz));
     metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
+    if (decider->snapshot != loaded) count_officers(loaded->authz);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);
@@ -79,13 +91,29 @@ static uint64_t read_least_epoch(struct decider *decider)
     return least;
 }
 
+/* sijil-keyd and the tables of documents are asked now and then, and when the epoch says that something there has changed. */
+static bool must_look(struct decider *decider, int64_t now_ms)
+{
+    const int64_t most_ms = decider->poll_ms < LOOK_MS ? decider->poll_ms : LOOK_MS;
+
+    (void)pthread_mutex_lock(&decider->lock);
+    const bool wants = decider->wants_look;
+    decider->wants_look = false;
+    (void)pthread_mutex_unlock(&decider->lock);
+    return wants || decider->looked_ms == 0 || now_ms - decider->looked_ms >= most_ms;
+}
+
 static struct result load(struct decider *decider, struct error *err)
 {
     struct snapshot *loaded = NULL;
     const uint64_t least = read_least_epoch(decider);
+    const int64_t now_ms = clock_monotonic_ms();
+    const bool looks = must_look(decider, now_ms);
 
-    const struct snapshot_source source = {&decider->source, decider->documents};
+    const struct snapshot_source source = {&decider->source, decider->documents, looks ? 0 : decider->looked_ms};
+    if (looks) decider->looked_ms = 0;                                   /* after a failure, the next load looks, too */
     TRY(snapshot_load(&source, decider->snapshot, least, &loaded, err)); /* no other thread replaces it */
+    if (looks) decider->looked_ms = now_ms;
     report_unrecorded_sets(decider);
     log_behind(decider, loaded->epoch, least);
     publish(decider, loaded);
@@ -151,6 +179,8 @@ static void wait_for_work(struct decider *decider)
     uint64_t count = 0;
 
     (void)poll(sources, 2, (int)(is_broken && decider->poll_ms > RETRY_MS ? RETRY_MS : decider->poll_ms));
+    const int64_t rest_ms = decider->rested_ms - clock_monotonic_ms();
+    if ((sources[0].revents & POLLIN) == 0 && rest_ms > 0) (void)poll(sources, 1, (int)rest_ms);
     if ((sources[0].revents & POLLIN) == 0) return;
     const ssize_t taken = read(decider->wake, &count, sizeof count);
     assert(taken == (ssize_t)sizeof count); /* a readable eventfd always has eight bytes */
@@ -167,6 +197,7 @@ static void *run(void *argument)
         const uint64_t wanted = read_wanted_epoch(decider, &is_stopping);
         if (is_stopping) return NULL;
         if (renew(decider, &problem).ok) problem = (struct error){0};
+        decider->rested_ms = clock_monotonic_ms() + REST_MS;
         report(decider, wanted, &problem);
     }
 }
@@ -196,7 +227,7 @@ static void raise_least_epoch(struct decider *decider, uint64_t epoch)
     (void)pthread_mutex_unlock(&decider->lock);
 }
 
-static struct result refresh_within(struct decider *decider, unsigned wait_ms, struct error *err)
+static struct result refresh_within(struct decider *decider, unsigned wait_ms, bool looks, struct error *err)
 {
     struct timespec deadline;
     int waited = 0;
@@ -204,6 +235,7 @@ static struct result refresh_within(struct decider *decider, unsigned wait_ms, s
     deadline_after(wait_ms, &deadline);
     (void)pthread_mutex_lock(&decider->lock);
     const uint64_t ticket = ++decider->wanted;
+    decider->wants_look = decider->wants_look || looks;
     wake(decider);
     while (decider->done < ticket && waited == 0) waited = pthread_cond_timedwait(&decider->loaded, &decider->lock, &deadline);
     const struct error problem = decider->problem;
@@ -215,14 +247,14 @@ static struct result refresh_within(struct decider *decider, unsigned wait_ms, s
 
 struct result decider_refresh(struct decider *decider, struct error *err)
 {
-    return refresh_within(decider, decider->stale_ms, err);
+    return refresh_within(decider, decider->stale_ms, true, err);
 }
 
 struct result decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err)
 {
     raise_least_epoch(decider, epoch + 1);
     if (decider_epoch(decider) > epoch) return SUCCESS;
-    return refresh_within(decider, AWAIT_MS, err);
+    return refresh_within(decider, AWAIT_MS, false, err);
 }
 
 static struct result start_thread(struct decider *decider, struct error *err)

@@ -1,38 +1,16 @@
 /* The persons behind an act, with the signers of a trust rule, whom its document tells. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "authz/trust_login.h"
 #include "base/clock.h"
-#include "base/memory.h"
-#include "documents/format/signing_key.h"
+#include "documents/approver_keys.h"
 #include "policy/decider_priv.h"
-
-#define KEYS_MAX 64 /* of approvers, of now and before; keyd keeps 12 at a time */
-
-/* Keys that approvers have, or had. */
-struct approvers {
-    size_t count;
-    struct signing_key keys[KEYS_MAX];
-};
-
-static struct result note_key(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    struct approvers *approvers = context;
-    struct signing_key key;
-
-    TRY(signing_key_read(pinned->document, &key, err));
-    if (key.purpose != SIGNING_APPROVE) return SUCCESS;
-    if (approvers->count == KEYS_MAX) return failure(err, ERROR_LIMIT, "more than %d keys of approvers", KEYS_MAX);
-    approvers->keys[approvers->count++] = key;
-    return SUCCESS;
-}
 
 /* A rule whose signers are looked for. */
 struct signed_rule {
     const struct persons_scope *scope;
-    const struct approvers *approvers;
+    const struct approver_keys *approvers;
     uint64_t sequence; /* of the event of the version in force */
     struct persons persons;
 };
@@ -56,19 +34,16 @@ static struct result note_signers(void *context, const struct pinned_document *p
 static struct result find_signers(struct document_view *view, const struct trust_entry *entry, struct signed_rule *rule,
                                   struct error *err)
 {
-    struct approvers *approvers = memory_zeroed(1, sizeof *approvers);
+    OWNED_APPROVER_KEYS approvers = APPROVER_KEYS;
     const char *name = strrchr(entry->key, ':') + 1;
     char scope[TRUST_KEY_SIZE];
 
-    if (approvers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of approvers");
     (void)snprintf(scope, sizeof scope, "%.*s", (int)(name - 1 - entry->key), entry->key);
     const struct document_scope any = {scope, 0};
     const struct view_range one = {DOCUMENT_TRUST_RULE, &any, name, 1};
-    rule->approvers = approvers;
-    struct result result = document_view_visit_all(view, DOCUMENT_SIGNING_KEY, note_key, approvers, err);
-    if (result.ok) result = document_view_find(view, &one, note_signers, rule, err);
-    free(approvers);
-    return result;
+    rule->approvers = &approvers;
+    TRY(approver_keys_read(view, &approvers, err));
+    return document_view_find(view, &one, note_signers, rule, err);
 }
 
 static const struct trust_entry *rule_of_key(const struct trust_rules *rules, const char *key)

@@ -14,10 +14,14 @@ static const char *const predicate_facts[TEST_COUNT] = {
 #undef FACT
 };
 
-/* How a fact of facts.def is compared. */
-enum comparison { IS_ONE_OF, HAS_ALL, HAS_ANY, IS_AT_LEAST };
-static const enum comparison comparisons[FACT_COUNT] = {
+const enum comparison fact_comparisons[FACT_COUNT] = {
 #define FACT(constant, fact, fact_form, test, test_form, comparison) [FACT_##constant] = comparison,
+#include "policy/facts.def"
+#undef FACT
+};
+
+const char *const fact_names[FACT_COUNT] = {
+#define FACT(constant, fact, ...) [FACT_##constant] = fact,
 #include "policy/facts.def"
 #undef FACT
 };
@@ -138,7 +142,7 @@ static enum truth predicate_holds(const struct predicate *predicate, const struc
     const struct text_list *wanted = &predicate->texts;
     const unsigned fact = (unsigned)predicate->kind - TEST_OF_FACT;
 
-    if (fact < FACT_COUNT) return compare_fact(comparisons[fact], &target->facts[fact], wanted, predicate->number);
+    if (fact < FACT_COUNT) return compare_fact(fact_comparisons[fact], &target->facts[fact], wanted, predicate->number);
     switch ((unsigned)predicate->kind) {
     case TEST_GEO_WITHIN: return geo_within(target->geo, wanted);
     case TEST_GEO_IN_GROUP:

@@ -5,6 +5,8 @@
 
 #include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
+#include "authz/officer_entry.h"
+#include "authz/scim_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -62,6 +64,15 @@ static void take_glass(const struct snapshot *snapshot, const char *name, struct
             role->granted_ms = glass_entries_at(rules, i)->pinned.effective_ms;
 }
 
+static void take_giver(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
+{
+    const struct officer_entry *officer = officer_entry_of(authz_snapshot_rules(snapshot->authz), binding, clock_wall_ms());
+
+    (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
+    if (officer != NULL) (void)snprintf(role->document, sizeof role->document, "%s", officer->name);
+    if (binding->is_unsigned) role->bound_as = role_name(binding->bound_as);
+}
+
 static void take_origin(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
 {
     const char *group = group_giver(binding->granted_by), *glass = glass_giver(binding->granted_by);
@@ -70,17 +81,24 @@ static void take_origin(const struct snapshot *snapshot, const struct authz_bind
     if (trust_is_rule(&role->principal)) take_rule(snapshot, role);
     else if (group != NULL) take_group(snapshot, group, role);
     else if (glass != NULL) take_glass(snapshot, glass, role);
-    else (void)snprintf(role->granted_by, sizeof role->granted_by, "%s", binding->granted_by);
+    else take_giver(snapshot, binding, role);
+}
+
+static bool is_deactivated(const struct snapshot *snapshot, const struct principal *principal)
+{
+    return principal->kind == PRINCIPAL_EXTERNAL && !trust_is_rule(principal) &&
+           !scim_admits(snapshot->authz, principal->issuer, principal->subject, clock_wall_ms());
 }
 
 static void take(const struct snapshot *snapshot, const struct authz_binding *binding, struct reviewed_role *role)
 {
     role->id = binding->id;
-    role->role = binding->role;
+    role->binding = *binding;
     role->expires_ms = binding->expires_ms;
     take_principal(snapshot, binding, role);
     take_scope(snapshot, binding, role);
     take_origin(snapshot, binding, role);
+    role->is_deactivated = is_deactivated(snapshot, &role->principal);
 }
 
 /* One binding more than the page has is asked for: whether there is another page. */
@@ -96,7 +114,10 @@ static struct result fill(const struct resource *scope, const struct snapshot *s
         return failure(err, ERROR_NO_MEMORY, "no memory for a review");
     }
     const size_t found = authz_snapshot_page(snapshot->authz, scope, after, clock_wall_ms(), bindings, limit + 1);
-    *page = (struct reviewed_page){.count = found < limit ? found : limit, .has_more = found > limit, .roles = roles};
+    *page = (struct reviewed_page){.count = found < limit ? found : limit,
+                                   .has_more = found > limit,
+                                   .demands_officers = officers_are_demanded(authz_snapshot_rules(snapshot->authz)),
+                                   .roles = roles};
     for (size_t i = 0; i < page->count; i++) take(snapshot, bindings[i], &roles[i]);
     free(bindings);
     return SUCCESS;

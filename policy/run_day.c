@@ -53,7 +53,7 @@ static struct result find_set(const struct run_bundle *bundle, const struct run_
     TRY(ecdsa_key_from_public(day->root, &root, err));
     for (size_t i = 0; i < json_array_size(texts); i++) {
         OWNED(policy_set) *set = NULL;
-        TRY(policy_set_read(bytes_of_text(json_string_value(json_array_get(texts, i))), root, &set, err));
+        TRY(policy_set_read_named(bytes_of_text(json_string_value(json_array_get(texts, i))), root, &set, err));
         if (strcmp(policy_set_digest(set), digest) != 0) continue;
         *set_out = GIVE(set);
         return SUCCESS;

@@ -33,7 +33,7 @@ static struct result read_sets(const struct run_bundle *bundle, const struct ecd
 
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const struct bytes text = bytes_of_text(json_string_value(json_array_get(texts, i)));
-        if (!policy_set_read(text, root, &sets->each[i], &why).ok)
+        if (!policy_set_read_named(text, root, &sets->each[i], &why).ok)
             return failure(err, why.kind, "policy set %zu: %.200s", i + 1, why.message);
         sets->count++;
     }

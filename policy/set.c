@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "crypto/dsse.h"
+#include "documents/format/set_approval.h"
 #include "policy/set_priv.h"
 
 static struct result no_memory(struct error *err)
@@ -106,7 +107,7 @@ static struct result compile_declassified(struct policy_set *set, const json_t *
     return SUCCESS;
 }
 
-/* The digest is computed over the canonical text without the member "digest". */
+/* Without the member "digest", and without "approval", so that a set keeps its digest while its draft changes hands. */
 static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_SIZE], struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
@@ -115,6 +116,7 @@ static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_
 
     if (rest == NULL || json_lacks() != before) return no_memory(err);
     (void)json_object_del(rest, "digest");
+    (void)json_object_del(rest, "approval");
     TRY(json_write_canonical(&text, rest, err));
     sha_text(buffer_bytes(&text), digest_out);
     return SUCCESS;
@@ -141,11 +143,23 @@ static struct result compile_policies(struct policy_set *set, const json_t *arra
     return SUCCESS;
 }
 
+/* Neither says anything about content. */
+static struct result check_signing(const json_t *json, struct error *err)
+{
+    const struct root_terms none = {0};
+    struct set_approval approval;
+    struct root_terms terms;
+
+    TRY(set_approval_read(json, &approval, err));
+    return set_terms_read(json, &none, &terms, err);
+}
+
 static struct result compile_set(struct policy_set *set, struct error *err)
 {
     OWNED_JSON nothing = json_object();
 
     TRY(shape_check(&shape_set, set->json, "set", err));
+    TRY(check_signing(set->json, err));
     TRY(check_digest(set, err));
     if (nothing == NULL) return no_memory(err);
     set->epoch = (uint64_t)json_integer_value(json_object_get(set->json, "epoch"));
@@ -196,6 +210,8 @@ static struct result put_together(const struct policy_set_parts *parts, json_t *
                                 or_empty(parts->networks, json_array), "exceptions", or_empty(parts->exceptions, json_array));
     if (json == NULL) return no_memory(err);
     if (parts->declassified != NULL && json_object_set(json, "declassified", parts->declassified) != 0) return no_memory(err);
+    if (parts->root != NULL && json_object_set(json, "root", parts->root) != 0) return no_memory(err);
+    if (parts->approval != NULL && json_object_set(json, "approval", parts->approval) != 0) return no_memory(err);
     TRY(digest_of_set(json, digest, err));
     if (json_object_set_new(json, "digest", json_string(digest)) != 0) return no_memory(err);
     *json_out = GIVE(json);
@@ -239,21 +255,37 @@ static struct result read_envelope(struct bytes envelope, struct dsse **dsse_out
     return failure(err, ERROR_INVALID, "no signed policy set ('sijil policy sign' makes one): %.150s", why.message);
 }
 
-struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
+/* `must`: the approver has signed it, whatever it says of others. */
+static struct result read_set(struct bytes envelope, const struct ecdsa_key *approver, bool must, struct policy_set **set_out,
                               struct error *err)
 {
     OWNED(dsse) *dsse = NULL;
+    struct error refused = {0};
 
     TRY(read_envelope(envelope, &dsse, err));
     if (strcmp(dsse->payload_type, POLICY_SET_TYPE) != 0)
         return failure(err, ERROR_INVALID, "a policy set expected, payload type " POLICY_SET_TYPE);
-    TRY(dsse_check_signer(dsse, approver, err));
+    const bool is_signed = dsse_check_signer(dsse, approver, &refused).ok;
+    if (!is_signed && (must || refused.kind == ERROR_NO_MEMORY)) return failure(err, refused.kind, "%s", refused.message);
     OWNED(policy_set) *set = NULL;
     TRY(policy_set_compile(buffer_bytes(&dsse->payload), &set, err));
+    if (!is_signed && !policy_set_has_approval(set)) return failure(err, refused.kind, "%s", refused.message);
     set->envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
     TRY(buffer_add(&set->envelope, envelope.data, envelope.length, err));
     *set_out = GIVE(set);
     return SUCCESS;
+}
+
+struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
+                              struct error *err)
+{
+    return read_set(envelope, approver, true, set_out, err);
+}
+
+struct result policy_set_read_named(struct bytes envelope, const struct ecdsa_key *root, struct policy_set **set_out,
+                                    struct error *err)
+{
+    return read_set(envelope, root, false, set_out, err);
 }
 
 /* --- access --- */
@@ -261,6 +293,16 @@ struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *app
 uint64_t policy_set_epoch(const struct policy_set *set)
 {
     return set->epoch;
+}
+
+bool policy_set_has_approval(const struct policy_set *set)
+{
+    return json_object_get(set->json, "approval") != NULL;
+}
+
+const json_t *policy_set_json(const struct policy_set *set)
+{
+    return set->json;
 }
 
 struct bytes policy_set_envelope(const struct policy_set *set)
@@ -353,7 +395,13 @@ struct result policy_set_describe(const struct policy_set *set, struct buffer *j
 
 struct result policy_set_write(const struct policy_set *set, struct buffer *json, struct error *err)
 {
-    return json_write_canonical(json, set->json, err);
+    const unsigned before = json_lacks();
+    OWNED_JSON content = json_copy(set->json); /* a shallow copy */
+
+    if (content == NULL || json_lacks() != before) return no_memory(err);
+    (void)json_object_del(content, "approval");
+    (void)json_object_del(content, "root");
+    return json_write_canonical(json, content, err);
 }
 
 struct policy_set *policy_set_keep(struct policy_set *set)

@@ -29,6 +29,8 @@ struct policy_set_parts {
     json_t *networks;     /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
     json_t *exceptions;   /* array */
     json_t *declassified; /* array [{"policy": id, "scope": patterns, "reason": text}]; NULL: the set lacks the member */
+    json_t *root;         /* how many persons must sign from then on (documents/format/set_approval.h); NULL: as many as now */
+    json_t *approval;     /* what its signers agree to; NULL: the root signs alone */
 };
 /** Whether this is the name of a member of a policy set. The signer must refuse unknown members, not drop them. */
 bool policy_set_has_member(const char *name);
@@ -38,13 +40,22 @@ RESULT policy_set_compose(const struct policy_set_parts *parts, struct buffer *p
 RESULT policy_set_sign(struct bytes payload, const struct ecdsa_key *signer, struct buffer *envelope, struct error *err);
 /** Checks signature, form and digest, and compiles. ERROR_DENIED for another signer, ERROR_INVALID, ERROR_LIMIT. */
 RESULT policy_set_read(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err);
+/**
+ * As policy_set_read() with the root's key, but a set that several persons sign needs no signature of the root. For a caller that compares epoch
+ * and digest with what sijil-keyd has pinned or signed, because sijil-keyd counts these persons.
+ */
+RESULT policy_set_read_named(struct bytes envelope, const struct ecdsa_key *root, struct policy_set **set_out, struct error *err);
+/** Whether the set says what its signers agree to, so that several persons may sign it. */
+bool policy_set_has_approval(const struct policy_set *set);
+/** The whole payload. Borrowed. */
+const json_t *policy_set_json(const struct policy_set *set);
 /** Compiles a payload without its signature: before it is signed, and in tests. */
 RESULT policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err);
 
 /** The bytes that policy_set_read() has read; empty for a set that was compiled from its document. A view. */
 struct bytes policy_set_envelope(const struct policy_set *set);
 uint64_t policy_set_epoch(const struct policy_set *set);
-/** "sha256:..." of the payload without its member "digest". */
+/** "sha256:..." of the payload without its members "digest" and "approval". */
 const char *policy_set_digest(const struct policy_set *set);
 /**
  * For the set in force: no event of the log before this number loads a newer set. 0 until policy_set_load() has
@@ -78,7 +89,7 @@ const char *policy_set_region_name(const struct policy_set *set, size_t index);
 /** Appends {"digest", "epoch", "policies": [{"digest", "id", "review_by", "version"}]} as canonical JSON, for the API. */
 RESULT policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err);
 
-/** Appends the signed set without the signature, as canonical JSON: a person can change it and sign it again. */
+/** Appends the signed set without signature, "root" and "approval", as canonical JSON: a person can change it and sign it again. */
 RESULT policy_set_write(const struct policy_set *set, struct buffer *json, struct error *err);
 
 /**

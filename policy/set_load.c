@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "documents/format/set_approval.h"
+#include "policy/places.h"
 #include "policy/set_install.h"
 #include "policy/set_store.h"
 #include "policy/stored_label_priv.h"
@@ -36,6 +38,14 @@ static struct result check_before(struct pg *pg, const struct policy_set_change 
                    "try again, with a larger epoch than that of any other");
 }
 
+static struct result end_draft(struct pg *pg, const char *name, struct error *err)
+{
+    bool was_there = false;
+
+    TRY(policy_draft_remove(pg, name, &was_there, err));
+    return was_there ? SUCCESS : failure(err, ERROR_CONFLICT, "the draft has come into force or was discarded meanwhile");
+}
+
 static struct result insert(const struct permit *permit, struct pg *pg, const struct policy_set_change *load, struct error *err)
 {
     struct document document = {
@@ -44,6 +54,7 @@ static struct result insert(const struct permit *permit, struct pg *pg, const st
 
     memcpy(document.digest, load->digest, sizeof document.digest);
     TRY(check_before(pg, load, err));
+    if (load->draft != NULL) TRY(end_draft(pg, load->draft, err));
     TRY(policy_set_insert(permit, pg, &row, err));
     return stored_labels_keep(pg, load, err);
 }
@@ -81,19 +92,53 @@ struct result policy_set_approver(const struct keyd_identity *identity, struct e
     return ecdsa_key_from_public(identity->approver_root, key_out, err);
 }
 
-/* Parses an envelope that the approver pinned by sijil-keyd must have signed, and that sijil-keyd can read. */
+struct result policy_set_trust(struct keyd_client *keyd, struct document_trust *trust_out, struct error *err)
+{
+    struct document_trust trust = {.now_ms = clock_wall_ms()};
+    struct keyd_documents pinned;
+
+    TRY(keyd_ask_documents(keyd, &pinned, err));
+    TRY(keyd_root_terms(keyd, &trust.terms, err));
+    memcpy(trust.root, pinned.root, sizeof trust.root);
+    memcpy(trust.approvers, pinned.approvers, sizeof trust.approvers);
+    *trust_out = trust;
+    return SUCCESS;
+}
+
+struct result policy_set_judge(struct keyd_client *keyd, const struct keyd_identity *identity, struct bytes envelope,
+                               struct error *err)
+{
+    struct document_pin pinned = {.epoch = identity->policy_epoch};
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+
+    memcpy(pinned.digest, identity->policy_digest, sizeof pinned.digest);
+    TRY(document_read(&envelope, 1, &document, err));
+    TRY(policy_set_trust(keyd, &trust, err));
+    TRY(document_check(document, &trust, err));
+    return set_check_base(document, &pinned, trust.now_ms, err);
+}
+
+static bool is_in_force(const struct keyd_identity *identity, const struct policy_set *set)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    policy_set_raw_digest(set, digest);
+    return policy_set_epoch(set) == identity->policy_epoch && memcmp(digest, identity->policy_digest, sizeof digest) == 0;
+}
+
+/* Parses an envelope that is in force, or that sijil-keyd could pin now. */
 static struct result read_signed(struct keyd_client *keyd, struct bytes envelope, struct keyd_identity *identity_out,
                                  struct policy_set **set_out, struct error *err)
 {
     OWNED(ecdsa_key) *approver = NULL;
     OWNED(policy_set) *set = NULL;
-    OWNED(document) *document = NULL;
 
     TRY(keyd_identify(keyd, identity_out, err));
     TRY(policy_set_approver(identity_out, &approver, err));
     if (approver == NULL) return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet");
-    TRY(policy_set_read(envelope, approver, &set, err));
-    TRY(document_read(&envelope, 1, &document, err));
+    TRY(policy_set_read_named(envelope, approver, &set, err));
+    if (!is_in_force(identity_out, set)) TRY(policy_set_judge(keyd, identity_out, envelope, err));
     *set_out = GIVE(set);
     return SUCCESS;
 }
@@ -168,6 +213,7 @@ struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, 
     if (policy_set_epoch(set) <= identity.policy_epoch)
         return failure(err, ERROR_CONFLICT, "policy epoch %llu is in force; a new set needs a larger one than that",
                        (unsigned long long)identity.policy_epoch);
+    TRY(places_check(set, err));
     *set_out = GIVE(set);
     return SUCCESS;
 }

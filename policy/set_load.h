@@ -23,6 +23,7 @@ struct policy_set_change {
     struct change change;  /* give &change to the record */
     struct bytes envelope; /* the envelope and both sets must outlive the record */
     const struct policy_set *set, *before;
+    const char *draft; /* the name of the draft that ends with it; NULL: there was none */
     int64_t now_us;
     uint8_t digest[32];
     char loaded_by[256];
@@ -59,7 +60,7 @@ RESULT policy_set_load(struct policy_set_source *source, struct policy_set *curr
 
 /**
  * Checks an envelope before a policy_set_load_change() is submitted: the approver that sijil-keyd has pinned must
- * have signed it, and it must be well-formed and newer than the set in force. ERROR_DENIED, ERROR_INVALID,
+ * have signed it, and it must be well-formed, newer than the set in force, and name known places. ERROR_DENIED, ERROR_INVALID,
  * ERROR_LIMIT, ERROR_CONFLICT. Calls sijil-keyd, so never on an event thread.
  */
 RESULT policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err);

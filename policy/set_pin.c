@@ -47,6 +47,16 @@ static bool is_pinned(const struct policy_set *set, const struct keyd_identity *
     return memcmp(digest, identity->policy_digest, sizeof digest) == 0;
 }
 
+/* Another gateway has had a newer set pinned, so the search begins again. Else sijil-keyd has refused this candidate for what it is. */
+static struct result check_beaten(const struct policy_set_source *source, const struct keyd_identity *identity, struct error *err)
+{
+    struct keyd_identity now;
+
+    TRY(keyd_identify(source->keyd, &now, err));
+    if (now.policy_epoch == identity->policy_epoch) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "another gateway had a newer policy set pinned");
+}
+
 /*
  * *fits_out: the set is in force now. Candidates that do not fit are skipped, so an attacker with write access to
  * rows can't stop the registry.
@@ -58,20 +68,24 @@ static struct result consider(const struct policy_set_source *source, const stru
 
     *fits_out = false;
     if (policy_set_epoch(candidate->set) <= identity->policy_epoch) return SUCCESS;
-    *fits_out = pin(source, identity, candidate, &refused).ok;
-    if (*fits_out || document_is_unconvincing(refused.kind)) return SUCCESS;
-    const bool was_beaten = refused.kind == ERROR_DENIED; /* another gateway pinned a newer set */
-    return failure(err, was_beaten ? ERROR_CONFLICT : refused.kind, "%s", refused.message);
+    struct result fits = policy_set_judge(source->keyd, identity, candidate->envelope, &refused);
+    if (!fits.ok && (refused.kind == ERROR_DENIED || refused.kind == ERROR_INVALID || refused.kind == ERROR_LIMIT))
+        return SUCCESS;
+    if (fits.ok) fits = pin(source, identity, candidate, &refused);
+    *fits_out = fits.ok;
+    if (fits.ok || document_is_unconvincing(refused.kind)) return SUCCESS;
+    if (refused.kind == ERROR_DENIED) return check_beaten(source, identity, err);
+    return failure(err, refused.kind, "%s", refused.message);
 }
 
-/* *set_out is NULL for an envelope that the approver has not signed. */
+/* *set_out is NULL for an envelope that is no set, or that the root has not signed although it must. */
 static struct result read_stored(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
                                  struct error *err)
 {
     struct error refused = {0};
 
     *set_out = NULL;
-    if (envelope.length == 0 || policy_set_read(envelope, approver, set_out, &refused).ok) return SUCCESS;
+    if (envelope.length == 0 || policy_set_read_named(envelope, approver, set_out, &refused).ok) return SUCCESS;
     *set_out = NULL;
     return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
 }
@@ -135,6 +149,7 @@ static struct result check_event(const struct policy_set_source *source, struct 
     if (named != NULL) TRY(consider(source, identity, &candidate, &fits, err));
     if (fits) {
         identity->policy_epoch = policy_set_epoch(named);
+        policy_set_raw_digest(named, identity->policy_digest);
         replace(set, GIVE(named));
     }
     if (*set != NULL) policy_set_note_checked(*set, event->sequence + 1);

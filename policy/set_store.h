@@ -9,6 +9,7 @@
 
 #include "documents/document_store.h"
 #include "policy/set_load.h" /* policy_set_table */
+#include "storage/lookup.h"
 #include "storage/pg.h"
 
 /** Appends the document, unless it is there, and raises the authorization epoch. */
@@ -59,3 +60,32 @@ struct stored_label_row {
     const char *matching; /* a regular expression of PostgreSQL */
 };
 RESULT stored_label_insert(struct pg *pg, const struct stored_label_row *row, struct error *err);
+
+/* --- drafts: callers have the permit of the change --- */
+
+struct policy_drafts_waiting {
+    int64_t all, of_principal;
+    bool is_there; /* the one of this name */
+};
+/** Removes what has expired, and counts the rest. */
+RESULT policy_drafts_count(struct pg *pg, const char *name, const char *principal, struct policy_drafts_waiting *waiting_out,
+                           struct error *err);
+struct policy_draft_row {
+    const char *name, *drafted_by;
+    struct bytes payload;
+    int64_t expires_ms;
+};
+RESULT policy_draft_insert(struct pg *pg, const struct policy_draft_row *row, struct error *err);
+/** Columns: name, payload, envelope, principal, end in ms. `name` NULL: all that wait, the first to end first. */
+RESULT policy_drafts_read(struct pg *pg, const char *name, struct pg_rows **rows_out, struct error *err);
+/** The same for one name, before there is a permit. */
+RESULT policy_drafts_lookup(struct lookup *lookup, const char *name, struct pg_rows **rows_out, struct error *err);
+/** *is_signed_out false: its envelope is not `before`. */
+RESULT policy_draft_sign(struct pg *pg, const char *name, struct bytes before, struct bytes envelope, bool *is_signed_out,
+                         struct error *err);
+RESULT policy_draft_remove(struct pg *pg, const char *name, bool *was_there_out, struct error *err);
+
+/** Columns: number of the event, epoch, digest in hex, principal, time in ms, envelope; from event `first` on. */
+RESULT policy_sets_loaded(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err);
+/** The envelope of the newest set with this epoch that an event names. */
+RESULT policy_set_loaded(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);

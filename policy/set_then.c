@@ -70,6 +70,22 @@ static bool is_named(const struct policy_set *set, const struct named_set *named
     return policy_set_epoch(set) == named->epoch && memcmp(digest, named->digest, sizeof digest) == 0;
 }
 
+/* Somebody that may sign has signed it, or might then. How many must have, sijil-keyd knows of today alone. */
+static bool is_of_signers(struct keyd_client *keyd, struct bytes envelope)
+{
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+    struct error ignored = {0};
+    bool is_signed = false;
+
+    if (!document_read(&envelope, 1, &document, &ignored).ok || !policy_set_trust(keyd, &trust, &ignored).ok) return false;
+    (void)document_is_signed_by(document, trust.root, &is_signed, &ignored).ok;
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX && !is_signed; i++)
+        if (trust.approvers[i].point[0] != 0)
+            (void)document_is_signed_by(document, trust.approvers[i].point, &is_signed, &ignored).ok;
+    return is_signed;
+}
+
 static struct result read_set(struct pg *pg, struct keyd_client *keyd, const struct named_set *named, struct policy_set **set_out,
                               struct error *err)
 {
@@ -84,7 +100,9 @@ static struct result read_set(struct pg *pg, struct keyd_client *keyd, const str
     for (size_t i = 0; approver != NULL && i < pg_rows_count(rows); i++) {
         OWNED(policy_set) *set = NULL;
         struct error ignored = {0};
-        if (!policy_set_read(pg_bytes(rows, i, 1), approver, &set, &ignored).ok || !is_named(set, named)) continue;
+        const struct bytes envelope = pg_bytes(rows, i, 1);
+        if (!policy_set_read_named(envelope, approver, &set, &ignored).ok || !is_named(set, named)) continue;
+        if (policy_set_has_approval(set) && !is_of_signers(keyd, envelope)) continue;
         *set_out = GIVE(set);
         return SUCCESS;
     }

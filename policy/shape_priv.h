@@ -34,7 +34,7 @@ struct shape {
 RESULT shape_check(const struct shape *shape, const json_t *value, const char *where, struct error *err);
 
 extern const struct shape shape_policy, shape_applies_to, shape_exception, shape_label, shape_floor_label;
-extern const struct shape shape_target, shape_groups, shape_facts, shape_pair_facts, shape_digest, shape_set;
+extern const struct shape shape_target, shape_groups, shape_facts, shape_pair_facts, shape_digest, shape_set, shape_expectations;
 
 /* Words of the language, NULL-terminated; their indexes are the values of the enums. */
 extern const char *const class_names[], *const lineage_names[], *const subject_names[], *const operation_names[];

@@ -6,6 +6,7 @@
 #include "base/uuid.h"
 #include "policy/document.h"
 #include "policy/evaluate.h"
+#include "policy/expectation.h"
 #include "policy/shape_priv.h"
 
 #define WHOLE_MAX ((int64_t)1 << 53) /* every JSON parser keeps integers up to this exactly */
@@ -26,6 +27,7 @@ static const char *const set_versions[] = {"sijil.policy/v1", NULL};
 static const char *const policy_kinds[] = {"ResidencyPolicy", NULL};
 static const char *const exception_kinds[] = {"ResidencyException", NULL};
 static const char *const set_kinds[] = {"PolicySet", NULL};
+static const char *const outcome_names[] = {"allow", "deny", NULL};
 const char *const group_kind_names[] = {"geo", "regime", NULL};
 
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"
@@ -327,7 +329,19 @@ OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
 LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
 OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
-PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"declassified", &declassified, false},
-                 {"digest", &content_digest, true}, {"epoch", &from_one, true}, {"exceptions", &exceptions, true},
-                 {"groups", &shape_groups, true}, {"kind", &set_kind, true}, {"networks", &networks, true},
-                 {"policies", &policies, true}, {"regions", &regions, true});
+/* set.c reads "approval" and "root" (documents/format/set_approval.h). */
+PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"approval", &anything, false},
+                 {"declassified", &declassified, false}, {"digest", &content_digest, true}, {"epoch", &from_one, true},
+                 {"exceptions", &exceptions, true}, {"groups", &shape_groups, true}, {"kind", &set_kind, true},
+                 {"networks", &networks, true}, {"policies", &policies, true}, {"regions", &regions, true},
+                 {"root", &anything, false});
+
+WORD_OF(outcome, "\"allow\" or \"deny\"", outcome_names);
+OBJECT_OF(own_label, {"attached", &regimes_of_label, false}, {"class", &class_word, false}, {"lineage", &lineage_word, false},
+          {"pins", &pins_of_label, false}, {"subjects", &subjects_or_none, false});
+OBJECT_OF(expectation, {"address", &some_text, false}, {"digest", &content_digest, false}, {"expect", &outcome, true},
+          {"label", &own_label, false}, {"name", &some_text, true}, {"network", &some_text, false}, {"now", &timestamp, false},
+          {"ops", &operations, true}, {"policy", &some_text, false}, {"project", &uuid_text, false},
+          {"region", &some_text, false}, {"rule", &identifier, false}, {"scope", &scope, true}, {"target", &shape_target, false});
+LIST_OF(expectations, expectation, 1, POLICY_EXPECTATIONS_MAX);
+PUBLIC_OBJECT_OF(shape_expectations, {"now", &timestamp, false}, {"tests", &expectations, true});

@@ -23,7 +23,7 @@ static struct result load_names(struct pg *pg, const struct snapshot *current, c
 /* What is read before the transaction: sijil-keyd has pinned it. */
 struct pinned {
     struct policy_set *set;
-    struct trust_rules *rules;
+    const struct trust_rules *rules;
 };
 
 static const struct trust_rules *rules_of(const struct snapshot *snapshot)
@@ -34,7 +34,7 @@ static const struct trust_rules *rules_of(const struct snapshot *snapshot)
 static struct result load_rights(struct pg *pg, const struct pinned *pinned, const struct snapshot *current,
                                  const struct changed_rights *changed, struct snapshot *snapshot, struct error *err)
 {
-    const struct rights_change change = {changed->organisations, changed->count};
+    const struct rights_change change = {changed->organisations, changed->count, current == NULL ? 0 : current->epoch};
 
     TRY(load_names(pg, current, changed, snapshot, err));
     metric_add(&policy_metrics_rows[current == NULL || changed->is_whole ? POLICY_METRIC_WHOLE : POLICY_METRIC_PARTS], 1);
@@ -62,9 +62,10 @@ NO_LEAK_END
 struct bounds {
     uint64_t before; /* the epoch when the set and the rules were read */
     uint64_t least;  /* see snapshot_load() */
+    bool is_partial; /* set and rules are those of the current snapshot */
 };
 
-/* Reads everything in one transaction. NULL if the set or a rule may have been replaced after it was read. */
+/* Reads everything in one transaction. NULL if the set or a rule may have been replaced after it was read, or has to be read. */
 static struct result load_moment(struct pg *pg, const struct pinned *pinned, struct bounds bounds, struct snapshot *current,
                                  struct snapshot **snapshot_out, struct error *err)
 {
@@ -74,6 +75,7 @@ static struct result load_moment(struct pg *pg, const struct pinned *pinned, str
     *snapshot_out = NULL;
     if (changed.whole_epoch > bounds.before) return SUCCESS;
     if (changed.epoch < bounds.least || rules_of(current) != pinned->rules) changed.is_whole = true;
+    if (changed.is_whole && bounds.is_partial) return SUCCESS;
     if (!changed.is_whole && current != NULL && current->epoch == changed.epoch && current->set == pinned->set) {
         *snapshot_out = snapshot_keep(current);
         return SUCCESS;
@@ -91,6 +93,25 @@ static struct result load_rules(const struct snapshot_source *source, const stru
     return trust_rules_load(source->documents, &documents, rules_of(current), rules_out, err);
 }
 
+static struct result load_in_transaction(struct pg *pg, const struct pinned *pinned, struct bounds bounds,
+                                         struct snapshot *current, struct snapshot **snapshot_out, struct error *err)
+{
+    TRY(pg_begin_snapshot(pg, err));
+    const struct result result = load_moment(pg, pinned, bounds, current, snapshot_out, err);
+    pg_rollback(pg); /* nothing to commit */
+    return result;
+}
+
+/* Set and rules were looked at a moment ago, and who replaces one raises the epoch of what may be anything: then NULL. */
+static struct result load_partly(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
+                                 struct snapshot **snapshot_out, struct error *err)
+{
+    const struct pinned kept = {current->set, rules_of(current)};
+    const struct bounds bounds = {.before = current->epoch, .least = least, .is_partial = true};
+
+    return load_in_transaction(source->set->pg, &kept, bounds, current, snapshot_out, err);
+}
+
 static struct result load_once(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
                                struct snapshot **snapshot_out, struct error *err)
 {
@@ -103,18 +124,22 @@ static struct result load_once(const struct snapshot_source *source, struct snap
     TRY(policy_set_load(source->set, current == NULL ? NULL : current->set, &set, err));
     TRY(load_rules(source, current, &rules, err));
     const struct pinned pinned = {set, rules};
-    TRY(pg_begin_snapshot(pg, err));
-    const struct result result = load_moment(pg, &pinned, bounds, current, snapshot_out, err);
-    pg_rollback(pg); /* nothing to commit */
-    return result;
+    return load_in_transaction(pg, &pinned, bounds, current, snapshot_out, err);
 }
 
 struct result snapshot_load(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
                             struct snapshot **snapshot_out, struct error *err)
 {
+    struct snapshot *loaded = NULL;
+
+    if (source->looked_ms > 0 && current != NULL) TRY(load_partly(source, current, least, &loaded, err));
+    if (loaded != NULL) {
+        if (loaded != current) atomic_store(&loaded->checked_ms, source->looked_ms);
+        *snapshot_out = loaded;
+        return SUCCESS;
+    }
     for (unsigned i = 0; i < LOAD_TRIES; i++) {
         const int64_t started_ms = clock_monotonic_ms();
-        struct snapshot *loaded = NULL;
 
         TRY(load_once(source, current, least, &loaded, err));
         if (loaded == NULL) continue;

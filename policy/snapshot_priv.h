@@ -99,6 +99,8 @@ extern const struct pg_table decider_table;
 struct snapshot_source {
     struct policy_set_source *set;
     struct document_view *documents; /* for the trust rules; NULL: there are none */
+    int64_t
+        looked_ms; /* monotonic: set and rules of `current` are of then, and are not looked at unless the epoch says that they may have changed; 0: they are */
 };
 RESULT snapshot_load(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
                      struct snapshot **snapshot_out, struct error *err);
@@ -114,7 +116,7 @@ struct changed_rights {
     uint64_t epoch, whole_epoch; /* epoch: now; whole_epoch: the last change that may have changed anything */
     bool is_whole;  /* read everything: because of such a change, too many changes, or a database with a lower epoch */
     bool has_names; /* organisations, projects or labels changed */
-    size_t count;   /* organisations whose rights changed */
+    size_t count;   /* organisations of which more changed than single roles */
     struct uuid organisations[RIGHTS_CHANGE_MAX];
 };
 /** Run it in a repeatable-read transaction. */

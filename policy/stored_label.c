@@ -43,19 +43,19 @@ static bool holds(const struct scope_list *scopes, const struct scope_pattern *p
     return false;
 }
 
-/* Whether the new set gives all names in `pattern` at least the label of `old` at this moment. */
-static bool still_labels(const struct policy_set_change *load, const struct policy_document *old,
-                         const struct scope_pattern *pattern)
+bool stored_label_is_lost(const struct stored_label_moment *moment, const struct policy_document *old,
+                          const struct scope_pattern *pattern)
 {
-    const struct policy_documents *documents = load->set->documents;
+    const struct policy_documents *documents = moment->documents;
 
+    if (!old->has_floor || old->effective_from_us > moment->now_us) return false;
     for (size_t i = 0; i < documents->count; i++) {
         const struct policy_document *each = documents->documents[i];
-        if (each->has_floor && each->effective_from_us <= load->now_us && label_covers(&each->floor, &old->floor) &&
+        if (each->has_floor && each->effective_from_us <= moment->now_us && label_covers(&each->floor, &old->floor) &&
             holds(&each->scopes, pattern))
-            return true;
+            return false;
     }
-    return false;
+    return true;
 }
 
 /* The same as pattern_matches() of predicate.c, for "/acme/models/digits": each segment with the "/" before it. */
@@ -107,13 +107,13 @@ static struct result keep(struct pg *pg, const struct policy_document *old, cons
 
 struct result stored_labels_keep(struct pg *pg, const struct policy_set_change *load, struct error *err)
 {
+    const struct stored_label_moment moment = {load->set->documents, load->now_us};
     const size_t count = load->before == NULL ? 0 : load->before->documents->count;
 
     for (size_t i = 0; i < count; i++) {
         const struct policy_document *old = load->before->documents->documents[i];
-        if (!old->has_floor || old->effective_from_us > load->now_us) continue;
         for (size_t j = 0; j < old->scopes.count; j++)
-            if (!still_labels(load, old, &old->scopes.patterns[j])) TRY(keep(pg, old, &old->scopes.patterns[j], err));
+            if (stored_label_is_lost(&moment, old, &old->scopes.patterns[j])) TRY(keep(pg, old, &old->scopes.patterns[j], err));
     }
     return SUCCESS;
 }

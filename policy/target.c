@@ -37,6 +37,8 @@ struct result policy_target_new(const json_t *json, struct policy_target **targe
 
     if (target == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for facts");
     TRY(arena_new(POLICY_ARENA_MAX, &target->arena, err));
+    target->known = memory_zeroed(1, sizeof *target->known);
+    if (target->known == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for facts");
     target->json = json_incref((json_t *)(uintptr_t)json); /* changes only the reference count */
     TRY(compile_target(target, err));
     *target_out = GIVE(target);
@@ -53,6 +55,8 @@ void policy_target_free(struct policy_target *target)
     if (target == NULL) return;
     arena_free(target->arena);
     json_decref(target->json);
+    if (target->known != NULL) known_truths_free(*target->known);
+    free(target->known);
     free(target->canonical);
     free(target);
 }
@@ -100,6 +104,7 @@ struct result policy_groups_new(const json_t *json, struct policy_groups **group
 
     if (groups == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for groups");
     TRY(arena_new(POLICY_ARENA_MAX, &groups->arena, err));
+    groups->serial = known_truths_serial();
     groups->json = json_incref((json_t *)(uintptr_t)json); /* changes only the reference count */
     TRY(compile_groups(groups, err));
     *groups_out = GIVE(groups);

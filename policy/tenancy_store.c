@@ -15,7 +15,7 @@ static const struct pg_statement decider_state_sql = {
     " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
     "", "int8 int8"};
 static const struct pg_statement decider_changed_rights_sql = {
-    "decider_changed_rights", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
+    "decider_changed_rights", "SELECT organisation_id, names_epoch FROM authorization_change WHERE part_epoch > $1 LIMIT $2", "int8 int8",
     "uuid int8"};
 static const struct pg_statement decider_organisations_sql = {
     "decider_organisations", "SELECT organisation_id, name, label::text FROM organisation WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",

@@ -8,6 +8,7 @@
 
 #include "audit/format/checkpoint.h"
 #include "audit/format/leaf.h"
+#include "audit/format/scim_state.h"
 #include "audit/format/tile.h"
 #include "base/uuid.h"
 #include "crypto/digest.h"
@@ -35,6 +36,7 @@
     X(BLIND, 'B', "row of the index of addresses") \
     X(TAG, 'G', "tag")                             \
     X(BINDING, 'D', "binding")                     \
+    X(PERSON, 'U', "person of SCIM")               \
     X(END, 'Z', "end")
 
 enum dump_type {
@@ -103,6 +105,10 @@ struct dump_record {
             bool is_live;
             struct bytes role, holder, scope; /* "publisher", "robot:ID" or "external", "acme/models" */
         } binding;
+        struct dump_person {
+            struct uuid id; /* of SCIM */
+            enum scim_state state;
+        } person;
         struct dump_end {
             uint64_t count; /* of records before */
             struct bytes hash;

@@ -130,6 +130,16 @@ static void read_binding(struct reader *fields, struct dump_binding *binding)
     binding->scope = read_name(fields);
 }
 
+static void read_person(struct reader *fields, struct dump_person *person)
+{
+    const struct bytes id = reader_take(fields, sizeof person->id.bytes);
+
+    if (id.length == sizeof person->id.bytes) memcpy(person->id.bytes, id.data, id.length);
+    const uint8_t state = reader_u8(fields);
+    if (state >= SCIM_STATE_COUNT) fields->failed = true;
+    person->state = (enum scim_state)state;
+}
+
 static void read_body(struct reader *fields, struct dump_record *record)
 {
     switch (record->type) {
@@ -152,6 +162,7 @@ static void read_body(struct reader *fields, struct dump_record *record)
         record->tag.digest = read_name(fields);
         return;
     case DUMP_BINDING: read_binding(fields, &record->binding); return;
+    case DUMP_PERSON: read_person(fields, &record->person); return;
     case DUMP_END:
         record->end.count = reader_u64(fields);
         record->end.hash = reader_take(fields, SHA256_SIZE);

@@ -141,6 +141,9 @@ static struct result write_body(const struct dump_record *record, struct buffer 
         TRY(add_name(out, record->tag.tag, err));
         return add_name(out, record->tag.digest, err);
     case DUMP_BINDING: return write_binding(&record->binding, out, err);
+    case DUMP_PERSON:
+        TRY(buffer_add(out, record->person.id.bytes, sizeof record->person.id.bytes, err));
+        return buffer_add_u8(out, (uint8_t)record->person.state, err);
     case DUMP_END: TRY(buffer_add_u64(out, record->end.count, err)); return add_fixed(out, record->end.hash, SHA256_SIZE, err);
     }
     return SUCCESS;

@@ -46,3 +46,8 @@ void fsck_find(struct fsck *fsck, enum fsck_kind kind, uint64_t number, const ch
     va_end(arguments);
     terminal_sanitize(report->first[place].what); /* it may quote a name of a row */
 }
+
+bool fsck_is_in_last_pass(const struct fsck *fsck)
+{
+    return fsck->window.end >= fsck->seen;
+}

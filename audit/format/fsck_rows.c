@@ -11,15 +11,6 @@
 
 #define WORDS_MAX 16 /* of a detail: a push has a digest and at most 12 tags */
 
-struct fsck_rows {
-    uint8_t secret[TABLE_KEY_SIZE];
-    struct fsck_table table;
-    uint64_t administrator; /* key of the robot that is the first administrator now */
-    bool has_chain;
-    uint64_t unwraps;
-    char chain[80]; /* "sha256:..." */
-};
-
 struct result fsck_rows_new(const uint8_t key[TABLE_KEY_SIZE], uint64_t memory, struct fsck_rows **rows_out, struct error *err)
 {
     OWNED(fsck_rows) *rows = memory_zeroed(1, sizeof *rows);
@@ -47,11 +38,6 @@ static uint64_t hash_of(const struct fsck_rows *rows, char kind, struct bytes fi
     return fsck_table_hash(rows->secret, kind, parts);
 }
 
-static uint64_t hash_of_name(const struct fsck_rows *rows, char kind, struct bytes name)
-{
-    return hash_of(rows, kind, name, (struct bytes){0}, (struct bytes){0});
-}
-
 /* NULL: there is none. */
 static struct fsck_slot *find(const struct fsck_rows *rows, uint64_t key)
 {
@@ -68,11 +54,11 @@ static void set_scopes(const struct fsck_rows *rows, struct bytes name, uint64_t
 {
     size_t count = 1, slashes = 0;
 
-    scopes[0] = hash_of_name(rows, 'S', name);
+    scopes[0] = fsck_rows_hash(rows, 'S', name);
     scopes[1] = scopes[2] = scopes[0];
     for (size_t i = 0; i < name.length && slashes < 2; i++)
         if (name.data[i] == '/') {
-            scopes[count++] = hash_of_name(rows, 'S', (struct bytes){name.data, i});
+            scopes[count++] = fsck_rows_hash(rows, 'S', (struct bytes){name.data, i});
             slashes++;
         }
 }
@@ -163,7 +149,7 @@ static struct result delete_place(struct fsck_rows *rows, const struct happening
 {
     struct fsck_slot *slot = NULL;
 
-    TRY(get(rows, hash_of_name(rows, 'S', event->name), &slot, err));
+    TRY(get(rows, fsck_rows_hash(rows, 'S', event->name), &slot, err));
     slot->sequence = event->leaf->sequence + 1;
     return SUCCESS;
 }
@@ -177,12 +163,12 @@ static struct result grant(struct fsck_rows *rows, const struct happening *event
     if (words->count < 2) return SUCCESS;
     const uint64_t value = hash_of(rows, 'G', words->words[0], words->words[1], event->name);
     if (words->count == 2) return get(rows, value, &slot, err);
-    TRY(get(rows, hash_of_name(rows, 'B', words->words[2]), &slot, err));
+    TRY(get(rows, fsck_rows_hash(rows, 'B', words->words[2]), &slot, err));
     slot->value = value;
     slot->sequence = event->leaf->sequence + 1;
     slot->flags = IS_BINDING;
     set_scopes(rows, event->name, slot->scopes);
-    slot->holder = hash_of_name(rows, 'H', words->words[1]);
+    slot->holder = fsck_rows_hash(rows, 'H', words->words[1]);
     return SUCCESS;
 }
 
@@ -190,7 +176,7 @@ static struct result revoke(struct fsck_rows *rows, const struct happening *even
 {
     (void)err;
     if (event->detail.count == 0) return SUCCESS;
-    struct fsck_slot *slot = find(rows, hash_of_name(rows, 'B', event->detail.words[0]));
+    struct fsck_slot *slot = find(rows, fsck_rows_hash(rows, 'B', event->detail.words[0]));
     if (slot != NULL) slot->flags |= IS_GONE;
     return SUCCESS;
 }
@@ -200,7 +186,7 @@ static uint64_t hash_of_robot(const struct fsck_rows *rows, struct bytes id)
     char holder[64]; /* "robot:" and a UUID; a longer word is no robot */
 
     (void)snprintf(holder, sizeof holder, "robot:%.*s", (int)(id.length < 40 ? id.length : 40), (const char *)id.data);
-    return hash_of_name(rows, 'H', bytes_of_text(holder));
+    return fsck_rows_hash(rows, 'H', bytes_of_text(holder));
 }
 
 static struct result end_robot(struct fsck_rows *rows, const struct happening *event, struct error *err)
@@ -232,7 +218,7 @@ static struct result erase(struct fsck_rows *rows, const struct happening *event
     struct fsck_slot *slot = NULL;
 
     if (event->detail.count == 0 || strcmp(event->leaf->actor, "system") != 0) return SUCCESS;
-    TRY(get(rows, hash_of_name(rows, 'E', event->detail.words[0]), &slot, err));
+    TRY(get(rows, fsck_rows_hash(rows, 'E', event->detail.words[0]), &slot, err));
     slot->sequence = event->leaf->sequence + 1;
     slot->flags |= IS_PERSON;
     return SUCCESS;
@@ -272,7 +258,7 @@ static const struct event_row *event_of(const char *action, const char *outcome)
 
 bool fsck_rows_need(const char *action, const char *outcome)
 {
-    return event_of(action, outcome) != NULL ||
+    return event_of(action, outcome) != NULL || fsck_persons_need(action, outcome) ||
            (strcmp(outcome, DONE) == 0 && (strcmp(action, UNWRAPS_ACTION) == 0 || strcmp(action, SUCCESSION_ACTION) == 0));
 }
 
@@ -300,6 +286,7 @@ static void follow_chain(struct fsck *fsck, const struct happening *event, const
 
 struct result fsck_rows_event(struct fsck *fsck, const struct leaf *leaf, struct error *err)
 {
+    TRY(fsck_persons_event(fsck, leaf, err));
     for (size_t i = 0; i < leaf->target_count; i++) {
         const struct leaf_target *target = &leaf->targets[i];
         const size_t name = strcspn(target->resource, "#");
@@ -319,7 +306,7 @@ struct result fsck_rows_lack(struct fsck *fsck, uint64_t number, struct bytes ac
 {
     struct fsck_slot *slot = NULL;
 
-    TRY(get(fsck->rows, hash_of_name(fsck->rows, 'E', actor), &slot, err));
+    TRY(get(fsck->rows, fsck_rows_hash(fsck->rows, 'E', actor), &slot, err));
     if (slot->value++ == 0) slot->holder = number;
     slot->scopes[0] = number;
     slot->flags |= IS_PERSON;
@@ -352,12 +339,6 @@ static enum tag_state state_of_tag(const struct fsck_rows *rows, const struct fs
     return (manifest->flags & IS_UNSURE) != 0 ? TAG_IS_UNSURE : TAG_IS_GONE;
 }
 
-/* The events are complete with the last window. */
-static bool are_complete(const struct fsck *fsck)
-{
-    return fsck->window.end >= fsck->seen;
-}
-
 static int length_of(struct bytes text)
 {
     return (int)(text.length < 60 ? text.length : 60);
@@ -367,7 +348,7 @@ void fsck_rows_tag(struct fsck *fsck, const struct dump_tag *tag)
 {
     const struct fsck_rows *rows = fsck->rows;
 
-    if (!are_complete(fsck)) return;
+    if (!fsck_is_in_last_pass(fsck)) return;
     fsck->report.tags++;
     struct fsck_slot *slot = find(rows, hash_of(rows, 'T', tag->repository, tag->tag, (struct bytes){0}));
     if (slot == NULL || state_of_tag(rows, slot) == TAG_IS_GONE) {
@@ -386,7 +367,7 @@ void fsck_rows_tag(struct fsck *fsck, const struct dump_tag *tag)
 
 static bool is_granted_without_id(const struct fsck_rows *rows, const struct dump_binding *binding)
 {
-    const struct fsck_slot *robot = find(rows, hash_of_name(rows, 'H', binding->holder));
+    const struct fsck_slot *robot = find(rows, fsck_rows_hash(rows, 'H', binding->holder));
     const bool is_first_role =
         bytes_equal(binding->role, bytes_of_text("registry-admin")) || bytes_equal(binding->role, bytes_of_text("auditor"));
 
@@ -397,7 +378,7 @@ static bool is_granted_without_id(const struct fsck_rows *rows, const struct dum
 /* What is wrong with a binding that gives rights now; NULL: nothing. */
 static const char *fault_of(const struct fsck_rows *rows, const struct dump_binding *binding, const struct fsck_slot *slot)
 {
-    const struct fsck_slot *robot = find(rows, hash_of_name(rows, 'H', binding->holder));
+    const struct fsck_slot *robot = find(rows, fsck_rows_hash(rows, 'H', binding->holder));
 
     if (slot == NULL && !is_granted_without_id(rows, binding)) return "no event has granted it";
     if (slot != NULL && slot->value != hash_of(rows, 'G', binding->role, binding->holder, binding->scope))
@@ -411,10 +392,10 @@ void fsck_rows_binding(struct fsck *fsck, const struct dump_binding *binding)
 {
     char id[UUID_TEXT_SIZE];
 
-    if (!are_complete(fsck)) return;
+    if (!fsck_is_in_last_pass(fsck)) return;
     fsck->report.bindings++;
     uuid_format(&binding->id, id);
-    struct fsck_slot *slot = find(fsck->rows, hash_of_name(fsck->rows, 'B', bytes_of_text(id)));
+    struct fsck_slot *slot = find(fsck->rows, fsck_rows_hash(fsck->rows, 'B', bytes_of_text(id)));
     if (slot != NULL) slot->flags |= IS_SEEN;
     const char *fault = binding->is_live ? fault_of(fsck->rows, binding, slot) : NULL;
     if (fault != NULL)
@@ -428,6 +409,7 @@ static void find_dropped(struct fsck *fsck, const struct fsck_slot *slot)
     const struct fsck_slot *robot = find(rows, slot->holder);
 
     if ((slot->flags & IS_PERSON) != 0) judge_lack(fsck, slot);
+    if ((slot->flags & IS_PROVISIONED) != 0) fsck_persons_judge(fsck, slot);
     if ((slot->flags & IS_SEEN) != 0) return;
     if ((slot->flags & IS_TAG) != 0 && state_of_tag(rows, slot) == TAG_IS_THERE)
         fsck_find(fsck, FSCK_TAG, slot->sequence - 1, "a tag that it set is not stored, and no event has removed it");

@@ -74,3 +74,10 @@ struct result fsck_table_get(struct fsck_table *table, uint64_t key, struct fsck
     *slot_out = slot;
     return SUCCESS;
 }
+
+uint64_t fsck_rows_hash(const struct fsck_rows *rows, char kind, struct bytes name)
+{
+    const struct bytes parts[FSCK_NAME_PARTS] = {name};
+
+    return fsck_table_hash(rows->secret, kind, parts);
+}

@@ -6,7 +6,16 @@
 #include "base/bytes.h"
 #include "crypto/hmac.h"
 
-enum slot_flag { IS_SEEN = 1, IS_GONE = 2, IS_UNSURE = 4, IS_ADMINISTRATOR = 8, IS_TAG = 16, IS_BINDING = 32, IS_PERSON = 64 };
+enum slot_flag {
+    IS_SEEN = 1,
+    IS_GONE = 2,
+    IS_UNSURE = 4,
+    IS_ADMINISTRATOR = 8,
+    IS_TAG = 16,
+    IS_BINDING = 32,
+    IS_PERSON = 64,
+    IS_PROVISIONED = 128
+};
 
 /* What one name stands for; the name itself is only in the key, as a keyed hash. */
 struct fsck_slot {
@@ -35,3 +44,15 @@ struct fsck_slot *fsck_table_find(const struct fsck_table *table, uint64_t key) 
 /** Finds or makes; ERROR_LIMIT if there is no room for one more. Slots that were found before may have moved. */
 RESULT fsck_table_get(struct fsck_table *table, uint64_t key, struct fsck_slot **slot_out, struct error *err)
     __attribute__((nonnull));
+
+/** What rows must be by the events, in the order of events. */
+struct fsck_rows {
+    uint8_t secret[TABLE_KEY_SIZE];
+    struct fsck_table table;
+    uint64_t administrator; /* key of the robot that is the first administrator now */
+    bool has_chain;
+    uint64_t unwraps;
+    char chain[80]; /* "sha256:..." */
+};
+/** The key of a name of one kind. */
+uint64_t fsck_rows_hash(const struct fsck_rows *rows, char kind, struct bytes name) __attribute__((nonnull));

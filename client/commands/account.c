@@ -158,6 +158,20 @@ struct result command_logout(struct invocation *invocation, struct error *err)
     return invocation->json ? say(json_pack("{s:s}", "host", host), err) : SUCCESS;
 }
 
+/* A role of administrators and officers counts by a signed document. */
+static void show_officer(const json_t *role)
+{
+    char cell[CELL_MAX];
+
+    if (json_object_get(role, "bound_as") != NULL) {
+        cell_text(json_object_get(role, "bound_as"), cell);
+        (void)printf(", bound as %s, which counts when a document of officers is signed (admin officers draft)", cell);
+    } else if (json_text_of(role, "document") != NULL && strcmp(json_text_of(role, "origin"), "binding") == 0) {
+        cell_text(json_object_get(role, "document"), cell);
+        (void)printf(", by the signed document %s", cell);
+    }
+}
+
 /* Older gateways don't say where a role comes from. */
 static void show_origin(const json_t *role)
 {
@@ -165,6 +179,7 @@ static void show_origin(const json_t *role)
     char binding[CELL_MAX], giver[CELL_MAX];
 
     if (origin == NULL) return;
+    show_officer(role);
     if (strcmp(origin, "rule") == 0) {
         (void)printf(", by a signed trust rule");
         return;
@@ -198,6 +213,10 @@ static void show_roles(const json_t *roles)
         (void)printf("%-17s on %s%s%s", role, where == NULL || where[0] == '\0' ? "the registry" : scope,
                      json_object_get(each, "expires") == NULL ? "" : " until ",
                      json_object_get(each, "expires") == NULL ? "" : expires);
+        if (json_object_get(each, "role_version") != NULL) {
+            cell_text(json_object_get(each, "role_version"), role);
+            (void)printf(", version %s of the role", role);
+        }
         show_origin(each);
         (void)putchar('\n');
     }
@@ -214,11 +233,21 @@ static void show_person(const json_t *answer)
     if (person == NULL) return;
     cell_text(person, cell);
     if (kind != NULL && strcmp(kind, "rule") == 0) who = "nobody: a CI job is never the second of two";
-    else if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
+    else if (text != NULL && strcmp(text, "administrator") == 0)
+        who = "the administrator: one person, who runs the machine, whatever it does";
     else if (text != NULL && kind != NULL && strcmp(kind, "external") == 0) who = "yourself";
     else if (text != NULL) who = cell;
     else if (json_object_get(answer, "persons") != NULL) who = "several persons have seen its secret: it counts as all of them";
     (void)printf("%-17s %s\n", "person", who);
+}
+
+/* Said only where it is not as it should be. */
+static void show_officers(const json_t *answer)
+{
+    const char *officers = json_text_of(answer, "officers");
+
+    if (officers != NULL && strcmp(officers, "bindings") == 0)
+        (void)printf("%-17s bindings alone make administrators and officers here (admin officers draft)\n", "officers");
 }
 
 /* What waits for a review is shown until a third person has reviewed it. */
@@ -258,6 +287,7 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     }
     if (self_principal(answer, principal, &ignored).ok) (void)printf("%-17s %s\n", "principal", principal);
     show_person(answer);
+    show_officers(answer);
     show_roles(json_object_get(answer, "roles"));
     show_glasses(json_object_get(answer, "break_glass"));
     return SUCCESS;

@@ -83,7 +83,7 @@ struct result api_call_in(struct session *session, const char *method, const cha
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER url = BUFFER(4096);
-    struct buffer OWNED_BUFFER text = BUFFER((size_t)1 << 20);
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)1 << 21);
 
     TRY(buffer_format(&url, err, API_ROOT "%s", path));
     if (body != NULL) TRY(json_write_canonical(&text, body, err));
@@ -303,8 +303,8 @@ struct result api_print_rows(const struct invocation *invocation, const json_t *
     return SUCCESS;
 }
 
-static struct result get_pages(struct invocation *invocation, const char *path, const char *list, size_t most, json_t *rows,
-                               struct error *err)
+struct result api_get_pages(struct invocation *invocation, const char *path, const char *list, size_t most, json_t *rows,
+                            struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_JSON next = NULL;
@@ -331,7 +331,7 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
     OWNED_JSON rows = json_array();
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(get_pages(invocation, path, list, SIZE_MAX, rows, err));
+    TRY(api_get_pages(invocation, path, list, SIZE_MAX, rows, err));
     return api_print_rows(invocation, rows, columns, column_count, err);
 }
 
@@ -340,7 +340,7 @@ struct result api_list_newest(struct invocation *invocation, const struct newest
     OWNED_JSON rows = json_array();
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(get_pages(invocation, newest->path, newest->list, most, rows, err));
+    TRY(api_get_pages(invocation, newest->path, newest->list, most, rows, err));
     if (invocation->json) return api_print_json(rows, err);
     print_table(rows, newest->columns, newest->column_count, isatty(STDOUT_FILENO) == 1 ? terminal_columns() : 0);
     return SUCCESS;

@@ -35,6 +35,9 @@ struct column {
     const char *title, *member; /* of each object; values that are no text are shown as JSON */
 };
 
+/** Appends the rows of all pages of a list, at most `most`. The registry is the first operand. */
+RESULT api_get_pages(struct invocation *invocation, const char *path, const char *list, size_t most, json_t *rows,
+                     struct error *err);
 /** Gets all pages of a list and prints them, as a table or (--json) as one array. `path` may have a query. */
 RESULT api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                 size_t column_count, struct error *err);

@@ -12,6 +12,7 @@
 #include "client/commands/commands_priv.h"
 #include "client/commands/log_key_priv.h"
 #include "client/local.h"
+#include "client/terminal.h"
 #include "crypto/ecdsa.h"
 
 #define TAIL_MAX       1000
@@ -56,8 +57,10 @@ static struct result print_event(const struct invocation *invocation, const json
     cell_text(json_object_get(entry, "res"), resource);
     cell_text(actor_of(event), subject); /* chosen by an issuer */
     audit_rules_text(entry, rules);
-    (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s%s%s\n", sequence, time_text, outcome, action, resource, subject,
-                 rules[0] == '\0' ? "" : "  ", rules);
+    (void)printf("%6" PRId64 "  %s  %-9s  ", sequence, time_text, outcome);
+    if (terminal_is_narrow(AUDIT_WIDE)) (void)printf("%s\n        %s  %s", action, resource, subject);
+    else (void)printf("%-18s  %-40s  %s", action, resource, subject);
+    (void)printf("%s%s\n", rules[0] == '\0' ? "" : "  ", rules);
     return SUCCESS;
 }
 

@@ -1,11 +1,11 @@
 /* `sijil admin audit archive`: asks for one step after the other, until all pieces before the number or the time are archived. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/terminal.h"
 
 static struct result body_of(const struct invocation *invocation, json_t **body_out, struct error *err)
 {
@@ -18,7 +18,7 @@ static struct result body_of(const struct invocation *invocation, json_t **body_
 
 static void show_progress(const json_t *answer)
 {
-    if (isatty(STDERR_FILENO) != 0) (void)fprintf(stderr, "\rarchived up to %" PRId64 "  ", number_of(answer, "archived_to"));
+    terminal_progress("archived up to %" PRId64, number_of(answer, "archived_to"));
 }
 
 static struct result archive_all(struct session *session, json_t *body, json_t **last_out, int64_t *count, struct error *err)
@@ -48,8 +48,9 @@ struct result command_audit_archive(struct invocation *invocation, struct error 
         return line_check(invocation, failure(err, ERROR_INVALID, "--before NUMBER|TIME and --region REGION are both needed"));
     TRY(body_of(invocation, &body, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(archive_all(session, body, &last, &count, err));
-    if (isatty(STDERR_FILENO) != 0) (void)fputc('\r', stderr);
+    const struct result archived = archive_all(session, body, &last, &count, err);
+    terminal_progress_end();
+    TRY(archived);
     if (invocation->json) return api_print(invocation, last, err);
     (void)printf("%" PRId64 " entries were archived now; all entries before %" PRId64 " are in a region, too\n", count,
                  number_of(last, "archived_to"));

@@ -94,6 +94,7 @@ static struct result compose(struct invocation *invocation, uint64_t *most, stru
     if (lines != NULL && strcmp(lines, "all") == 0) *most = UINT64_MAX;
     else if (lines != NULL && (!text_to_u64(bytes_of_text(lines), INT64_MAX, most) || *most == 0))
         return line_check(invocation, failure(err, ERROR_INVALID, "--lines is a number from 1 on, or all"));
+    TRY(line_check(invocation, audit_check_times(invocation, "ft", err)));
     TRY(buffer_format(path, err, "/audit/checkpoints?order=%s&limit=%llu", is_ascending ? "ascending" : "descending",
                       (unsigned long long)(*most < 1000 ? *most : 1000)));
     TRY(add_option(invocation, 'E', "entry", path, err));

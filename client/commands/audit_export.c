@@ -14,6 +14,7 @@
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/local.h"
+#include "client/terminal.h"
 #include "crypto/random.h"
 
 #define BLOCK_SIZE ((size_t)64 << 10) /* of the file that is read again */
@@ -237,16 +238,13 @@ static struct result fetch_lines(struct invocation *invocation, struct session *
     return SUCCESS;
 }
 
-static void show_progress(const struct invocation *invocation, const struct export_file *file, bool is_end)
+static void show_progress(const struct invocation *invocation, const struct export_file *file)
 {
     uint64_t last = 0;
 
-    if (invocation->json || isatty(STDERR_FILENO) == 0) return;
+    if (invocation->json) return;
     (void)export_check_last(file->check, &last);
-    (void)fprintf(stderr, "\r%" PRIu64 " events; number %" PRIu64 " of %" PRIu64 "  ", export_check_events(file->check), last,
-                  file->number);
-    if (is_end) (void)fprintf(stderr, "\r%60s\r", "");
-    (void)fflush(stderr);
+    terminal_progress("%" PRIu64 " events; number %" PRIu64 " of %" PRIu64, export_check_events(file->check), last, file->number);
 }
 
 static struct result fetch_all(struct invocation *invocation, struct session *session, struct export_file *file,
@@ -254,9 +252,8 @@ static struct result fetch_all(struct invocation *invocation, struct session *se
 {
     while (!export_check_is_complete(file->check)) {
         TRY(fetch_lines(invocation, session, file, err));
-        show_progress(invocation, file, false);
+        show_progress(invocation, file);
     }
-    show_progress(invocation, file, true);
     TRY(local_output(file_sync(file->fd, err), file->part, err));
     return local_output(file_rename(file->part, file->name, err), file->name, err);
 }
@@ -297,6 +294,7 @@ static struct result check_line(const struct invocation *invocation, struct expo
         return failure(err, ERROR_INVALID, "--format is ndjson, csv or ocsf");
     if (nonce != NULL && !export_nonce_is_valid(bytes_of_text(nonce)))
         return failure(err, ERROR_INVALID, "--nonce has 32 to 64 hexadecimal digits in lower case");
+    TRY(audit_check_times(invocation, "ft", err));
     if ((size_t)snprintf(file->part, sizeof file->part, "%s.part", file->name) < sizeof file->part) return SUCCESS;
     return failure(err, ERROR_INVALID, "the name of the file is too long");
 }
@@ -326,6 +324,7 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     }
     struct result fetched = audit_await_event(invocation, session, file.number, err);
     if (fetched.ok) fetched = fetch_all(invocation, session, &file, err);
+    terminal_progress_end();
     if (file.length == 0) (void)unlink(file.part); /* --continue could not go on with it */
     TRY(fetched);
     return tell(invocation, &file, err);

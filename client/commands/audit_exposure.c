@@ -9,9 +9,11 @@
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/terminal.h"
 
-#define PARTIES_MAX 1000 /* credentials that were made, directly or not */
-#define PATH_ROOM   4096
+#define PARTIES_MAX   1000 /* credentials that were made, directly or not */
+#define PATH_ROOM     4096
+#define EXPOSURE_WIDE 190 /* columns of a line with short names */
 
 /* Somebody whose events are exposure: the credential itself, or what it made. */
 struct party {
@@ -27,6 +29,7 @@ struct exposure {
     struct party parties[PARTIES_MAX];
     size_t count, at; /* parties->at is being read */
     bool has_title, is_csv;
+    bool is_narrow; /* two lines for each event */
     uint64_t read, changed, made, minted, refused;
     struct audit_searched incomplete; /* of an answer that was not complete, if there was one */
 };
@@ -84,20 +87,41 @@ struct row {
     int64_t sequence, time_ms;
 };
 
+static void print_columns(const struct exposure *exposure, const char *sequence, const struct row *row)
+{
+    (void)printf("%8s  %-29s  %-8s  ", sequence, row->time, row->kind);
+    if (exposure->is_narrow)
+        (void)printf("%s\n          %s  %s  %s  %s\n", row->action, row->resource, row->address, row->actor, row->via);
+    else (void)printf("%-18s  %-60s  %-15s  %-24s  %s\n", row->action, row->resource, row->address, row->actor, row->via);
+}
+
 static void print_table(struct exposure *exposure, const struct row *row)
 {
-    if (!exposure->has_title)
-        (void)printf("%8s  %-29s  %-8s  %-18s  %-60s  %-15s  %-24s  %s\n", "SEQ", "TIME", "WHAT", "ACTION", "RESOURCE", "ADDRESS",
-                     "ACTOR", "MADE BY");
-    (void)printf("%8" PRId64 "  %-29s  %-8s  %-18s  %-60s  %-15s  %-24s  %s\n", row->sequence, row->time, row->kind, row->action,
-                 row->resource, row->address, row->actor, row->via);
+    static const struct row titles = {.time = "TIME",
+                                      .kind = "WHAT",
+                                      .action = "ACTION",
+                                      .resource = "RESOURCE",
+                                      .address = "ADDRESS",
+                                      .actor = "ACTOR",
+                                      .via = "MADE BY"};
+    char sequence[24];
+
+    if (!exposure->has_title) print_columns(exposure, "SEQ", &titles);
+    (void)snprintf(sequence, sizeof sequence, "%" PRId64, row->sequence);
+    print_columns(exposure, sequence, row);
+}
+
+static void print_csv_title(struct exposure *exposure)
+{
+    if (!exposure->has_title) (void)printf("seq,time,what,outcome,action,resource,address,actor,made_by\r\n");
+    exposure->has_title = true;
 }
 
 static void print_csv(struct exposure *exposure, const struct row *row)
 {
     char utc[CLOCK_TEXT_SIZE], number[24];
 
-    if (!exposure->has_title) (void)printf("seq,time,what,outcome,action,resource,address,actor,made_by\r\n");
+    print_csv_title(exposure);
     clock_format(row->time_ms, utc);
     (void)snprintf(number, sizeof number, "%" PRId64, row->sequence);
     const char *const cells[] = {number,        utc,          row->kind,  row->outcome, row->action,
@@ -230,7 +254,7 @@ static struct result check_line(struct invocation *invocation, struct error *err
         return failure(err, ERROR_INVALID, "--purpose is needed: why you look; it is recorded, sealed");
     if (invocation_option(invocation, 'C') != NULL && invocation->json)
         return failure(err, ERROR_INVALID, "--csv and --json are two forms: give one");
-    return SUCCESS;
+    return audit_check_times(invocation, "ft", err);
 }
 
 struct result command_audit_exposure(struct invocation *invocation, struct error *err)
@@ -243,10 +267,12 @@ struct result command_audit_exposure(struct invocation *invocation, struct error
     if (exposure == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an exposure");
     exposure->invocation = invocation;
     exposure->is_csv = invocation_option(invocation, 'C') != NULL;
+    exposure->is_narrow = terminal_is_narrow(EXPOSURE_WIDE);
     struct result done = command_session(invocation, invocation->operands[0], &session, err);
     exposure->session = session;
     if (done.ok) done = first_party(exposure, invocation->operands[1], err);
     if (done.ok) done = read_all(exposure, err);
+    if (done.ok && exposure->is_csv) print_csv_title(exposure);
     if (done.ok) tell_counts(exposure);
     if (done.ok) done = audit_check_whole(&exposure->incomplete, err);
     if (done.ok) tell_nothing(exposure);

@@ -11,6 +11,8 @@
 RESULT audit_add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
 /** Appends a time: "7d", "12h" and "30m" are so long ago, "2026-11-20" is that midnight where the reader is; a number stays. NULL: nothing. ERROR_INVALID. */
 RESULT audit_time_of(const char *value, struct buffer *text, struct error *err);
+/** Whether the options with these letters are such times. */
+RESULT audit_check_times(const struct invocation *invocation, const char *letters, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
 /** Adds --purpose to a path: without it nothing that was sealed is opened. */
@@ -20,6 +22,8 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX]);
 /** The time of an event in the zone of the reader: "2026-11-20 11:39:46.123 +0100". */
 #define AUDIT_TIME_SIZE 40
 void audit_time_text(int64_t wall_ms, char text_out[AUDIT_TIME_SIZE]);
+/** A terminal with fewer columns gets two lines for each event: one of them would not fit. */
+#define AUDIT_WIDE 156
 
 /** One line for each reason of a denial that was sealed beside the event: rule, policy, the sentence that the caller got, and what was unknown. */
 void audit_print_denials(const json_t *event, const char *indent);
@@ -52,6 +56,9 @@ RESULT audit_check_whole(const struct audit_searched *searched, struct error *er
  */
 RESULT audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
                            struct audit_searched *searched_out, struct error *err);
+/** The same for a query of the caller, in a session of the caller. */
+RESULT audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
+                          const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err);
 
 struct http_request;
 struct http_response;
@@ -60,9 +67,6 @@ RESULT audit_await_witnesses(const struct invocation *invocation, struct session
                              struct http_response *response, struct error *err);
 /** The same for an event, whose proof nobody wants: then the lines of an export that it closes are under such a checkpoint. */
 RESULT audit_await_event(const struct invocation *invocation, struct session *session, uint64_t number, struct error *err);
-/** The same for a query of the caller, in a session of the caller. */
-RESULT audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
-                          const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err);
 /** Appends "&name=value". */
 RESULT audit_add_parameter(struct buffer *path, const char *name, const char *value, struct error *err);
 /** Prints the events of a query as `audit search` does: a table, --json or --csv. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -15,7 +14,6 @@
 #define MOST_DEFAULT 100
 #define PAGE         1000
 #define UNTIL_MAX    ((uint64_t)1 << 53)
-#define WIDE         156 /* columns of a line with short names */
 
 /* The options that are parameters of the same name. */
 static const struct condition_row {
@@ -77,6 +75,15 @@ struct result audit_time_of(const char *value, struct buffer *text, struct error
     return buffer_add_text(text, time_text, err);
 }
 
+struct result audit_check_times(const struct invocation *invocation, const char *letters, struct error *err)
+{
+    for (; *letters != '\0'; letters++) {
+        struct buffer OWNED_BUFFER ignored = BUFFER(512);
+        TRY(audit_time_of(invocation_option(invocation, *letters), &ignored, err));
+    }
+    return SUCCESS;
+}
+
 static struct result add_time(const struct invocation *invocation, int letter, const char *name, struct buffer *path,
                               struct error *err)
 {
@@ -100,15 +107,8 @@ static struct result search_path(const struct invocation *invocation, struct buf
 
 static void show_progress(uint64_t events, const json_t *answer)
 {
-    if (isatty(STDERR_FILENO) == 0) return;
-    (void)fprintf(stderr, "\r%" PRIu64 " events; searched to %" PRId64 " of %" PRId64 "  ", events,
-                  number_of(answer, "searched_to"), number_of(answer, "known_to"));
-    (void)fflush(stderr);
-}
-
-static void end_progress(void)
-{
-    if (isatty(STDERR_FILENO) != 0) (void)fprintf(stderr, "\r%60s\r", "");
+    terminal_progress("%" PRIu64 " events; searched to %" PRId64 " of %" PRId64, events, number_of(answer, "searched_to"),
+                      number_of(answer, "known_to"));
 }
 
 static struct result visit_page(const json_t *answer, uint64_t most, const struct audit_visitor *visitor,
@@ -116,6 +116,7 @@ static struct result visit_page(const json_t *answer, uint64_t most, const struc
 {
     const json_t *events = json_object_get(answer, "events");
 
+    terminal_progress_end();
     if (!json_is_array(events)) return failure(err, ERROR_INVALID, "the registry answered without 'events'");
     for (size_t i = 0; i < json_array_size(events) && searched->events < most; i++, searched->events++)
         TRY(visitor->visit(visitor->context, json_array_get(events, i), err));
@@ -190,7 +191,7 @@ struct result audit_fetch_events(struct invocation *invocation, struct session *
     struct audit_searched searched = {.events = 0};
     const struct result fetched = fetch_pages(invocation, session, query, visitor, &searched, err);
 
-    end_progress();
+    terminal_progress_end();
     TRY(fetched);
     if (query->is_ascending && !searched.is_whole)
         searched.wanted = searched.known; /* what is left out is behind what was asked for */
@@ -310,11 +311,14 @@ static struct result print_json(void *context, const json_t *event, struct error
 }
 
 /* A person must see that there is more, and that there is nothing. */
-static void tell_rest(const struct audit_searched *searched)
+static void tell_rest(const struct invocation *invocation, const struct audit_searched *searched)
 {
     if (!searched->is_whole) (void)fprintf(stderr, "There are more events: --lines shows more of them.\n");
-    else if (searched->events == 0 && searched->known >= searched->wanted)
-        (void)fprintf(stderr, "No event meets these conditions.\n");
+    if (!searched->is_whole || searched->events > 0 || searched->known < searched->wanted) return;
+    (void)fprintf(stderr, "No event meets these conditions.\n");
+    if (invocation_option(invocation, 'a') != NULL) /* a name that nobody has gives the same answer */
+        (void)fprintf(
+            stderr, "Is the actor spelt as in the log? `sijil audit actors` shows the names and pseudonyms that have events.\n");
 }
 
 static struct result lines_of(const struct invocation *invocation, uint64_t *most, struct error *err)
@@ -332,14 +336,14 @@ struct result audit_show_events(struct invocation *invocation, struct session *s
                                 struct error *err)
 {
     struct table table = {.with_reasons = invocation_option(invocation, 'y') != NULL,
-                          .is_narrow = isatty(STDOUT_FILENO) != 0 && terminal_columns() < WIDE};
+                          .is_narrow = terminal_is_narrow(AUDIT_WIDE)};
     const bool is_csv = invocation_option(invocation, 'C') != NULL;
     const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &table};
     struct audit_searched searched;
 
     TRY(audit_fetch_events(invocation, session, query, &visitor, &searched, err));
     if (is_csv && !invocation->json) print_csv_title(&table);
-    tell_rest(&searched);
+    tell_rest(invocation, &searched);
     return audit_check_whole(&searched, err);
 }
 

@@ -2,23 +2,31 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/terminal.h"
 
-#define LIMIT     1000
-#define PATH_ROOM 256
+#define LIMIT        1000
+#define PATH_ROOM    256
+#define SUBJECT_WIDE 145 /* columns of a line with short names */
 
 struct copy {
     const struct invocation *invocation;
     struct session *session;
-    bool has_title;
+    bool is_csv, has_title;
+    bool is_narrow;  /* two lines for each event */
     uint64_t events; /* so far */
 };
+
+static void print_csv_title(struct copy *copy)
+{
+    if (!copy->has_title) (void)printf("seq,time,outcome,action,resource,address,agent\r\n");
+    copy->has_title = true;
+}
 
 static struct result print_csv(struct copy *copy, const json_t *event, struct error *err)
 {
@@ -27,8 +35,7 @@ static struct result print_csv(struct copy *copy, const json_t *event, struct er
     char agent[CELL_MAX];
 
     (void)err;
-    if (!copy->has_title) (void)printf("seq,time,outcome,action,resource,address,agent\r\n");
-    copy->has_title = true;
+    print_csv_title(copy);
     clock_format(number_of(entry, "ts"), utc);
     (void)snprintf(number, sizeof number, "%" PRId64, number_of(event, "seq"));
     cell_text(json_object_get(entry, "out"), outcome);
@@ -41,61 +48,64 @@ static struct result print_csv(struct copy *copy, const json_t *event, struct er
     return SUCCESS;
 }
 
+static void print_columns(const struct copy *copy, const char *sequence, const char *time, const char *const cells[4])
+{
+    (void)printf("%8s  %-29s  %-9s  ", sequence, time, cells[0]);
+    if (copy->is_narrow) (void)printf("%s\n          %s  %s\n", cells[1], cells[2], cells[3]);
+    else (void)printf("%-18s  %-60s  %s\n", cells[1], cells[2], cells[3]);
+}
+
 static struct result print_line(struct copy *copy, const json_t *event, struct error *err)
 {
+    static const char *const titles[4] = {"OUTCOME", "ACTION", "RESOURCE", "ADDRESS"};
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
-    char time_text[AUDIT_TIME_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], address[CELL_MAX];
+    char sequence[24], time_text[AUDIT_TIME_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], address[CELL_MAX];
+    const char *const cells[4] = {outcome, action, resource, address};
 
     (void)err;
-    if (!copy->has_title)
-        (void)printf("%8s  %-29s  %-9s  %-18s  %-60s  %s\n", "SEQ", "TIME", "OUTCOME", "ACTION", "RESOURCE", "ADDRESS");
+    if (!copy->has_title) print_columns(copy, "SEQ", "TIME", titles);
     copy->has_title = true;
     audit_time_text(number_of(entry, "ts"), time_text);
     cell_text(json_object_get(entry, "out"), outcome);
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
     cell_text(json_object_get(who, "address"), address);
-    (void)printf("%8" PRId64 "  %-29s  %-9s  %-18s  %-60s  %s\n", number_of(event, "seq"), time_text, outcome, action, resource,
-                 address);
+    (void)snprintf(sequence, sizeof sequence, "%" PRId64, number_of(event, "seq"));
+    print_columns(copy, sequence, time_text, cells);
     return SUCCESS;
 }
 
 static struct result print_page(struct copy *copy, const json_t *answer, struct error *err)
 {
     const json_t *events = json_object_get(answer, "events");
-    const bool is_csv = invocation_option(copy->invocation, 'C') != NULL;
 
+    terminal_progress_end();
     if (!json_is_array(events)) return failure(err, ERROR_INVALID, "the registry answered without 'events'");
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *event = json_array_get(events, i);
         copy->events++;
         if (copy->invocation->json) TRY(api_print_json(event, err));
-        else TRY(is_csv ? print_csv(copy, event, err) : print_line(copy, event, err));
+        else TRY(copy->is_csv ? print_csv(copy, event, err) : print_line(copy, event, err));
     }
     return SUCCESS;
 }
 
 static void show_progress(const struct copy *copy, const json_t *answer)
 {
-    if (isatty(STDERR_FILENO) == 0) return;
-    (void)fprintf(stderr, "\r%" PRIu64 " of %" PRId64 " events  ", copy->events, number_of(answer, "total"));
-    (void)fflush(stderr);
-}
-
-static void end_progress(void)
-{
-    if (isatty(STDERR_FILENO) != 0) (void)fprintf(stderr, "\r%60s\r", "");
+    terminal_progress("%" PRIu64 " of %" PRId64 " events", copy->events, number_of(answer, "total"));
 }
 
 /* On standard error, or as a last line of JSON: the events alone are on standard output. */
-static struct result tell_rest(const struct copy *copy, const json_t *answer, struct error *err)
+static struct result tell_rest(struct copy *copy, const json_t *answer, struct error *err)
 {
     const json_t *held = json_object_get(answer, "held");
     OWNED_JSON rest = json_pack("{s:O?, s:O?, s:O?}", "pseudonym", json_object_get(answer, "pseudonym"), "total",
                                 json_object_get(answer, "total"), "held", held);
 
     if (rest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    terminal_progress_end();
     if (copy->invocation->json) return api_print_json(rest, err);
+    if (copy->is_csv) print_csv_title(copy);
     (void)fprintf(stderr,
                   "%" PRId64 " events. Elsewhere: %" PRId64 " roles, %" PRId64 " ended ones, %" PRId64 " robots, %" PRId64
                   " open uploads, %" PRId64 " signed documents, %" PRId64 " given roles\n",
@@ -152,7 +162,6 @@ static struct result show_all(struct copy *copy, bool is_own, struct error *err)
         TRY(print_page(copy, answer, err));
         show_progress(copy, answer);
         TRY(take_next(answer, next, err));
-        if (next[0] == '\0') end_progress();
         if (next[0] == '\0') TRY(tell_rest(copy, answer, err));
     } while (next[0] != '\0');
     return SUCCESS;
@@ -161,15 +170,19 @@ static struct result show_all(struct copy *copy, bool is_own, struct error *err)
 struct result command_audit_subject(struct invocation *invocation, struct error *err)
 {
     const bool is_own = invocation->operand_count < 2;
-    struct copy copy = {.invocation = invocation};
+    struct copy copy = {.invocation = invocation,
+                        .is_csv = invocation_option(invocation, 'C') != NULL,
+                        .is_narrow = terminal_is_narrow(SUBJECT_WIDE)};
     OWNED(session) *session = NULL;
 
     if (!is_own && invocation_option(invocation, 'p') == NULL)
         return line_check(invocation,
                           failure(err, ERROR_INVALID, "--purpose is needed: why you look at what is held about another person"));
-    if (invocation_option(invocation, 'C') != NULL && invocation->json)
+    if (copy.is_csv && invocation->json)
         return line_check(invocation, failure(err, ERROR_INVALID, "--csv and --json are two forms: give one"));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     copy.session = session;
-    return show_all(&copy, is_own, err);
+    const struct result shown = show_all(&copy, is_own, err);
+    terminal_progress_end();
+    return shown;
 }

@@ -81,7 +81,12 @@ static void show_role(const json_t *role)
 
     (void)printf("%-10s %s on %s", "role", cell(role, "role", one),
                  scope == NULL || scope[0] == '\0' ? "the registry" : cell(role, "scope", two));
+    if (json_object_get(role, "role_version") != NULL) (void)printf(", version %s of the role", cell(role, "role_version", one));
     if (json_object_get(role, "expires") != NULL) (void)printf(" until %s", cell(role, "expires", one));
+    if (json_object_get(role, "bound_as") != NULL)
+        (void)printf(", bound as %s, without a document of officers", cell(role, "bound_as", one));
+    else if (is_bound && json_object_get(role, "document") != NULL)
+        (void)printf(", by the signed document %s", cell(role, "document", one));
     if (is_bound) (void)printf(", by binding %s of %s", cell(role, "binding", one), cell(role, "granted_by", two));
     else (void)printf(", by the %s %s", cell(role, "origin", one), cell(role, "document", two));
     if (json_is_true(json_object_get(role, "decides"))) (void)printf(": allows it");

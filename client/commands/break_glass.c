@@ -17,11 +17,6 @@
 #define DAY_MS       INT64_C(86400000)
 #define TAIL_BYTES   6
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
 static struct result check_glass(const struct document *document, struct error *err)
 {
     struct break_glass glass;
@@ -42,10 +37,10 @@ static struct result print_one(const struct invocation *invocation, const json_t
     OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state",
                                  json_object_get(answer, "state"), "expires", json_object_get(document, "expires"));
 
-    if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return no_memory(err);
+    if (shown == NULL || json_object_update(shown, json_object_get(document, "body")) != 0) return api_no_memory(err);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         json_t *value = json_object_get(answer, members[i]);
-        if (value != NULL && json_object_set(shown, members[i], value) != 0) return no_memory(err);
+        if (value != NULL && json_object_set(shown, members[i], value) != 0) return api_no_memory(err);
     }
     (void)json_object_del(shown, "public_key");
     return api_print(invocation, shown, err);
@@ -78,7 +73,7 @@ static struct result flatten(const json_t *row, json_t *flat, struct error *err)
                               json_object_get(holder, "subject"), "principal", json_object_get(body, "principal"), "approved_by",
                               json_object_get(row, "approved_by"), "reason", json_object_get(body, "reason"));
 
-    return json_array_append_new(flat, shown) == 0 ? SUCCESS : no_memory(err);
+    return json_array_append_new(flat, shown) == 0 ? SUCCESS : api_no_memory(err);
 }
 
 struct result command_break_glass_list(struct invocation *invocation, struct error *err)
@@ -96,7 +91,7 @@ struct result command_break_glass_list(struct invocation *invocation, struct err
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();
 
-    if (rows == NULL || flat == NULL) return no_memory(err);
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_get_all(invocation, session, &glasses.list, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten(json_array_get(rows, i), flat, err));
@@ -130,7 +125,7 @@ static struct result compose(const char *name, const struct break_glass *glass, 
                                          .expires_ms = now_ms + (int64_t)minutes * MINUTE_MS,
                                          .body = body};
 
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     return document_compose(&parts, payload, err);
 }
 
@@ -280,7 +275,7 @@ struct result command_break_glass_end(struct invocation *invocation, struct erro
     TRY(find_own(session, invocation->operands[1], key, &ended, &is_own, err));
     if (!is_own) TRY(find_other(invocation, &ended, err));
     OWNED_JSON body = break_glass_body(&ended.glass);
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     struct document_parts parts = parts_of(invocation, DOCUMENT_BREAK_GLASS, body);
     parts.version = 2;
     parts.withdrawn = invocation_option(invocation, 'r');
@@ -301,7 +296,7 @@ struct result command_break_glass_review(struct invocation *invocation, struct e
             failure(err, ERROR_INVALID, "--finding is needed: " BREAK_GLASS_SAYS_JUSTIFIED " or " BREAK_GLASS_SAYS_OTHERWISE));
     TRY(check_text(invocation, 'n', "note", err));
     OWNED_JSON body = json_pack("{s:s, s:s}", "finding", finding, "note", invocation_option(invocation, 'n'));
-    if (body == NULL) return no_memory(err);
+    if (body == NULL) return api_no_memory(err);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     const struct document_parts parts = parts_of(invocation, DOCUMENT_BREAK_GLASS_REVIEW, body);

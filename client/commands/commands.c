@@ -138,7 +138,7 @@ static const struct option_row robot_rotate_options[] = {
     {'g', "grace", "TIME", "how long the old secret stays valid: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
 };
 static const struct option_row binding_create_options[] = {
-    {'e', "expires", "DAYS", "days until it ends (default: does not end)"},
+    {'e', "expires", "DAYS", "days until it ends (default: as the registry is configured, a year)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
 static const struct option_row project_create_options[] = {
@@ -212,6 +212,16 @@ static const struct option_row policy_sign_options[] = {
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
     {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
 };
+static const struct option_row policy_draft_options[] = {
+    {'c', "comment", "TEXT", "what the set is for; signed with it"},
+    {'f', "from", "TIME", "when it comes into force at the earliest; then \"policy activate\""},
+    {'w', "wait", "DAYS", "how long it waits for signatures, at most 7 (default: 7)"},
+    {'p', "plan", "DIGEST", "the plan that its signers have seen"},
+    {'R', "root", "NUMBER", "so many persons must sign a change of these numbers from then on"},
+    {'N', "policies", "NUMBER", "with --root: so many must sign a policy set (default: 1)"},
+    {'O', "officers", "NUMBER", "with --root: so many must sign the key of an approver (default: 1)"},
+    {'H', "holder", "PRINCIPAL", "with --root: the person that has the root's key, as \"whoami\" shows it"},
+};
 static const struct option_row recover_sign_options[] = {
     KEY_OPTIONS,
     {'o', "output", "FILE", "where the signed plan goes; - is standard output (default: -)"},
@@ -273,7 +283,7 @@ static const char run_states[] = "States:"
                                  ".";
 static const char scope_and_role[] =
     "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).\n"
-    "ROLE is one of: "
+    "ROLE is a role of a signed document (\"admin role list\"), or one of: "
 #define ROLE(constant, name, ...) name " "
 #include "authz/roles.def"
 #undef ROLE

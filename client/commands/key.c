@@ -153,7 +153,10 @@ static struct result approve(struct invocation *invocation, struct session *sess
     TRY(signing_key_read(document, &signed_key, err));
     show_document(document, verified_holder(draft, signed_key.principal));
     TRY(documents_sign(DOCUMENT_SIGNING_KEY, document_payload(document), key, &approval, err));
-    OWNED_JSON body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
+    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes")); /* others may have signed already */
+    OWNED_JSON body = NULL;
+    if (json_array_size(envelopes) < 2) body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
+    else if (json_array_append(envelopes, approval) == 0) body = json_pack("{s:O}", "envelopes", envelopes);
     if (body == NULL) return api_no_memory(err);
     TRY(buffer_format(&path, err, "/keys/signing/%s/approval", document->name));
     return send(invocation, session, buffer_text(&path), body, err);

@@ -1,4 +1,5 @@
-/* `sijil admin sink ...`, `sijil admin groups ...`, `sijil admin persons ...`, `sijil admin scim ...`, `sijil admin detection ...`. */
+/* `sijil admin sink ...`, `sijil admin groups ...`, `sijil admin role ...`, `sijil admin persons ...`, `sijil admin scim ...`, `sijil admin detection ...`. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,35 +15,61 @@ static const struct log_document_place detection = {&log_document_detection,
                                                     {"/audit/detections", "detections", "detection rule", false}};
 static const struct log_document_place groups = {&log_document_groups,
                                                  {"/groups", "groups", "document of roles of groups", false}};
+static const struct log_document_place role = {&log_document_role, {"/roles", "roles", "role", false}};
 static const struct log_document_place persons = {&log_document_persons, {"/persons", "persons", "document of persons", false}};
 static const struct log_document_place scim = {&log_document_scim, {"/scim", "scim", "document of a SCIM service", false}};
 
+static const struct log_document_place officers = {&log_document_officers,
+                                                   {"/officers", "officers", "document of officers", false}};
+
+/* ---- all of them ---- */
+
+/* "admin sink draft" is about sinks. */
+static const struct log_document_place *place_of(const struct invocation *invocation)
+{
+    static const struct {
+        const char *begins;
+        const struct log_document_place *place;
+    } places[] = {{"admin sink ", &sink},
+                  {"admin detection ", &detection},
+                  {"admin groups ", &groups},
+                  {"admin persons ", &persons},
+                  {"admin scim ", &scim}};
+    size_t i = 0;
+
+    while (strncmp(invocation->command->name, places[i].begins, strlen(places[i].begins)) != 0) {
+        i++;
+        assert(i < sizeof places / sizeof places[0]);
+    }
+    return places[i].place;
+}
+
+struct result command_document_draft(struct invocation *invocation, struct error *err)
+{
+    return log_document_draft(invocation, place_of(invocation), err);
+}
+
+struct result command_document_approve(struct invocation *invocation, struct error *err)
+{
+    return log_document_approve(invocation, place_of(invocation), err);
+}
+
+struct result command_document_revoke(struct invocation *invocation, struct error *err)
+{
+    return log_document_revoke(invocation, place_of(invocation), err);
+}
+
+struct result command_document_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, place_of(invocation)->list.base, "/drafts", err);
+}
+
+struct result command_document_show(struct invocation *invocation, struct error *err)
+{
+    return log_document_show(invocation, place_of(invocation), err);
+}
+
 /* ---- sinks ---- */
-
-struct result command_sink_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &sink, err);
-}
-
-struct result command_sink_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &sink, err);
-}
-
-struct result command_sink_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &sink, err);
-}
-
-struct result command_sink_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, sink.list.base, "/drafts", err);
-}
-
-struct result command_sink_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &sink, err);
-}
 
 struct result command_sink_secret(struct invocation *invocation, struct error *err)
 {
@@ -56,18 +83,28 @@ struct result command_sink_secret(struct invocation *invocation, struct error *e
     return api_print(invocation, answer, err);
 }
 
+/* The subject of an officer, if the registry says it; else its principal. */
+static json_t *who_of(const json_t *row, const json_t *body)
+{
+    json_t *subject = json_object_get(json_object_get(row, "holder"), "subject");
+
+    return subject != NULL ? subject : json_object_get(body, "principal");
+}
+
 static struct result flatten(const json_t *rows, json_t *flat, struct error *err)
 {
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *delivery = json_object_get(row, "delivery");
-        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name",
-                                  json_object_get(row, "name"), "state", json_object_get(row, "state"), "version",
-                                  json_object_get(document, "version"), "transport", json_object_get(body, "transport"), "region",
-                                  json_object_get(body, "region"), "next", json_object_get(delivery, "next"), "stopped_at",
-                                  json_object_get(delivery, "stopped_at"), "problem", json_object_get(delivery, "problem"),
-                                  "missing", json_object_get(row, "missing"), "address", json_object_get(body, "address"),
-                                  "issuer", json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"));
+        json_t *shown =
+            json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "name",
+                      json_object_get(row, "name"), "state", json_object_get(row, "state"), "version",
+                      json_object_get(document, "version"), "transport", json_object_get(body, "transport"), "region",
+                      json_object_get(body, "region"), "next", json_object_get(delivery, "next"), "stopped_at",
+                      json_object_get(delivery, "stopped_at"), "problem", json_object_get(delivery, "problem"), "missing",
+                      json_object_get(row, "missing"), "address", json_object_get(body, "address"), "issuer",
+                      json_object_get(body, "issuer"), "expires", json_object_get(document, "expires"), "on",
+                      json_object_get(body, "on"), "bound", json_object_get(row, "bound"), "who", who_of(row, body));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
@@ -90,31 +127,6 @@ struct result command_sink_list(struct invocation *invocation, struct error *err
 }
 
 /* ---- roles of groups ---- */
-
-struct result command_groups_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &groups, err);
-}
-
-struct result command_groups_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &groups, err);
-}
-
-struct result command_groups_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &groups, err);
-}
-
-struct result command_groups_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, groups.list.base, "/drafts", err);
-}
-
-struct result command_groups_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &groups, err);
-}
 
 static struct result flatten_grants(const json_t *row, json_t *flat, struct error *err)
 {
@@ -148,32 +160,104 @@ struct result command_groups_list(struct invocation *invocation, struct error *e
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 
+/* ---- roles ---- */
+
+struct result command_role_draft(struct invocation *invocation, struct error *err)
+{
+    return log_document_draft(invocation, &role, err);
+}
+
+struct result command_role_approve(struct invocation *invocation, struct error *err)
+{
+    return log_document_approve(invocation, &role, err);
+}
+
+struct result command_role_revoke(struct invocation *invocation, struct error *err)
+{
+    return log_document_revoke(invocation, &role, err);
+}
+
+struct result command_role_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, role.list.base, "/drafts", err);
+}
+
+struct result command_role_show(struct invocation *invocation, struct error *err)
+{
+    return log_document_show(invocation, &role, err);
+}
+
+static struct result flatten_role(const json_t *row, json_t *flat, struct error *err)
+{
+    const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body");
+    json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O?, s:O*}", "name", json_object_get(row, "name"), "state",
+                              json_object_get(row, "state"), "version", json_object_get(document, "version"), "organisation",
+                              json_object_get(body, "organisation"), "meaning", json_object_get(body, "meaning"), "expires",
+                              json_object_get(document, "expires"), "missing", json_object_get(row, "missing"));
+
+    return shown != NULL && json_array_append_new(flat, shown) == 0 ? SUCCESS : api_no_memory(err);
+}
+
+struct result command_role_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {
+        {"NAME", "name"},       {"STATE", "state"},     {"VERSION", "version"}, {"ORGANISATION", "organisation"},
+        {"MEANING", "meaning"}, {"EXPIRES", "expires"}, {"MISSING", "missing"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &role.list, rows, err));
+    for (size_t i = 0; i < json_array_size(rows); i++) TRY(flatten_role(json_array_get(rows, i), flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
+/* ---- officers ---- */
+
+struct result command_officers_draft(struct invocation *invocation, struct error *err)
+{
+    return log_document_draft(invocation, &officers, err);
+}
+
+struct result command_officers_approve(struct invocation *invocation, struct error *err)
+{
+    return log_document_approve(invocation, &officers, err);
+}
+
+struct result command_officers_revoke(struct invocation *invocation, struct error *err)
+{
+    return log_document_revoke(invocation, &officers, err);
+}
+
+struct result command_officers_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, officers.list.base, "/drafts", err);
+}
+
+struct result command_officers_show(struct invocation *invocation, struct error *err)
+{
+    return log_document_show(invocation, &officers, err);
+}
+
+struct result command_officers_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"NAME", "name"},   {"STATE", "state"},    {"VERSION", "version"},
+                                            {"ON", "on"},       {"WHO", "who"},        {"EXPIRES", "expires"},
+                                            {"BOUND", "bound"}, {"MISSING", "missing"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return api_no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &officers.list, rows, err));
+    TRY(flatten(rows, flat, err));
+    return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
+}
+
 /* ---- persons ---- */
-
-struct result command_persons_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &persons, err);
-}
-
-struct result command_persons_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &persons, err);
-}
-
-struct result command_persons_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &persons, err);
-}
-
-struct result command_persons_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, persons.list.base, "/drafts", err);
-}
-
-struct result command_persons_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &persons, err);
-}
 
 struct result command_persons_list(struct invocation *invocation, struct error *err)
 {
@@ -190,59 +274,7 @@ struct result command_persons_list(struct invocation *invocation, struct error *
     return api_print_rows(invocation, flat, columns, sizeof columns / sizeof columns[0], err);
 }
 
-/* ---- SCIM services ---- */
-
-struct result command_scim_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &scim, err);
-}
-
-struct result command_scim_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &scim, err);
-}
-
-struct result command_scim_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &scim, err);
-}
-
-struct result command_scim_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, scim.list.base, "/drafts", err);
-}
-
-struct result command_scim_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &scim, err);
-}
-
 /* ---- detection rules ---- */
-
-struct result command_detection_draft(struct invocation *invocation, struct error *err)
-{
-    return log_document_draft(invocation, &detection, err);
-}
-
-struct result command_detection_approve(struct invocation *invocation, struct error *err)
-{
-    return log_document_approve(invocation, &detection, err);
-}
-
-struct result command_detection_revoke(struct invocation *invocation, struct error *err)
-{
-    return log_document_revoke(invocation, &detection, err);
-}
-
-struct result command_detection_reject(struct invocation *invocation, struct error *err)
-{
-    return documents_end(invocation, detection.list.base, "/drafts", err);
-}
-
-struct result command_detection_show(struct invocation *invocation, struct error *err)
-{
-    return log_document_show(invocation, &detection, err);
-}
 
 struct result command_detection_list(struct invocation *invocation, struct error *err)
 {

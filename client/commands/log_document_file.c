@@ -8,6 +8,8 @@
 #include "documents/format/audit_sink.h"
 #include "documents/format/detection_rule.h"
 #include "documents/format/group_roles.h"
+#include "documents/format/officers.h"
+#include "documents/format/own_role.h"
 #include "documents/format/persons.h"
 #include "documents/format/scim_service.h"
 
@@ -45,6 +47,16 @@ static struct result check_groups(const struct document *document, struct error 
 const struct log_document_kind log_document_groups = {DOCUMENT_GROUP_ROLES, "document of roles of groups",
                                                       " name not_after issuer claim separator grant ", check_groups};
 
+static struct result check_role(const struct document *document, struct error *err)
+{
+    struct own_role role;
+
+    return own_role_read(document, &role, err);
+}
+
+const struct log_document_kind log_document_role = {DOCUMENT_OWN_ROLE, "role", " name not_after organisation meaning actions ",
+                                                    check_role};
+
 static struct result check_persons(const struct document *document, struct error *err)
 {
     struct persons_rule rule;
@@ -54,6 +66,16 @@ static struct result check_persons(const struct document *document, struct error
 
 const struct log_document_kind log_document_persons = {DOCUMENT_PERSONS, "document of persons",
                                                        " name not_after issuer separate tokens ", check_persons};
+
+static struct result check_officers(const struct document *document, struct error *err)
+{
+    struct officer officer;
+
+    return officer_read(document, &officer, err);
+}
+
+const struct log_document_kind log_document_officers = {DOCUMENT_OFFICERS, "document of officers",
+                                                        " name not_after principal key role on ", check_officers};
 
 static struct result check_scim(const struct document *document, struct error *err)
 {

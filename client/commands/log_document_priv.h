@@ -14,8 +14,8 @@ struct log_document_kind {
     const char *members; /* of a file, each with a blank before and after it */
     RESULT (*check)(const struct document *document, struct error *err);
 };
-extern const struct log_document_kind log_document_sink, log_document_detection, log_document_groups, log_document_persons,
-    log_document_scim;
+extern const struct log_document_kind log_document_sink, log_document_detection, log_document_groups, log_document_role,
+    log_document_persons, log_document_scim, log_document_officers;
 
 /** A document from a file: its body, without the head of a document. */
 struct log_document {

@@ -9,7 +9,7 @@
 
 #define PREFIX      "/api/v1"
 #define SAYING_MAX  1024
-#define SCHEMAS_MAX 256 /* of all routes; about twice the present number */
+#define SCHEMAS_MAX 512 /* of all routes; about twice the present number */
 
 struct schemas {
     const struct schema *list[SCHEMAS_MAX];

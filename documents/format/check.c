@@ -55,6 +55,35 @@ struct result document_count_approvers(const struct document *document, const st
     return SUCCESS;
 }
 
+/* Whether the holder of the root's key has signed with an approver's key as well, or is the one whose approval does not count. */
+static struct result is_counted_already(const struct document *document, const struct document_trust *trust,
+                                        const struct document_own *but, bool *is_counted_out, struct error *err)
+{
+    const uint8_t *holder = trust->terms.holder;
+    bool is_signed = memcmp(holder, but->principal, DOCUMENT_DIGEST_SIZE) == 0 && trust->terms.root > 1;
+
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX && !is_signed; i++) {
+        const struct document_approver *approver = &trust->approvers[i];
+        if (counts(approver, but, trust->now_ms) && memcmp(approver->principal, holder, DOCUMENT_DIGEST_SIZE) == 0)
+            TRY(document_is_signed_by(document, approver->point, &is_signed, err));
+    }
+    *is_counted_out = is_signed;
+    return SUCCESS;
+}
+
+struct result document_count_persons(const struct document *document, const struct document_trust *trust,
+                                     const struct document_own *but, unsigned *count_out, struct error *err)
+{
+    bool has_root = false, is_counted = false;
+    unsigned persons = 0;
+
+    TRY(document_count_approvers(document, trust, but, &persons, err));
+    TRY(document_is_signed_by(document, trust->root, &has_root, err));
+    TRY(is_counted_already(document, trust, but, &is_counted, err));
+    *count_out = has_root && !is_counted ? persons + 1 : persons;
+    return SUCCESS;
+}
+
 struct result document_check_time(const struct document *document, int64_t now_ms, struct error *err)
 {
     if (document->effective_ms > now_ms + EARLY_MS)
@@ -106,7 +135,12 @@ struct result document_check_empty(const struct document *document, const char *
     return failure(err, ERROR_INVALID, "the withdrawal of %s has an empty body", what);
 }
 
-/* The root appoints the approvers, so it may also sign alone. */
+bool document_root_is_one(const struct document_trust *trust)
+{
+    return trust->terms.root <= 1;
+}
+
+/* The root appoints the approvers, so it may also sign alone, as long as it is one person. */
 struct result document_check_persons(const struct document *document, const struct document_trust *trust, const char *what,
                                      struct error *err)
 {
@@ -117,8 +151,8 @@ struct result document_check_persons(const struct document *document, const stru
 
     TRY(document_check_time(document, trust->now_ms, err));
     TRY(document_is_signed_by(document, trust->root, &has_root, err));
-    TRY(document_count_approvers(document, trust, &own, &persons, err));
-    if (has_root || persons >= document_signers_needed(document)) return SUCCESS;
+    TRY(document_count_persons(document, trust, &own, &persons, err));
+    if ((has_root && document_root_is_one(trust)) || persons >= document_signers_needed(document)) return SUCCESS;
     return failure(err, ERROR_DENIED, "%s needs the signatures of %u approvers or of the root, and there are %u", what,
                    document_signers_needed(document), persons);
 }
@@ -126,17 +160,4 @@ struct result document_check_persons(const struct document *document, const stru
 struct result document_check(const struct document *document, const struct document_trust *trust, struct error *err)
 {
     return checkers[document->kind](document, trust, err);
-}
-
-/* The content of the set is not checked here: the approver has signed it, and policy/ reads it before it takes effect. */
-struct result document_check_policy_set(const struct document *document, const struct document_trust *trust, struct error *err)
-{
-    static const uint8_t unset[ECDSA_PUBLIC_SIZE];
-    bool is_signed = false;
-
-    if (memcmp(trust->root, unset, sizeof unset) == 0)
-        return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet");
-    TRY(document_is_signed_by(document, trust->root, &is_signed, err));
-    if (is_signed) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the document carries no valid signature of the trusted key");
 }

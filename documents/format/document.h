@@ -59,7 +59,10 @@ struct document_trust {
     uint8_t root[ECDSA_PUBLIC_SIZE];                            /* the approver that was pinned first; all zero: none yet */
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX]; /* as sijil-keyd keeps them */
     int64_t now_ms;
+    struct root_terms terms; /* all zero: the root's key alone does */
 };
+/** Whether the root's key does alone what else takes several approvers. */
+bool document_root_is_one(const struct document_trust *trust);
 
 /** False for an empty slot, and for an approver that was revoked or has expired. */
 bool document_approver_counts(const struct document_approver *approver, int64_t now_ms);

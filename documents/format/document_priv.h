@@ -29,6 +29,9 @@ struct document_own {
 /** The number of persons that have signed with an approver's key which has not expired and was not revoked. */
 RESULT document_count_approvers(const struct document *document, const struct document_trust *trust,
                                 const struct document_own *but, unsigned *count_out, struct error *err);
+/** The same, and the root's key counts as its holder. */
+RESULT document_count_persons(const struct document *document, const struct document_trust *trust, const struct document_own *but,
+                              unsigned *count_out, struct error *err);
 /** For a kind that expires: whether the document is in force now. ERROR_DENIED. */
 RESULT document_check_time(const struct document *document, int64_t now_ms, struct error *err);
 /** For a withdrawal that says nothing but its reason. `what`: "a trust rule". ERROR_INVALID. */

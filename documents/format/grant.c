@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "documents/format/own_role.h"
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789._-"
 
@@ -12,7 +13,7 @@ static bool is_role(const char *role)
 
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         if (strcmp(roles[i], role) == 0) return true;
-    return false;
+    return own_role_name_is_valid(role); /* what such a role may permit, its own document says */
 }
 
 /* Names with "/" between; an asterisk may be the last one, behind a project or a longer name. */
@@ -42,8 +43,10 @@ static bool is_inside(const char *on, const char *scope)
 struct result grant_check(const char *role, const char *on, const char *scope, struct error *err)
 {
     if (!is_role(role))
-        return failure(err, ERROR_INVALID,
-                       "role: publisher, promoter, consumer or trainer; a document makes no officer, approver or administrator");
+        return failure(
+            err, ERROR_INVALID,
+            "role: publisher, promoter, consumer, trainer, or a role of your own, such as acme.curator; a document makes no officer, "
+            "approver or administrator");
     if (!is_place(on))
         return failure(err, ERROR_INVALID, "on: an organisation, a project, a repository, or a project or path and /*");
     if (!is_inside(on, scope))

@@ -8,7 +8,7 @@
 #define GRANT_PLACE_MAX 255
 
 /**
- * A role on content, on an organisation, a project, a repository or what is below a path, inside the scope ("": anywhere). ERROR_INVALID: a document
+ * A role on content, or one of your own (documents/format/own_role.h), on an organisation, a project, a repository or what is below a path, inside the scope ("": anywhere). ERROR_INVALID: a document
  * makes no officer, approver or administrator.
  */
 RESULT grant_check(const char *role, const char *on, const char *scope, struct error *err);

@@ -132,8 +132,8 @@ static struct result count_persons(const struct document *document, const struct
     if (memcmp(key->point, trust->root, sizeof trust->root) == 0)
         return failure(err, ERROR_DENIED, "the key of a runner must not be the root's");
     TRY(document_is_signed_by(document, trust->root, &has_root, err));
-    TRY(document_count_approvers(document, trust, &own, persons_out, err));
-    if (has_root) *persons_out = RUNNER_APPROVERS;
+    TRY(document_count_persons(document, trust, &own, persons_out, err));
+    if (has_root && document_root_is_one(trust)) *persons_out = RUNNER_APPROVERS;
     return SUCCESS;
 }
 

@@ -94,21 +94,26 @@ static void principal_digest(const struct signing_key *key, uint8_t digest_out[D
     sha256_of(bytes_of_text(key->principal), digest_out);
 }
 
-/* The root is no person's key. Only the root approves a key that may approve, so approvers can't add further approvers. */
+/*
+ * Only the root approves a key that may approve, so approvers can't add further approvers. If the root is several persons, others sign with
+ * it; its key then belongs to one of them, and does not approve that person's own keys.
+ */
 static struct result is_approved(const struct document *document, const struct document_trust *trust,
                                  const struct signing_key *key, bool *is_approved_out, struct error *err)
 {
     uint8_t principal[DOCUMENT_DIGEST_SIZE];
     const struct document_own own = {key->point, principal};
-    unsigned approvers = 0;
+    const bool appoints = key->purpose == SIGNING_APPROVE && !document->is_withdrawn;
+    bool has_root = false;
+    unsigned persons = 0;
 
     *is_approved_out = false;
     if (memcmp(key->point, trust->root, sizeof trust->root) == 0) return SUCCESS;
-    TRY(document_is_signed_by(document, trust->root, is_approved_out, err));
-    if (*is_approved_out || (key->purpose == SIGNING_APPROVE && !document->is_withdrawn)) return SUCCESS;
     principal_digest(key, principal);
-    TRY(document_count_approvers(document, trust, &own, &approvers, err));
-    *is_approved_out = approvers > 0;
+    TRY(document_is_signed_by(document, trust->root, &has_root, err));
+    TRY(document_count_persons(document, trust, &own, &persons, err));
+    if (appoints) *is_approved_out = has_root && (document_root_is_one(trust) || persons >= trust->terms.officers);
+    else *is_approved_out = persons > 0;
     return SUCCESS;
 }
 

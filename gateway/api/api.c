@@ -106,6 +106,7 @@ struct result api_may(const struct request *request, const struct action_pair *p
     if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
     decider_resolve(request->gateway->decider, pair->resource.name, &question.pairs[0].resource);
     question.pairs[0].resource.kind = pair->resource.kind;
+    memcpy(question.pairs[0].resource.detail, pair->resource.detail, sizeof pair->resource.detail);
     TRY(decider_decide(request->gateway->decider, &question, &decision, err));
     *may_out = decision_verdict(decision) == VERDICT_ALLOW;
     return SUCCESS;

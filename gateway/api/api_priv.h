@@ -72,6 +72,13 @@ struct resource *api_pair(struct request *request, enum action action, enum reso
 void api_pair_of_project(struct request *request, enum action action);
 
 /**
+ * Adds one pair for a scope as bindings have it: "", "acme", "acme/models", "acme/models/digits", or "acme/models/" with an asterisk after it. False: another form.
+ */
+#define API_SCOPE_FORM \
+    "a scope is organisation, organisation/project, organisation/project/repository, or organisation/project/path/*"
+bool api_add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out);
+
+/**
  * Adds one pair for the object whose id is in the path. `find` finds the object's organisation. An object that does not exist
  * is decided like one of an organisation that does not exist, so that other tenants learn nothing. The organisation's name is
  * looked up only for callers whose rights allow the pair.
@@ -118,9 +125,6 @@ struct api_large {
 /** Answers with what fill() appends, or waits for a place: then there is no answer yet, and the handler returns success. */
 RESULT api_answer_large(struct request *request, struct pg *pg, const struct api_large *kind, struct error *err);
 
-#define API_TAG_SIZE 67 /* 64 hex digits in quotes */
-/** The strong entity tag of a text. */
-void api_tag_of_text(struct bytes text, char tag_out[API_TAG_SIZE]) __attribute__((nonnull));
 /** Whether If-Match and If-None-Match of the request hold; `tag` NULL: there is no such document. */
 bool api_condition_holds(const struct request *request, const char *tag);
 /** Answers 412. `what`: "the document", at the start of a sentence of the answer. */

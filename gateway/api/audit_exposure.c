@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "gateway/api/audit_exposure_priv.h"
+#include "registry/project.h"
 
 #define QUESTION_MAX 4096
 
@@ -90,8 +91,9 @@ static struct result collect_ids(const struct exposure *exposure, const json_t *
 }
 
 /* "NAME ID", of the event that made a robot. */
-static struct result take_name(struct bytes leaf_text, json_t *names, struct error *err)
+static struct result take_name(void *context, struct bytes leaf_text, struct error *err)
 {
+    json_t *names = context;
     char name[256], id[256];
     struct leaf leaf;
 
@@ -105,51 +107,20 @@ static struct result take_name(struct bytes leaf_text, json_t *names, struct err
                : failure(err, ERROR_NO_MEMORY, "no memory for the names of robots");
 }
 
-/* The events that made the robots of one search. */
-static struct result find_names(const struct request *request, const struct exposure *exposure, struct search *search,
-                                json_t *names, struct error *err)
-{
-    struct search_progress progress = {.is_done = false};
-
-    for (unsigned i = 0; i < EXPOSURE_LOOKS_MAX && !progress.is_done; i++, search->from = progress.searched) {
-        OWNED(audit_page) *page = NULL;
-        TRY(audit_search_page(request, &exposure->source, search, &page, &progress, err));
-        for (size_t k = 0; k < audit_page_count(page); k++) TRY(take_name(audit_page_leaf(page, k), names, err));
-    }
-    return SUCCESS;
-}
-
-/* One search for SEARCH_VALUES_MAX of them; *at: how many were looked for. */
-static struct result name_some(const struct request *request, const struct exposure *exposure, json_t *names, size_t *at,
-                               struct error *err)
-{
-    struct search *search = memory_zeroed(1, sizeof *search);
-    const struct exposure_wanted wanted = {{"robot.create"}, SEARCH_DETAIL, NULL};
-    const char *id;
-    json_t *name;
-    size_t place = 0;
-
-    if (search == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a search");
-    audit_search_init(search, SEARCH_VALUES_MAX);
-    struct result named = exposure_add_conditions(&wanted, search, err);
-    json_object_foreach (names, id, name) {
-        if (named.ok && place >= *at && place < *at + SEARCH_VALUES_MAX)
-            named = search_condition_add(&search->conditions[1], id, err);
-        place++;
-    }
-    *at += SEARCH_VALUES_MAX;
-    if (named.ok) named = find_names(request, exposure, search, names, err);
-    free(search);
-    return named;
-}
-
-/* A robot that was made before the log, or that the search does not find, keeps its id as its name. */
+/* From the events that made them, which are older than the page, so the index knows them. A robot that was made before the log keeps its id as its name. */
 static struct result name_robots(const struct request *request, const struct exposure *exposure, const json_t *events,
                                  json_t *names, struct error *err)
 {
+    const char *words[SEARCH_BY_WORDS_MAX], *id;
+    struct search_words wanted = {.action = "robot.create", .words = words, .take = take_name, .context = names};
+    json_t *name;
+
     TRY(collect_ids(exposure, events, names, err));
-    for (size_t at = 0; at < json_object_size(names);) TRY(name_some(request, exposure, names, &at, err));
-    return SUCCESS;
+    json_object_foreach (names, id, name)
+        if (wanted.count < SEARCH_BY_WORDS_MAX) words[wanted.count++] = id;
+    if (wanted.count == 0) return SUCCESS;
+    TRY(namespace_born(request->permit, exposure->source.pg, &wanted.from, err));
+    return search_by_words(request->permit, &exposure->source, &wanted, err);
 }
 
 /* A robot counts from the event on that showed its secret; a run from its request on. */

@@ -5,8 +5,6 @@
 
 #include "gateway/api/audit_priv.h"
 
-#define EXPOSURE_LOOKS_MAX 10 /* of a search for one event: each takes a second at most */
-
 /* What the events are found by; of a token and a certificate what is sealed beside them is compared, too. */
 struct exposure {
     enum { OF_ACTOR, OF_RUN, OF_TOKEN, OF_CERTIFICATE } kind;
@@ -20,14 +18,6 @@ struct exposure {
 RESULT exposure_read(const struct request *request, struct exposure *exposure, struct error *err);
 /** Whether a found event is of the credential. */
 bool exposure_has(const struct exposure *exposure, const json_t *event);
-
-struct exposure_wanted {
-    const char *actions[2];
-    enum search_field field;
-    const char *value;
-};
-/** Of a search for single events. The value may be added later. */
-RESULT exposure_add_conditions(const struct exposure_wanted *wanted, struct search *search, struct error *err);
 
 /** The text behind "#" of a resource, which may be NULL. */
 struct bytes exposure_detail_of(const char *resource);

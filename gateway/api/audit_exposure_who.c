@@ -9,6 +9,7 @@
 #include "base/uuid.h"
 #include "gateway/api/audit_exposure_priv.h"
 
+#define LOOKS_MAX    10 /* of a search for one event: each takes a second at most */
 #define THUMBPRINT   43 /* characters of an x5t#S256 */
 #define CERTIFICATE  "x5t#S256:"
 #define BASE64_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -57,15 +58,20 @@ const char *exposure_kind_of(const json_t *entry)
 
 /* ---- single events that are looked up ---- */
 
-/* The value may be added later. */
-struct result exposure_add_conditions(const struct exposure_wanted *wanted, struct search *search, struct error *err)
+struct wanted {
+    const char *actions[2];
+    enum search_field field;
+    const char *value;
+};
+
+static struct result add_conditions(const struct wanted *wanted, struct search *search, struct error *err)
 {
     search->condition_count = 2;
     search->conditions[0].field = SEARCH_ACTION;
     for (size_t i = 0; i < 2 && wanted->actions[i] != NULL; i++)
         TRY(search_condition_add(&search->conditions[0], wanted->actions[i], err));
     search->conditions[1].field = wanted->field;
-    return wanted->value == NULL ? SUCCESS : search_condition_add(&search->conditions[1], wanted->value, err);
+    return search_condition_add(&search->conditions[1], wanted->value, err);
 }
 
 static struct result look(const struct request *request, const struct search_source *source, struct search *search,
@@ -73,7 +79,7 @@ static struct result look(const struct request *request, const struct search_sou
 {
     struct search_progress progress = {.is_done = false};
 
-    for (unsigned i = 0; i < EXPOSURE_LOOKS_MAX && !progress.is_done; i++, search->from = progress.searched) {
+    for (unsigned i = 0; i < LOOKS_MAX && !progress.is_done; i++, search->from = progress.searched) {
         OWNED(audit_page) *page = NULL;
         TRY(audit_search_page(request, source, search, &page, &progress, err));
         if (audit_page_count(page) > 0) return leaf_read(audit_page_leaf(page, 0), leaf_out, err);
@@ -85,14 +91,14 @@ static struct result look(const struct request *request, const struct search_sou
 }
 
 /* The first event that is wanted. ERROR_NOT_FOUND. */
-static struct result find_event(const struct request *request, const struct search_source *source,
-                                const struct exposure_wanted *wanted, struct leaf *leaf_out, struct error *err)
+static struct result find_event(const struct request *request, const struct search_source *source, const struct wanted *wanted,
+                                struct leaf *leaf_out, struct error *err)
 {
     struct search *search = memory_zeroed(1, sizeof *search);
 
     if (search == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a search");
     audit_search_init(search, 1);
-    struct result found = exposure_add_conditions(wanted, search, err);
+    struct result found = add_conditions(wanted, search, err);
     if (found.ok) found = look(request, source, search, leaf_out, err);
     free(search);
     return found;
@@ -116,7 +122,7 @@ bool exposure_is_token(const char *text, char request_out[UUID_TEXT_SIZE])
 /* The actors of this name, if there are any, are in the condition already. */
 static struct result by_token(const struct request *request, const char *id, struct exposure *exposure, struct error *err)
 {
-    const struct exposure_wanted wanted = {{"token.mint", "run.token"}, SEARCH_REQUEST, id};
+    const struct wanted wanted = {{"token.mint", "run.token"}, SEARCH_REQUEST, id};
     struct search_condition *condition = &exposure->search.conditions[exposure->search.condition_count - 1];
     struct leaf leaf;
 

@@ -6,8 +6,11 @@
 #include "audit/query.h"
 #include "audit/search.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/http/exchange.h"
 
-#define EVENTS_BYTES_MAX ((size_t)256 << 10) /* a larger page ends early, with "next"; it must fit into the arena */
+/* A larger page ends early, with "next", and each page is an event of the log. It must fit into the arena of a request beside all else. */
+#define EVENTS_BYTES_MAX ((size_t)512 << 10)
+_Static_assert(EVENTS_BYTES_MAX <= EXCHANGE_MEMORY / 2, "a page fits into the arena");
 
 /** Adds the pair of the part that an auditor may read: `within` is "acme" or "acme/models"; NULL or "": the registry. Else the answer is 400. */
 void audit_pair_within(struct request *request, enum action action, const char *within);

@@ -5,6 +5,7 @@
 
 #include "authz/binding.h"
 #include "authz/claims.h"
+#include "authz/elevation.h"
 #include "authz/issuer.h"
 #include "authz/robot.h"
 #include "base/memory.h"
@@ -17,25 +18,20 @@
 #define DAY_S    86400
 #define DAYS_MAX 3650
 
-/* An array, because a row of a schema can't include a table. */
-static const char roles[] =
-#define ROLE(constant, name, ...) " " name
-#include "authz/roles.def"
-#undef ROLE
-    ;
-
 SCHEMA(
-    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer", HAS_WORD("role", REQUIRED, roles, "its name"),
+    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer",
+    HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "its name; one with a dot is of a signed document"),
     HAS_TEXT(
         "scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX,
         "organisation, organisation/project, organisation/project/repository, or organisation/project/path/*; empty: the registry"),
     HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the robot, by its id or its name"),
     HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the URL of the subject's issuer"),
     HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, CLAIMS_SUBJECT_MAX, "the subject, as its tokens name it"),
-    HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX, "days until the role ends; it has no end if left out"))
+    HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX,
+               "days until the role ends; if left out, as many as the registry is configured for (binding_days_default)"))
 
 SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in paths"),
-       HAS_WORD("role", REQUIRED, roles, "its name"),
+       HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "its name; one with a dot is of a signed document"),
        HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX, "where; empty: the registry"),
        HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the name of the robot that has it"),
        HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject that has it"),
@@ -100,14 +96,14 @@ static struct result read_robot(const struct request *request, struct lookup *lo
     struct authz_binding *binding = &wanted->binding;
     struct robot_identity robot;
 
-    authz_grant_detail(binding->role, binding, pair->resource.detail);
+    authz_grant_detail(binding, pair->resource.detail);
     if (binding->kind != PRINCIPAL_ROBOT || !resolve_allows(request, pair)) return SUCCESS;
     TRY(find_robot(lookup, wanted, &robot, err));
     const bool is_here = uuid_is_nil(&robot.organisation) ? sees_registry_robots(request)
                                                           : uuid_equal(&robot.organisation, &pair->resource.organisation);
     if (!is_here) return SUCCESS;
     binding->robot = robot.id;
-    authz_grant_detail(binding->role, binding, pair->resource.detail);
+    authz_grant_detail(binding, pair->resource.detail);
     return SUCCESS;
 }
 
@@ -124,8 +120,7 @@ static struct result read_wanted(struct request *request, struct wanted_binding 
                                       .scope = json_text_of(body, "scope"),
                                       .lifetime_s = days * DAY_S};
     const char *role = json_text_of(body, "role");
-    if (!role_find(bytes_of_text(role), &wanted->binding.role))
-        return failure(err, ERROR_INVALID, "there is no role called %.40s", role);
+    if (!binding_read_role(&wanted->binding, role)) return failure(err, ERROR_INVALID, "there is no role called %.40s", role);
     if (wanted->robot == NULL) return read_external(wanted, err);
     if (wanted->issuer != NULL || wanted->subject != NULL)
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject, not for both");
@@ -142,9 +137,7 @@ static bool is_place(const char *name)
     return api_is_project_name(name) || repository_name_split(bytes_of_text(name), &split, &wrong).ok;
 }
 
-/* The scope is "", "acme", "acme/models", "acme/models/digits", or "acme/models/" with an asterisk after it. False: another
- * form. */
-static bool add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out)
+bool api_add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out)
 {
     char place[RESOURCE_NAME_MAX + 1];
     enum resource_kind kind = RESOURCE_REPOSITORY;
@@ -170,10 +163,8 @@ struct result target_binding_create(struct request *request, struct lookup *look
 
     if (api_asks_for_credential(request, ACTION_BINDING_CREATE)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
-    if (!add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
-        return failure(err, ERROR_INVALID,
-                       "a scope is organisation, organisation/project, organisation/project/"
-                       "repository, or organisation/project/path/*");
+    if (!api_add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
+        return failure(err, ERROR_INVALID, API_SCOPE_FORM);
     return read_robot(request, lookup, &wanted, &request->pairs[0], err);
 }
 
@@ -214,7 +205,7 @@ static json_t *describe(const void *of)
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&binding->id, id);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "id", id, "role", role_name(binding->role), "scope", row->on);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "id", id, "role", binding_role_name(binding), "scope", row->on);
     if (value != NULL && set_text(value, "robot", row->robot) && set_text(value, "issuer", binding->issuer) &&
         set_text(value, "subject", binding->subject) && set_text(value, "granted_by", binding->granted_by) &&
         api_set_time(value, "expires", binding->expires_ms))
@@ -249,6 +240,19 @@ static struct result record_binding(struct request *request, struct binding_crea
     return recorded;
 }
 
+/* Without the last administrator nobody could give the role again, so its end is never a surprise. */
+static struct result bound_lifetime(const struct request *request, struct wanted_binding *wanted, struct error *err)
+{
+    const struct settings *settings = request->gateway->settings;
+    const int64_t most_s = settings->binding_days_max * DAY_S, usual_s = settings->binding_days_default * DAY_S;
+
+    if (wanted->lifetime_s > most_s)
+        return failure(err, ERROR_INVALID, "expires_days: at most %lld here", (long long)settings->binding_days_max);
+    if (wanted->lifetime_s == 0 && wanted->binding.role != ROLE_REGISTRY_ADMIN)
+        wanted->lifetime_s = usual_s < most_s ? usual_s : most_s;
+    return SUCCESS;
+}
+
 static struct result handle_binding_create(struct request *request, struct pg *pg, struct error *err)
 {
     struct binding_create create;
@@ -257,12 +261,52 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     struct action_pair decided = request->pairs[0];
 
     TRY(read_wanted(request, &wanted, err));
+    TRY(bound_lifetime(request, &wanted, err));
     TRY(read_robot(request, lookup_of(pg), &wanted, &decided, err));
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(record_binding(request, &create, err));
     TRY(binding_find(request->permit, pg, &create.binding.id, &row, err));
     OWNED_JSON value = describe(&row);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the binding was made");
+    response_json(request, 201, value);
+    return SUCCESS;
+}
+
+/* ---- a role for some hours: gateway/api/elevation.c ---- */
+
+static struct result check_another(const struct request *request, const struct authz_binding *wanted, struct error *err)
+{
+    const struct uuid *organisation = &request->pairs[0].resource.organisation;
+    struct principal person = {.kind = PRINCIPAL_EXTERNAL};
+
+    memcpy(person.issuer, wanted->issuer, sizeof person.issuer);
+    memcpy(person.subject, wanted->subject, sizeof person.subject);
+    const struct persons asking = decider_persons(request->gateway->decider, &person, organisation),
+                         granting = decider_persons(request->gateway->decider, request->principal, organisation);
+    if (persons_are_others(&granting, &asking)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "another person than the one that asks must grant a role for some hours");
+}
+
+/* The same decision as of a binding, and the same event. */
+static struct result handle_elevation_grant(struct request *request, struct pg *pg, struct error *err)
+{
+    struct wanted_binding wanted;
+    struct elevation_grant grant;
+    struct binding_row row;
+    struct uuid id;
+
+    TRY(read_wanted(request, &wanted, err));
+    if (wanted.binding.kind != PRINCIPAL_EXTERNAL || !elevation_takes(&wanted.binding))
+        return failure(err, ERROR_INVALID, "a person has a role for some hours, and none of " ELEVATION_ROLES_REFUSED);
+    TRY(api_id(request, "request", &id, err));
+    TRY(check_another(request, &wanted.binding, err));
+    elevation_grant_init(&grant, &id, &wanted.binding);
+    principal_key(request->principal, grant.create.binding.granted_by);
+    (void)snprintf(grant.create.granter_issuer, sizeof grant.create.granter_issuer, "%s", request->principal->issuer);
+    TRY(request_record(request, &grant.change, err));
+    TRY(binding_find(request->permit, pg, &grant.create.binding.id, &row, err));
+    OWNED_JSON value = describe(&row);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the role was given");
     response_json(request, 201, value);
     return SUCCESS;
 }
@@ -303,3 +347,4 @@ static struct result handle_binding_revoke(struct request *request, struct pg *p
 const struct handler handler_binding_create = {.handle = handle_binding_create};
 const struct handler handler_binding_list = {.handle = handle_binding_list};
 const struct handler handler_binding_revoke = {.handle = handle_binding_revoke};
+const struct handler handler_elevation_grant = {.handle = handle_elevation_grant};

@@ -3,33 +3,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/text.h"
+#include "documents/approver_keys.h"
 #include "gateway/api/break_glass_priv.h"
-
-#define KEYS_MAX 512 /* of approvers, of now and before; keyd keeps 12 at a time */
 
 /* ---- who has approved it ---- */
 
-struct approvers {
-    size_t count;
-    struct signing_key keys[KEYS_MAX];
-};
-
-static struct result note_key(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    struct approvers *approvers = context;
-    struct signing_key key;
-
-    TRY(signing_key_read(pinned->document, &key, err));
-    if (key.purpose != SIGNING_APPROVE) return SUCCESS;
-    if (approvers->count == KEYS_MAX) return failure(err, ERROR_LIMIT, "more than %d keys of approvers", KEYS_MAX);
-    approvers->keys[approvers->count++] = key;
-    return SUCCESS;
-}
-
-static struct result find_approver(const struct document *document, const struct approvers *approvers, struct known_glass *known,
-                                   struct error *err)
+static struct result find_approver(const struct document *document, const struct approver_keys *approvers,
+                                   struct known_glass *known, struct error *err)
 {
     for (size_t i = 0; i < approvers->count && known->approved_by[0] == '\0'; i++) {
         const struct signing_key *key = &approvers->keys[i];
@@ -42,7 +23,7 @@ static struct result find_approver(const struct document *document, const struct
 }
 
 struct finding {
-    const struct approvers *approvers;
+    const struct approver_keys *approvers;
     struct known_glass known;
 };
 
@@ -68,16 +49,14 @@ struct result break_glass_find(const struct request *request, const char *name, 
 {
     static const struct document_scope registry = {"", 0};
     const struct view_range one = {DOCUMENT_BREAK_GLASS, &registry, name, 1};
-    struct approvers *approvers = memory_zeroed(1, sizeof *approvers);
-    struct finding finding = {.approvers = approvers};
+    OWNED_APPROVER_KEYS approvers = APPROVER_KEYS;
+    struct finding finding = {.approvers = &approvers};
     struct document_view *view = request->gateway->documents;
 
-    if (approvers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of approvers");
-    struct result found = document_view_visit_all(view, DOCUMENT_SIGNING_KEY, note_key, approvers, err);
-    if (found.ok) found = document_view_find(view, &one, note_glass, &finding, err);
-    free(approvers);
-    if (found.ok) *known_out = finding.known;
-    return found;
+    TRY(approver_keys_read(view, &approvers, err));
+    TRY(document_view_find(view, &one, note_glass, &finding, err));
+    *known_out = finding.known;
+    return SUCCESS;
 }
 
 /* ---- the holder's key ---- */

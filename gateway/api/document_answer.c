@@ -45,7 +45,7 @@ struct result document_trust_now(const struct request *request, struct document_
     *trust_out = (struct document_trust){.now_ms = clock_wall_ms()};
     memcpy(trust_out->root, pinned.root, sizeof trust_out->root);
     memcpy(trust_out->approvers, pinned.approvers, sizeof trust_out->approvers);
-    return SUCCESS;
+    return keyd_root_terms(request->gateway->keyd, &trust_out->terms, err);
 }
 
 /* The signatures of one draft that count. The row could name other signers, and have envelopes that nobody has signed. */
@@ -143,7 +143,9 @@ struct result document_add_signatures(const struct document_drafts *drafts, json
 
     if (envelopes == NULL || signers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
     TRY(gather_signatures(drafts, drafted, holder, &signatures, err));
-    const size_t count = json_array_size(signers), needed = has_signed(signers, "root") ? SIGNERS_WITH_ROOT : holder->needed;
+    const size_t count = json_array_size(signers), needed = has_signed(signers, "root") && document_root_is_one(&drafts->trust)
+                                                                ? SIGNERS_WITH_ROOT
+                                                                : holder->needed;
     json_t *missing = json_integer(count < needed ? (json_int_t)(needed - count) : 0);
     if (json_object_set(value, "envelope", json_array_get(envelopes, 0)) == 0 &&
         json_object_set(value, "envelopes", envelopes) == 0 && json_object_set(value, "signed_by", signers) == 0 &&

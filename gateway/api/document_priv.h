@@ -33,16 +33,16 @@ RESULT document_approver_key(const struct document_trust *trust, const struct do
                              struct error *err);
 #define DOCUMENT_SENT_BY_ANOTHER \
     "the approval is signed with the key of another person than the one that sends it: only the owner of the key may send it"
-/** Whether the caller is the owner of this key, or the key is the root's, which is no person's. */
+/** Whether the caller is the owner of this key, or the key is the root's, which is no person's unless the root is several persons. */
 RESULT document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                              const struct document_trust *trust, bool *is_sender_out, struct error *err);
 /** A stolen key file must not approve together with the login of another person. ERROR_DENIED. */
 RESULT document_check_approver(const struct request *request, const struct document *document, const struct document_trust *trust,
                                struct error *err);
 
-/** Who has signed. The root is no person's key. */
+/** Who has signed. The root is no person's key. If the root is several persons, its key is one of them, which only document_check() counts. */
 struct document_signers {
-    bool has_root;
+    bool has_root; /* and the root is one */
     size_t count;
     struct persons persons[DOCUMENT_SIGNATURES_MAX];
 };
@@ -60,6 +60,8 @@ struct document_known {
 /** ERROR_CONFLICT unless the document's version is higher than all that were recorded. */
 RESULT document_check_newer(struct request *request, struct pg *pg, const struct document *document,
                             struct document_known *known_out, struct error *err);
+/** Of a document that gives roles: ERROR_INVALID if it lives longer than the configuration lets such documents live. */
+RESULT document_check_days(const struct request *request, const struct document *document, struct error *err);
 /** Records a draft under `action`; the first pair names its scope. */
 RESULT document_record_draft(struct request *request, const struct signed_body *body, enum action action, struct error *err);
 

@@ -5,6 +5,8 @@
 #include "gateway/api/document_priv.h"
 #include "policy/decider.h"
 
+#define DAY_MS INT64_C(86400000)
+
 static struct result note_known(void *context, const struct pinned_document *pinned, struct error *err)
 {
     struct document_known *known = context;
@@ -12,6 +14,14 @@ static struct result note_known(void *context, const struct pinned_document *pin
     (void)err;
     *known = (struct document_known){pinned->document->version, pinned->sequence, pinned->document->is_withdrawn};
     return SUCCESS;
+}
+
+struct result document_check_days(const struct request *request, const struct document *document, struct error *err)
+{
+    const int64_t most = request->gateway->settings->role_document_days_max;
+
+    if (document->expires_ms != 0 && document->expires_ms - document->effective_ms <= most * DAY_MS) return SUCCESS;
+    return failure(err, ERROR_INVALID, "a document that gives roles lives at most %lld days here", (long long)most);
 }
 
 /* Also of a deleted organisation of the name: its versions are used up. */
@@ -56,7 +66,7 @@ struct result document_check_signers(const struct request *request, const struct
         TRY(document_approver_key(trust, envelope, &point, err));
         if (i + 1 == body->count) TRY(document_check_sender(request, point, trust, &is_sender, err));
         if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
-        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) signers_out->has_root = true;
+        if (memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) signers_out->has_root = document_root_is_one(trust);
         else TRY(add_person(request, point, signers_out, err));
     }
     return SUCCESS;

@@ -57,6 +57,16 @@ struct result document_approver_key(const struct document_trust *trust, const st
                : failure(err, ERROR_DENIED, "an envelope is signed neither by the root nor by an approver's key that counts");
 }
 
+static bool is_holder(const struct request *request, const struct document_trust *trust)
+{
+    uint8_t principal[SHA256_SIZE];
+    char asking[PRINCIPAL_KEY_SIZE];
+
+    principal_key(request->principal, asking);
+    sha256_of(bytes_of_text(asking), principal);
+    return memcmp(principal, trust->terms.holder, sizeof principal) == 0;
+}
+
 struct result document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                                     const struct document_trust *trust, bool *is_sender_out, struct error *err)
 {
@@ -64,8 +74,10 @@ struct result document_check_sender(const struct request *request, const uint8_t
         decider_persons(request->gateway->decider, request->principal, &request->pairs[0].resource.organisation);
     struct persons owner;
 
-    *is_sender_out = memcmp(point, trust->root, sizeof trust->root) == 0;
-    if (*is_sender_out) return SUCCESS;
+    if (memcmp(point, trust->root, sizeof trust->root) == 0) {
+        *is_sender_out = document_root_is_one(trust) || is_holder(request, trust);
+        return SUCCESS;
+    }
     TRY(document_approver_person(request, point, &owner, err));
     *is_sender_out = persons_are_one(&owner) && persons_are_one(&asking) && persons_meet(&owner, &asking);
     return SUCCESS;

@@ -38,10 +38,15 @@ PART(explained_principal, "whose rights were asked", HAS_WORD("kind", REQUIRED, 
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as documents name it"),
      HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "the one person that it counts as; null: nobody, or several"))
 PART(explained_role, "a role whose scope has the thing", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+     HAS_COUNT("role_version", OPTIONAL, "of a role of a signed document: the version that is in force"),
+     HAS_TEXT("bound_as", OPTIONAL, FORM_FREE, 1, 64,
+              "of an unsigned-officer: the role of its binding, which no document of officers makes count"),
      HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
      HAS_WORD("origin", REQUIRED, "binding rule group break-glass",
               "a binding, or a signed document: a trust rule, roles of groups, a broken glass"),
-     HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 255, "the name of the document"), HAS_ID("binding", OPTIONAL, "of a binding"),
+     HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 255,
+              "the name of the document; of a binding: of the document of officers that makes it count"),
+     HAS_ID("binding", OPTIONAL, "of a binding"),
      HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79, "of a binding: the principal that granted it"),
      HAS_TIME("expires", OPTIONAL, "when it ends"), HAS_FLAG("permits", REQUIRED, "whether roles of this name permit the action"),
      HAS_FLAG("decides", REQUIRED, "whether this one allows it"))
@@ -256,6 +261,7 @@ static struct result add_unknown(const struct wanted *wanted, const struct reque
     const struct explain_question *question = &wanted->question;
     static const char *const past[] = {"labels and names of then: they are those of now",
                                        "roles by groups of then, and whether SCIM had ended the person",
+                                       "what a role of a signed document then permitted: its version of now counts",
                                        "whether the secret of a robot had ended, and what it then counted as",
                                        "what another role then forbade a grant: only this principal's roles of then are known"};
     OWNED_JSON list = json_array();

@@ -3,7 +3,7 @@
 #include "gateway/api/log_document_priv.h"
 
 PART(group_grant, "a role of a group", HAS_TEXT("group", REQUIRED, FORM_FREE, 1, GROUP_NAME_MAX, "as the issuer writes it"),
-     HAS_WORD("role", REQUIRED, "publisher promoter consumer trainer", "the role"),
+     HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 63, "publisher, promoter, consumer, trainer, or one of a signed document"),
      HAS_TEXT("on", REQUIRED, FORM_FREE, 1, 255, "an organisation, a project, a repository, or a project or path and /*"))
 PART(group_body, "roles of groups; of a withdrawal nothing",
      HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "exactly iss of the tokens"),

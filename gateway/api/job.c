@@ -6,9 +6,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "gateway/api/api_priv.h"
+#include "gateway/api/job_priv.h"
 #include "gateway/background/job_workers.h"
-#include "registry/jobs/job.h"
 #include "registry/project_rules.h"
 
 #define PAGE_JOBS_MAX 200 /* jobs and findings are some hundred bytes each */
@@ -205,7 +204,7 @@ static bool set_scrub(json_t *value, const struct job *job)
            json_object_set_new(value, "bytes_total", json_integer((json_int_t)job->total_bytes)) == 0;
 }
 
-static struct result describe(const struct job *job, json_t **value_out, struct error *err)
+struct result job_describe(const struct job *job, json_t **value_out, struct error *err)
 {
     char id[UUID_TEXT_SIZE];
 
@@ -223,10 +222,10 @@ static struct result describe(const struct job *job, json_t **value_out, struct 
     return SUCCESS;
 }
 
-static struct result begin(struct request *request, const struct job *wanted, const char *rules, struct error *err)
+struct result job_begin_wished(struct request *request, const struct job_wish *wish, struct error *err)
 {
     const struct resource *where = &request->pairs[0].resource;
-    struct job job = *wanted;
+    struct job job = wish->job;
     struct job_begin change;
     OWNED_JSON value = NULL;
 
@@ -234,31 +233,32 @@ static struct result begin(struct request *request, const struct job *wanted, co
     job.requested_ms = clock_wall_ms();
     if (where->kind == RESOURCE_PROJECT) (void)snprintf(job.project_name, sizeof job.project_name, "%s", where->name);
     job_begin_prepare(where, &job, &change);
-    change.rules = rules;
+    change.rules = wish->rules;
+    change.input = wish->input;
     TRY(request_record(request, &change.change, err));
     job_workers_wake(request->gateway->job_workers);
-    TRY(describe(&job, &value, err));
+    TRY(job_describe(&job, &value, err));
     response_json(request, 201, value);
     return SUCCESS;
 }
 
 static struct result start_scrub(struct request *request, struct pg *pg, struct error *err)
 {
-    struct job job;
+    struct job_wish wish = {.rules = NULL};
 
     (void)pg;
-    TRY(read_scrub(request, &job, err));
-    return begin(request, &job, NULL, err);
+    TRY(read_scrub(request, &wish.job, err));
+    return job_begin_wished(request, &wish, err);
 }
 
 static struct result start_rewrap(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct job job = {.kind = JOB_REWRAP};
+    const struct job_wish wish = {.job = {.kind = JOB_REWRAP}};
     const json_t *body = NULL;
 
     (void)pg;
     if (request->body.length > 0) TRY(request_document(request, &body, err));
-    return begin(request, &job, NULL, err);
+    return job_begin_wished(request, &wish, err);
 }
 
 static struct result start_collection(struct request *request, struct pg *pg, struct error *err)
@@ -269,11 +269,12 @@ static struct result start_collection(struct request *request, struct pg *pg, st
 
     (void)pg;
     TRY(read_wanted(request, &wanted, err));
-    const struct job job = {.kind = JOB_COLLECTION, .is_dry_run = wanted.is_dry_run};
-    if (wanted.rules == NULL) return begin(request, &job, NULL, err);
+    struct job_wish wish = {.job = {.kind = JOB_COLLECTION, .is_dry_run = wanted.is_dry_run}};
+    if (wanted.rules == NULL) return job_begin_wished(request, &wish, err);
     TRY(json_write_canonical(&text, wanted.rules, err));
     TRY(rules_read(buffer_bytes(&text), &rules, err));
-    return begin(request, &job, buffer_text(&text), err);
+    wish.rules = buffer_text(&text);
+    return job_begin_wished(request, &wish, err);
 }
 
 static struct result stop(struct request *request, struct pg *pg, struct error *err)
@@ -308,7 +309,7 @@ static struct result describe_job(struct request *request, const void *rows, siz
     const struct job *jobs = rows;
 
     (void)request;
-    return describe(&jobs[index], row_out, err);
+    return job_describe(&jobs[index], row_out, err);
 }
 
 static void cursor_of_job(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
@@ -365,7 +366,7 @@ static struct result read_job(struct request *request, struct pg *pg, struct err
     struct job job;
 
     TRY(find(request, pg, &job, err));
-    TRY(describe(&job, &value, err));
+    TRY(job_describe(&job, &value, err));
     TRY(add_report(request, pg, &job, value, err));
     response_json(request, 200, value);
     return SUCCESS;

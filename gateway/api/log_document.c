@@ -144,8 +144,18 @@ struct result log_document_check_new(struct request *request, struct pg *pg, con
     if (document->is_withdrawn) return failure(err, ERROR_INVALID, "a withdrawal is sent to its own route");
     TRY(documents->check(document, err));
     if (documents->check_request != NULL) TRY(documents->check_request(request, document, err));
+    if (documents->grants) TRY(document_check_days(request, document, err));
     TRY(document_check_newer(request, pg, document, &known, err));
     return check_room(request, documents, document, err);
+}
+
+static struct result check_signers(const struct request *request, const struct signed_body *body,
+                                   const struct document_trust *trust, struct document_signers *signers_out, struct error *err)
+{
+    const struct log_documents *documents = log_documents_of(request->pairs[0].action);
+
+    TRY(document_check_signers(request, body, trust, signers_out, err));
+    return documents->check_signers == NULL ? SUCCESS : documents->check_signers(request, body->document, signers_out, err);
 }
 
 static struct result handle_draft(struct request *request, struct pg *pg, struct error *err)
@@ -161,7 +171,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     if (!holds) return SUCCESS;
     TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &signers, err));
+    TRY(check_signers(request, body, &trust, &signers, err));
     if (signers.has_root) {
         TRY(document_check(body->document, &trust, err));
         return log_document_put_in_force(request, pg, body, documents->approve, err);
@@ -184,7 +194,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     if (!holds) return SUCCESS;
     TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
-    TRY(document_check_signers(request, body, &trust, &signers, err));
+    TRY(check_signers(request, body, &trust, &signers, err));
     TRY(document_check(body->document, &trust, err));
     return log_document_put_in_force(request, pg, body, documents->approve, err);
 }

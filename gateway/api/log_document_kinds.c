@@ -1,8 +1,9 @@
-/* The kinds of documents of the registry: sinks of the log, detection rules, roles of groups, persons, and SCIM services. */
+/* The kinds of documents of the registry: sinks of the log, detection rules, roles of groups, roles, persons, and SCIM services. */
 #include <assert.h>
 #include <string.h>
 
 #include "authz/group_entry.h"
+#include "authz/own_role_entry.h"
 #include "authz/persons_entry.h"
 #include "authz/scim_user.h"
 #include "authz/token_demand.h"
@@ -97,7 +98,30 @@ const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
                                          .what = "document of roles of groups",
                                          .most = GROUP_ENTRIES_MAX,
                                          .gives_roles = true,
+                                         .grants = true,
                                          .check = check_groups};
+
+/* ---- roles ---- */
+
+static struct result check_role(const struct document *document, struct error *err)
+{
+    struct own_role role;
+
+    return own_role_read(document, &role, err);
+}
+
+const struct log_documents log_roles = {.kind = DOCUMENT_OWN_ROLE,
+                                        .draft = ACTION_ROLE_DRAFT,
+                                        .approve = ACTION_ROLE_APPROVE,
+                                        .revoke = ACTION_ROLE_REVOKE,
+                                        .reject = ACTION_ROLE_REJECT,
+                                        .read = ACTION_ROLE_READ,
+                                        .list = "roles",
+                                        .what = "role",
+                                        .most = OWN_ROLES_MAX,
+                                        .gives_roles = true,
+                                        .grants = true,
+                                        .check = check_role};
 
 /* ---- persons ---- */
 
@@ -179,8 +203,8 @@ const struct log_documents log_scim = {.kind = DOCUMENT_SCIM_SERVICE,
 
 /* ---- all ---- */
 
-static const struct log_documents *const kinds[] = {&log_sinks, &log_detections, &log_groups,       &log_persons,
-                                                    &log_scim,  &log_glasses,    &log_glass_reviews};
+static const struct log_documents *const kinds[] = {&log_sinks,   &log_detections,    &log_groups, &log_persons, &log_scim,
+                                                    &log_glasses, &log_glass_reviews, &log_roles,  &log_officers};
 
 const struct log_documents *log_documents_of(enum action action)
 {

@@ -14,9 +14,13 @@ struct log_documents {
     const char *what; /* "sink", in messages */
     unsigned most;    /* documents in force at a time; 0: any number */
     bool gives_roles; /* the rights are read again before the next decision */
+    bool grants;      /* it gives roles itself: the configuration bounds its life */
     RESULT (*check)(const struct document *document, struct error *err);
     /** Whether who sends it could also take it back; NULL: yes. */
     RESULT (*check_request)(const struct request *request, const struct document *document, struct error *err);
+    /** Whether these persons may sign it; NULL: yes, if their keys count. */
+    RESULT(*check_signers)
+    (const struct request *request, const struct document *document, const struct document_signers *signers, struct error *err);
     /** Adds to a whole page, with `drafts`, what only this kind has; NULL: nothing. */
     RESULT (*finish)(struct request *request, struct pg *pg, json_t *value, struct error *err);
     /** Adds a draft to its list, if its signatures count; NULL: document_list_draft(), because approvers alone sign. */
@@ -24,7 +28,8 @@ struct log_documents {
     /** Adds to the description of a document in force what only this kind has; NULL: nothing. */
     RESULT (*add)(struct request *request, struct pg *pg, json_t *value, struct error *err);
 };
-extern const struct log_documents log_sinks, log_detections, log_groups, log_persons, log_scim, log_glasses, log_glass_reviews;
+extern const struct log_documents log_sinks, log_detections, log_groups, log_roles, log_persons, log_scim, log_glasses,
+    log_glass_reviews, log_officers;
 
 /* Targets; handlers find the kind by the action of the first pair. */
 RESULT log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "crypto/digest.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/api/openapi_priv.h"
 #include "gateway/http/condition.h"
@@ -119,16 +118,6 @@ static json_t *path_parameter(const struct schema_member *member)
                      member->meaning, "schema", openapi_value(member));
 }
 
-/* Texts in a query are printable ASCII (gateway/http/query.h). */
-static json_t *query_value(const struct schema_member *member)
-{
-    json_t *value = openapi_value(member);
-
-    if (member->type == SCHEMA_TEXT && member->words == NULL && member->form == FORM_FREE)
-        set(value, "pattern", json_string("^[ -~]*$"));
-    return value;
-}
-
 /* Generators of clients make one type of each component, so a parameter may not be called as a schema is. */
 static json_t *query_parameter(struct document *document, const struct schema_member *member)
 {
@@ -138,7 +127,7 @@ static json_t *query_parameter(struct document *document, const struct schema_me
     if (json_object_get(document->parameters, name) == NULL)
         set(document->parameters, name,
             json_pack("{s:s, s:s, s:s, s:o}", "name", member->name, "in", "query", "description", member->meaning, "schema",
-                      query_value(member)));
+                      openapi_ascii_value(member)));
     return json_pack("{s:o}", "$ref", json_sprintf("#/components/parameters/%s", name));
 }
 
@@ -406,16 +395,6 @@ struct result openapi_write(const struct route_table *table, struct buffer *text
         is_whole ? buffer_add_text(text, dump, err) : failure(err, ERROR_NO_MEMORY, "no memory for the description");
     free(dump);
     return result;
-}
-
-void openapi_etag(struct bytes text, char etag_out[DESCRIPTION_ETAG_SIZE])
-{
-    struct digest digest = {.algorithm = DIGEST_SHA256};
-    char digest_text[DIGEST_TEXT_SIZE];
-
-    sha256_of(text, digest.bytes);
-    digest_format(&digest, digest_text);
-    (void)snprintf(etag_out, DESCRIPTION_ETAG_SIZE, "\"%s\"", digest_text);
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)

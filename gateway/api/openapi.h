@@ -14,6 +14,3 @@ void openapi_path(const struct route *route, char path_out[OPENAPI_PATH_SIZE]);
 
 /** Appends the document of every route of the table, one line of JSON. ERROR_NO_MEMORY; ERROR_LIMIT past OPENAPI_MAX. */
 RESULT openapi_write(const struct route_table *table, struct buffer *text, struct error *err);
-
-/** The strong entity tag of the document (RFC 9110 section 8.8.3): the digest of its bytes. */
-void openapi_etag(struct bytes text, char etag_out[DESCRIPTION_ETAG_SIZE]);

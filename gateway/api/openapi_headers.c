@@ -70,14 +70,6 @@ static const struct header_parameter {
      HAS_TEXT("tags", OPTIONAL, FORM_FREE, 1, 0, "")},
 };
 
-static json_t *header_value(const struct schema_member *member)
-{
-    json_t *value = openapi_value(member);
-
-    set(value, "pattern", json_string("^[ -~]*$"));
-    return value;
-}
-
 void openapi_add_headers(json_t *parameters, const struct route *route, json_t *list)
 {
     for (size_t i = 0; i < sizeof header_parameters / sizeof header_parameters[0]; i++) {
@@ -88,7 +80,7 @@ void openapi_add_headers(json_t *parameters, const struct route *route, json_t *
         if (json_object_get(parameters, name) == NULL)
             set(parameters, name,
                 json_pack("{s:s, s:s, s:s, s:o}", "name", header->name, "in", "header", "description", header->meaning, "schema",
-                          header_value(&header->value)));
+                          openapi_ascii_value(&header->value)));
         (void)json_array_append_new(list, json_pack("{s:o}", "$ref", json_sprintf("#/components/parameters/%s", name)));
     }
 }

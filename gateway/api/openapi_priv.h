@@ -10,6 +10,8 @@
 
 /** The JSON Schema of a member's value. */
 json_t *openapi_value(const struct schema_member *member);
+/** The same in a query or a header, where free text is printable ASCII (gateway/http/query.h). */
+json_t *openapi_ascii_value(const struct schema_member *member);
 /**
  * {"$ref": "#/components/schemas/..."}. Adds the schema, and the schemas that it names, to `schemas`, unless they are there
  * already.

@@ -68,6 +68,15 @@ json_t *openapi_value(const struct schema_member *member)
     return value;
 }
 
+json_t *openapi_ascii_value(const struct schema_member *member)
+{
+    json_t *value = openapi_value(member);
+
+    if (member->type == SCHEMA_TEXT && member->words == NULL && member->form == FORM_FREE)
+        set(value, "pattern", json_string("^[ -~]*$"));
+    return value;
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas, which are constant */
 static json_t *describe_member(json_t *schemas, const struct schema_member *member, bool is_of_body)
 {

@@ -6,9 +6,12 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "crypto/digest.h"
-#include "gateway/api/api_priv.h"
+#include "gateway/api/document_priv.h"
+#include "gateway/api/policy_priv.h"
 #include "policy/decider.h"
+#include "policy/set_draft.h"
 #include "policy/set_load.h"
 
 #define DESCRIPTION_MAX (64 * 1024) /* 64 policies at some 300 bytes */
@@ -18,12 +21,17 @@ PART(policy, "a policy of the set", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, 64, "
      HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
      HAS_TEXT("review_by", REQUIRED, FORM_FREE, 0, 10, "the day by which it must be reviewed"))
 
+PART(signers, "how many persons must sign", HAS_COUNT("policies", REQUIRED, "a set of policies"),
+     HAS_COUNT("root", REQUIRED, "a change of these numbers"), HAS_COUNT("officers", REQUIRED, "the key of an approver"),
+     HAS_FLAG("one_person", REQUIRED, "the root's key alone does all of that"))
+
 SCHEMA(policy_set, "a set of policies", HAS_COUNT("epoch", REQUIRED, "its number; each set has a larger one than the set before"),
        HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
        HAS_LIST("policies", REQUIRED, 0, schema_policy, "its policies"),
        HAS_ANY("set", OPTIONAL, "the whole document as it was signed, an object; left out in the answer that loads a set"),
        HAS_TEXT("envelope", OPTIONAL, FORM_FREE, 1, 0,
-                "with `envelope=true`: the signed document (DSSE), byte for byte as it was loaded"))
+                "with `envelope=true`: the signed document (DSSE), byte for byte as it was loaded"),
+       HAS_OBJECT("signers", OPTIONAL, schema_signers, "how many persons must sign; of the set in force"))
 
 PART(signature, "a signature", HAS_TEXT("sig", REQUIRED, FORM_BASE64, 4, 0, "standard base64, with padding"),
      HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 127,
@@ -66,26 +74,61 @@ static struct result answer(struct request *request, unsigned status, const stru
     return SUCCESS;
 }
 
-static struct result handle_policy_read(struct request *request, struct pg *pg, struct error *err)
+/* One that was loaded before. Whoever signs it again compares it with the one in force. */
+static struct result answer_past(struct request *request, struct pg *pg, const char *epoch_text, struct error *err)
 {
-    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX + 2 * POLICY_SET_ENVELOPE_MAX);
-    OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
-    const char *with_envelope = request_argument(request, "envelope");
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = NULL;
+    uint64_t epoch = 0;
 
-    (void)pg;
-    if (with_envelope != NULL && strcmp(with_envelope, "true") != 0)
-        return failure(err, ERROR_INVALID, "envelope is true, or left out");
-    if (set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
+    if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch)) return failure(err, ERROR_INVALID, "epoch: a whole number");
+    TRY(policy_set_of_epoch(request->permit, pg, epoch, &payload, err));
+    TRY(policy_set_compile(buffer_bytes(&payload), &set, err));
     TRY(policy_set_describe(set, &json, err));
     json.length--; /* removes the last brace, to add one more member */
     TRY(buffer_add_text(&json, ",\"set\":", err));
     TRY(policy_set_write(set, &json, err));
-    if (with_envelope != NULL) {
+    TRY(buffer_add_text(&json, "}", err));
+    return answer(request, 200, &json, err);
+}
+
+static struct result add_signers(const struct request *request, struct buffer *json, struct error *err)
+{
+    struct root_terms terms;
+
+    TRY(keyd_root_terms(request->gateway->keyd, &terms, err));
+    if (terms.root == 0) terms = (struct root_terms){.policies = 1, .root = 1, .officers = 1};
+    return buffer_format(json, err, ",\"signers\":{\"officers\":%u,\"one_person\":%s,\"policies\":%u,\"root\":%u}",
+                         terms.officers, terms.root == 1 ? "true" : "false", terms.policies, terms.root);
+}
+
+static struct result answer_present(struct request *request, bool has_envelope, struct error *err)
+{
+    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX + 2 * POLICY_SET_ENVELOPE_MAX);
+    OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
+
+    if (set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
+    TRY(policy_set_describe(set, &json, err));
+    json.length--; /* removes the last brace, to add more members */
+    TRY(add_signers(request, &json, err));
+    TRY(buffer_add_text(&json, ",\"set\":", err));
+    TRY(policy_set_write(set, &json, err));
+    if (has_envelope) {
         TRY(buffer_add_text(&json, ",\"envelope\":", err));
         TRY(json_write_string(&json, policy_set_envelope(set), err));
     }
     TRY(buffer_add_text(&json, "}", err));
     return answer(request, 200, &json, err);
+}
+
+static struct result handle_policy_read(struct request *request, struct pg *pg, struct error *err)
+{
+    const char *with_envelope = request_argument(request, "envelope"), *epoch = request_argument(request, "epoch");
+
+    if (with_envelope != NULL && strcmp(with_envelope, "true") != 0)
+        return failure(err, ERROR_INVALID, "envelope is true, or left out");
+    return epoch == NULL ? answer_present(request, with_envelope != NULL, err) : answer_past(request, pg, epoch, err);
 }
 
 /* 202: the set is recorded, but keyd could not pin it yet. Until keyd does, this gateway makes no decisions. */
@@ -102,22 +145,90 @@ static unsigned put_in_force(struct request *request, const struct policy_set *s
     return 202;
 }
 
+struct result policy_load_set(struct request *request, const struct policy_loading *loading, unsigned *status_out,
+                              struct error *err)
+{
+    OWNED(policy_set) *before = decider_policy_set(request->gateway->decider);
+    struct action_pair pair = request->pairs[0];
+    struct policy_set_change change;
+    char loader[PRINCIPAL_KEY_SIZE];
+
+    principal_key(request->principal, loader);
+    policy_set_load_change(&change, loading->envelope, loading->set, before, loader);
+    change.draft = loading->draft;
+    pair.action = ACTION_POLICY_LOAD;
+    if (loading->is_other_pair) TRY(request_record_instead(request, &pair, 1, &change.change, err));
+    else TRY(request_record(request, &change.change, err));
+    *status_out = put_in_force(request, loading->set);
+    return SUCCESS;
+}
+
 static struct result handle_policy_load(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX);
     OWNED(policy_set) *set = NULL;
-    OWNED(policy_set) *before = decider_policy_set(request->gateway->decider);
-    struct policy_set_change change;
-    char loader[PRINCIPAL_KEY_SIZE];
+    unsigned status = 0;
 
     (void)pg;
     TRY(policy_set_check(request->gateway->keyd, request->body, &set, err));
-    principal_key(request->principal, loader);
-    policy_set_load_change(&change, request->body, set, before, loader);
-    TRY(request_record(request, &change.change, err));
+    TRY(policy_load_set(request, &(struct policy_loading){.envelope = request->body, .set = set}, &status, err));
     TRY(policy_set_describe(set, &json, err));
-    return answer(request, put_in_force(request, set), &json, err);
+    return answer(request, status, &json, err);
 }
 
+/* ---- what was loaded before ---- */
+
+PART(past_set, "a set that was loaded", HAS_COUNT("epoch", REQUIRED, "its number"),
+     HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "its digest"),
+     HAS_COUNT("event", REQUIRED, "the number of its event in the log"), HAS_TIME("loaded", REQUIRED, "when"),
+     HAS_TEXT("loaded_by", REQUIRED, FORM_FREE, 1, 255, "the principal whose request brought it"),
+     HAS_TEXT("comment", OPTIONAL, FORM_FREE, 1, 256, "what its signers said it is for"),
+     HAS_FLAG("in_force", REQUIRED, "whether it is the one in force"))
+SCHEMA(policy_history, "sets of policies that were loaded; sijil-keyd may have refused one",
+       HAS_LIST("sets", REQUIRED, POLICY_HISTORY_PAGE, schema_past_set, "the oldest first"), HAS_NEXT)
+
+struct result target_policy_history(struct request *request, struct lookup *lookup, struct error *err)
+{
+    return target_policy_read(request, lookup, err);
+}
+
+static struct result describe_past(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
+{
+    const struct policy_past_set *past = (const struct policy_past_set *)rows + index;
+    OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
+    OWNED_JSON value = json_pack("{s:I, s:s, s:I, s:s, s:s*, s:b}", "epoch", (json_int_t)past->epoch, "digest", past->digest,
+                                 "event", (json_int_t)past->sequence, "loaded_by", past->loaded_by, "comment",
+                                 past->comment[0] == '\0' ? NULL : past->comment, "in_force",
+                                 set != NULL && strcmp(policy_set_digest(set), past->digest) == 0 ? 1 : 0);
+
+    if (value == NULL || !api_set_time(value, "loaded", past->loaded_ms))
+        return failure(err, ERROR_NO_MEMORY, "no memory for the history of policy sets");
+    *row_out = GIVE(value);
+    return SUCCESS;
+}
+
+static void cursor_of_past(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
+{
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)((const struct policy_past_set *)rows)[index].sequence);
+}
+
+static struct result handle_policy_history(struct request *request, struct pg *pg, struct error *err)
+{
+    struct policy_history history = {.count = 0};
+    struct api_page page;
+    int64_t after = -1;
+
+    if (!api_page(request, &page)) return SUCCESS;
+    TRY(api_after_number(&page, &after, err));
+    const size_t limit = page.limit < POLICY_HISTORY_PAGE ? page.limit : POLICY_HISTORY_PAGE;
+    history.most = limit + 1;
+    TRY(policy_history_read(request->permit, pg, (uint64_t)(after + 1), &history, err));
+    const bool has_more = history.count > limit;
+    const struct api_list list = {"sets",   history.each,  has_more ? limit : history.count,
+                                  has_more, describe_past, cursor_of_past};
+    return api_answer_list(request, &list, err);
+}
+
+const struct handler handler_policy_history = {.handle = handle_policy_history};
 const struct handler handler_policy_read = {.handle = handle_policy_read};
 const struct handler handler_policy_load = {.handle = handle_policy_load};

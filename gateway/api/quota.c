@@ -2,6 +2,7 @@
 #include "registry/quota.h"
 #include "base/log.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/http/condition.h"
 #include "registry/project_rules.h"
 
 #define LIMITS(presence)                                                                                          \
@@ -156,10 +157,10 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
 static struct result answer_rules(struct request *request, struct bytes document, struct error *err)
 {
     const char *copy = arena_copy_text(request->arena, document);
-    char tag[API_TAG_SIZE];
+    char tag[ENTITY_TAG_SIZE];
 
     if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
-    api_tag_of_text(document, tag);
+    entity_tag_of(document, tag);
     response_bytes(request, 200, "application/json", bytes_of_text(copy));
     if (request->method == METHOD_GET) api_answer_tagged(request, tag, "the document of rules");
     else response_header(request, "ETag", "%s", tag);
@@ -168,9 +169,9 @@ static struct result answer_rules(struct request *request, struct bytes document
 
 static bool is_known(void *context, const char *document)
 {
-    char tag[API_TAG_SIZE];
+    char tag[ENTITY_TAG_SIZE];
 
-    api_tag_of_text(bytes_of_text(document), tag);
+    entity_tag_of(bytes_of_text(document), tag);
     return api_condition_holds(context, tag);
 }
 

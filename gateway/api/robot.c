@@ -13,7 +13,8 @@
 SCHEMA(robot_wanted, "a robot to be made", HAS_TEXT("name", REQUIRED, FORM_NAME, 1, 63, "its name in its organisation"),
        HAS_TEXT("organisation", OPTIONAL, FORM_NAME, 1, 63,
                 "the organisation that it belongs to; the registry itself if left out"),
-       HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until its secret ends; 90 if left out"))
+       HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX,
+                  "days until its secret ends; if left out, as many as the registry allows (robot_days_max)"))
 
 #define ROBOT_MEMBERS                                                                                                       \
     HAS_ID("id", REQUIRED, "names it in paths"),                                                                            \
@@ -39,10 +40,12 @@ struct wanted_robot {
 static struct result read_wanted(struct request *request, struct wanted_robot *wanted, struct error *err)
 {
     const json_t *body = NULL;
-    int64_t days = ROBOT_DAYS_MAX;
+    const int64_t most = request->gateway->settings->robot_days_max;
+    int64_t days = most;
 
     TRY(request_document(request, &body, err));
     (void)json_integer_of(body, "expires_days", &days);
+    if (days > most) return failure(err, ERROR_INVALID, "expires_days: at most %lld here", (long long)most);
     wanted->organisation = json_text_of(body, "organisation");
     wanted->lifetime_s = days * DAY_S;
     return robot_name(wanted->organisation, bytes_of_text(json_text_of(body, "name")), wanted->name, err);

@@ -16,7 +16,8 @@ struct result target_robot_rotate(struct request *request, struct lookup *lookup
 
 SCHEMA_WITH(
     SCHEMA_MAY_BE_LEFT_OUT, robot_rotation, "a new secret for a robot; all members may be left out, and so may the body",
-    HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until the new secret ends; 90 if left out"),
+    HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX,
+               "days until the new secret ends; if left out, as many as the registry allows (robot_days_max)"),
     HAS_NUMBER("grace_seconds", OPTIONAL, 0, ROBOT_GRACE_SECONDS_MAX, "how long the previous secret stays valid; 0 if left out"),
     HAS_TEXT("certificate", OPTIONAL, FORM_FREE, 5, ROBOT_CERTIFICATE_SIZE - 1,
              "no secret: the robot logs in by a certificate (RFC 8705). x5t#S256: and its SHA-256 in base64url; or dns: or uri: "
@@ -25,11 +26,13 @@ SCHEMA_WITH(
 static struct result read_wanted(struct request *request, int64_t *lifetime_s_out, int64_t *grace_s_out,
                                  const char **certificate_out, struct error *err)
 {
-    int64_t days = ROBOT_DAYS_MAX, grace_s = 0;
+    const int64_t most = request->gateway->settings->robot_days_max;
+    int64_t days = most, grace_s = 0;
     const json_t *body = NULL;
 
     if (request->body.length > 0) TRY(request_document(request, &body, err));
     (void)json_integer_of(body, "expires_days", &days);
+    if (days > most) return failure(err, ERROR_INVALID, "expires_days: at most %lld here", (long long)most);
     (void)json_integer_of(body, "grace_seconds", &grace_s);
     *certificate_out = json_text_of(body, "certificate");
     *lifetime_s_out = days * DAY_S;

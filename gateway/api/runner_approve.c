@@ -107,7 +107,7 @@ static struct result add_person(const struct request *request, const uint8_t *po
     struct persons *person = &approvers->persons[approvers->count];
 
     if (memcmp(point, approvers->trust.root, ECDSA_PUBLIC_SIZE) == 0) {
-        approvers->has_root = true;
+        approvers->has_root = document_root_is_one(&approvers->trust);
         return SUCCESS;
     }
     TRY(document_approver_person(request, point, person, err));

@@ -9,13 +9,17 @@
 
 PART(
     held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+    HAS_COUNT("role_version", OPTIONAL, "of a role of a signed document: the version that is in force"),
+    HAS_TEXT("bound_as", OPTIONAL, FORM_FREE, 1, 64,
+             "of an unsigned-officer: the role of its binding, which no document of officers makes count"),
     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"),
     HAS_WORD(
         "origin", REQUIRED, "binding rule group break-glass",
         "binding: somebody has granted it; rule: a trust rule grants it; group: a group of the newest token, or of SCIM, has it; break-glass: two persons gave it for an hour. The last three are signed"),
-    HAS_TEXT("document", OPTIONAL, FORM_FREE, 1, 63,
-             "of a group: the name of the roles of groups that grant it; of a broken glass: its name"),
+    HAS_TEXT(
+        "document", OPTIONAL, FORM_FREE, 1, 63,
+        "of a group: the name of the roles of groups that grant it; of a broken glass: its name; of a binding: of the document of officers that makes it count"),
     HAS_ID("binding", OPTIONAL, "of a binding"),
     HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 79,
              "of a binding: the principal that granted it, as documents name it; system: the start of the registry"))
@@ -27,23 +31,28 @@ PART(own_glass, "a broken glass of the caller that nobody has reviewed",
      HAS_TEXT("approved_by", OPTIONAL, FORM_FREE, 1, 79, "the principal that approved it"),
      HAS_WORD("review", REQUIRED, "later open", "later: it is in force; open: another person must review it"))
 
-SCHEMA(credential, "the credential that asks",
-       HAS_WORD("kind", REQUIRED, "robot external rule",
-                "external: a subject of a trusted issuer; rule: a CI job, by a trust rule"),
-       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, the subject, or the rule's scope and id"),
-       HAS_ID("id", OPTIONAL, "of a robot"), HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
-       HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0,
-                "the one person that it counts as, where two persons are needed; null: nobody, or several"),
-       HAS_TEXTS("persons", OPTIONAL, 1, PERSONS_MAX, NULL, "if several are behind it: all that are known"),
-       HAS_FLAG("unknown_person", OPTIONAL, "true: somebody whom nobody knows is behind it, so it is never the second of two"),
-       HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
-       HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
-       HAS_LIST("break_glass", OPTIONAL, 0, schema_own_glass, "its broken glasses in force, and those that wait for a review"),
-       HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
-       HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
-       HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
-       HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid"),
-       HAS_FLAG("secret_replaced", OPTIONAL, "true: it uses a secret that was replaced"))
+SCHEMA(
+    credential, "the credential that asks",
+    HAS_WORD("kind", REQUIRED, "robot external rule", "external: a subject of a trusted issuer; rule: a CI job, by a trust rule"),
+    HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, the subject, or the rule's scope and id"),
+    HAS_ID("id", OPTIONAL, "of a robot"), HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
+    HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0,
+             "the one person that it counts as, where two persons are needed; null: nobody, or several"),
+    HAS_TEXTS("persons", OPTIONAL, 1, PERSONS_MAX, NULL, "if several are behind it: all that are known"),
+    HAS_FLAG("one_person", OPTIONAL,
+             "true: the administrator of a registry on one machine, which counts as one person whoever uses it"),
+    HAS_WORD(
+        "officers", REQUIRED, "bindings documents",
+        "what gives the roles of administrators and officers: bindings alone still, or only those that a document makes count"),
+    HAS_FLAG("unknown_person", OPTIONAL, "true: somebody whom nobody knows is behind it, so it is never the second of two"),
+    HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
+    HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
+    HAS_LIST("break_glass", OPTIONAL, 0, schema_own_glass, "its broken glasses in force, and those that wait for a review"),
+    HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
+    HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
+    HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
+    HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid"),
+    HAS_FLAG("secret_replaced", OPTIONAL, "true: it uses a secret that was replaced"))
 
 struct result target_credential_read(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -60,13 +69,18 @@ static json_t *describe_role(const struct held_role *held)
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&held->binding, id);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "role", held->role, "scope", held->scope, "origin",
+    return json_pack("{s:s, s:o*, s:s*, s:s, s:s, s:s*, s:s*, s:s*}", "role", held->role, "role_version",
+                     held->version == 0 ? NULL : json_integer((json_int_t)held->version), "bound_as", held->bound_as, "scope",
+                     held->scope, "origin",
                      is_of_rule      ? "rule"
                      : group != NULL ? "group"
                      : glass != NULL ? "break-glass"
                                      : "binding",
-                     "document", group != NULL ? group : glass, "binding", is_bound ? id : NULL, "granted_by",
-                     is_bound ? held->granted_by : NULL);
+                     "document",
+                     group != NULL               ? group
+                     : held->document[0] != '\0' ? held->document
+                                                 : glass,
+                     "binding", is_bound ? id : NULL, "granted_by", is_bound ? held->granted_by : NULL);
 }
 
 static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)
@@ -90,6 +104,9 @@ static bool set_persons(const struct request *request, json_t *value)
     if (list == NULL || json_object_set_new(value, "person", person) != 0) return false;
     for (size_t i = 0; i < persons.count; i++)
         if (json_array_append_new(list, json_string(persons.each[i].key)) != 0) return false;
+    if (persons_are_one(&persons) && strcmp(persons.each[0].key, PERSON_ADMINISTRATOR) == 0 &&
+        json_object_set_new(value, "one_person", json_true()) != 0)
+        return false;
     if (persons.has_unknown && json_object_set_new(value, "unknown_person", json_true()) != 0) return false;
     return persons_are_one(&persons) || persons.count == 0 || json_object_set(value, "persons", list) == 0;
 }
@@ -108,7 +125,9 @@ static struct result describe(const struct request *request, json_t *roles, bool
                                  "name", principal->subject, "id", is_robot ? id : NULL, "issuer",
                                  is_robot || is_rule ? NULL : principal->issuer, "roles", roles, "has_more", has_more ? 1 : 0,
                                  "audience", request->gateway->origin);
-    if (value == NULL || !set_persons(request, value) || !api_set_time(value, "token_expires", principal->expires_ms) ||
+    const char *officers = decider_demands_officers(request->gateway->decider) ? "documents" : "bindings";
+    if (value == NULL || !set_persons(request, value) || json_object_set_new(value, "officers", json_string(officers)) != 0 ||
+        !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
         (is_robot && principal->replaced_ms == -1 && json_object_set_new(value, "secret_replaced", json_true()) != 0))

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -202,14 +203,16 @@ static struct result answer(struct request *request, unsigned status, const stru
 
 static struct result record(struct request *request, struct pg *pg, struct document_row *row, bool ends_draft, struct error *err)
 {
-    struct document_change change;
+    struct document_change plain;
+    struct trust_rule_change ending; /* an officer's role may end with its key, so all rights are read again */
     char recorder[PRINCIPAL_KEY_SIZE];
     unsigned status = 0;
 
     principal_key(request->principal, recorder);
     row->recorded_by = recorder;
-    document_change_init(&change, row, ends_draft);
-    TRY(request_record(request, &change.change, err));
+    document_change_init(&plain, row, ends_draft);
+    trust_rule_change_init(&ending, row, ends_draft, NULL);
+    TRY(request_record(request, row->document->is_withdrawn ? &ending.change : &plain.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
     TRY(document_put_in_force(request, pg, DOCUMENT_SIGNING_KEY, &status, err));
     return answer(request, status, row->document, sequence, err);
@@ -286,6 +289,43 @@ static struct result check_persons(const struct request *request, const struct d
     return failure(err, ERROR_DENIED, "another person than the key's holder must approve it");
 }
 
+/* If the root is several persons, an approver's key takes the root's signature and those of others, one after the other. */
+static bool waits_for_more(const struct signed_body *body, const struct document_trust *trust)
+{
+    const char *purpose = json_text_of(json_object_get(body->document->json, "body"), "purpose");
+
+    return !document_root_is_one(trust) && purpose != NULL && strcmp(purpose, "approve") == 0 &&
+           body->count <= trust->terms.officers;
+}
+
+static struct result confirm(struct request *request, const struct signed_body *body, struct error *err)
+{
+    struct action_pair pair = request->pairs[0];
+    struct document_draft_change change;
+    char drafter[PRINCIPAL_KEY_SIZE];
+    const struct document_draft_row row = {ACTION_KEY_CONFIRM, body->document, body->envelopes, body->count, drafter, NULL};
+
+    principal_key(request->principal, drafter);
+    document_draft_change_init(&change, &row);
+    pair.action = ACTION_KEY_CONFIRM;
+    TRY(request_record_instead(request, &pair, 1, &change.change, err));
+    return answer(request, 200, body->document, 0, err);
+}
+
+/* The last envelope is the caller's own. */
+static struct result check_last(const struct request *request, const struct signed_body *body, const struct document_trust *trust,
+                                struct error *err)
+{
+    OWNED(document) *envelope = NULL;
+    const uint8_t *point = NULL;
+    bool is_sender = false;
+
+    TRY(document_read(&body->envelopes[body->count - 1], 1, &envelope, err));
+    TRY(document_approver_key(trust, envelope, &point, err));
+    TRY(document_check_sender(request, point, trust, &is_sender, err));
+    return is_sender ? SUCCESS : failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
+}
+
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
 {
     const struct signed_body *body = NULL;
@@ -298,8 +338,11 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(api_scope_exists(&request->pairs[0].resource, err));
     TRY(check_persons(request, body->document, err));
     TRY(check_newer(request, pg, body->document, &known, err));
+    TRY(document_trust_now(request, &trust, err));
+    if (!document_root_is_one(&trust)) TRY(check_last(request, body, &trust, err));
+    if (waits_for_more(body, &trust)) return confirm(request, body, err);
     TRY(check_signatures(request, body->document, &trust, err));
-    TRY(document_check_approver(request, body->document, &trust, err));
+    if (document_root_is_one(&trust)) TRY(document_check_approver(request, body->document, &trust, err));
     struct document_row row = {
         .action = ACTION_KEY_APPROVE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};
     return record(request, pg, &row, true, err);

@@ -73,7 +73,9 @@ static struct result append_draft(void *context, const struct drafted_document *
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
     TRY(document_describe(drafted->document, 0, &value, err));
     TRY(document_list_add(drafts->list, value, err));
-    const struct document_holder holder = {key.point, key.principal, document_signers_needed(drafted->document)};
+    const bool is_of_several = key.purpose == SIGNING_APPROVE && !document_root_is_one(&drafts->trust);
+    const unsigned needed = is_of_several ? 1U + drafts->trust.terms.officers : document_signers_needed(drafted->document);
+    const struct document_holder holder = {key.point, key.principal, needed};
     return document_add_signatures(drafts, value, drafted, &holder, err);
 }
 

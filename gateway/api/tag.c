@@ -1,21 +1,8 @@
 /* Entity tags of documents, and conditions of requests about them (RFC 9110, 13; docs/api.md, "Versions of documents"). */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "crypto/digest.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/http/condition.h"
-
-void api_tag_of_text(struct bytes text, char tag_out[API_TAG_SIZE])
-{
-    uint8_t digest[SHA256_SIZE];
-    char hex[2 * SHA256_SIZE + 1];
-
-    sha256_of(text, digest);
-    text_hex(digest, sizeof digest, hex);
-    (void)snprintf(tag_out, API_TAG_SIZE, "\"%s\"", hex);
-}
 
 bool api_condition_holds(const struct request *request, const char *tag)
 {
@@ -45,7 +32,7 @@ void api_answer_tagged(struct request *request, const char *tag, const char *wha
 /* ---- signed documents ---- */
 
 /* Its number in the log names its signatures, too. What a page adds beside them, such as how far a sink is behind, is in no tag. */
-static struct result tag_of_description(const json_t *description, char tag_out[API_TAG_SIZE], struct error *err)
+static struct result tag_of_description(const json_t *description, char tag_out[ENTITY_TAG_SIZE], struct error *err)
 {
     static const char *const members[] = {"name", "state", "event", "document"};
     struct buffer OWNED_BUFFER text = BUFFER((size_t)1 << 20);
@@ -55,13 +42,13 @@ static struct result tag_of_description(const json_t *description, char tag_out[
         if (json_object_set(tagged, members[i], json_object_get(description, members[i])) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for an entity tag");
     TRY(json_write_canonical(&text, tagged, err));
-    api_tag_of_text(buffer_bytes(&text), tag_out);
+    entity_tag_of(buffer_bytes(&text), tag_out);
     return SUCCESS;
 }
 
 struct result document_answer_shown(struct request *request, const json_t *value, bool is_whole, struct error *err)
 {
-    char tag[API_TAG_SIZE];
+    char tag[ENTITY_TAG_SIZE];
 
     TRY(tag_of_description(value, tag, err));
     response_json(request, 200, value);
@@ -82,7 +69,7 @@ static struct result note_tag(void *context, const struct pinned_document *pinne
 struct result document_condition(struct request *request, struct pg *pg, const struct document *document, bool *holds_out,
                                  struct error *err)
 {
-    char tag[API_TAG_SIZE] = "";
+    char tag[ENTITY_TAG_SIZE] = "";
     struct document_scope scope;
     struct error none = {0};
 

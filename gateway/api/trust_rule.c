@@ -132,6 +132,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     TRY(document_condition(request, pg, body->document, &holds, err));
     if (!holds) return SUCCESS;
     TRY(check_rule(body->document, err));
+    TRY(document_check_days(request, body->document, err));
     TRY(check_audience(rules, body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
@@ -160,6 +161,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(document_condition(request, pg, body->document, &holds, err));
     if (!holds) return SUCCESS;
     TRY(check_rule(body->document, err));
+    TRY(document_check_days(request, body->document, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));

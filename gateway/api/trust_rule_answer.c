@@ -9,7 +9,7 @@
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 PART(trust_grant, "a role that the rule gives",
-     HAS_WORD("role", REQUIRED, "publisher promoter consumer trainer", "the role, which is on content"),
+     HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 63, "publisher, promoter, consumer, trainer, or one of a signed document"),
      HAS_TEXT("on", REQUIRED, FORM_FREE, 1, 255, "an organisation, a project, a repository, or all below a project or path"))
 PART(trust_rule_body, "which tokens get which roles; of a withdrawal nothing",
      HAS_TEXT("issuer", OPTIONAL, FORM_FREE, 9, 255, "the `iss` of the tokens"),

@@ -11,6 +11,7 @@
 #include "documents/view.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
+#include "planning/plan_make.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/job.h"
 #include "registry/jobs/maintenance.h"
@@ -55,6 +56,27 @@ static struct result retention(void *context, const char *repository, struct pol
     return decider_retention(workers->gateway->decider, repository, clock_wall_ms(), retention_out, err);
 }
 
+static bool go_on(void *context, enum plan_phase phase, uint64_t done, uint64_t total)
+{
+    const struct job_plan_task *task = context;
+
+    return task->go_on(task->run, phase, done, total);
+}
+
+static struct result plan(void *context, const struct job_plan_task *task, struct buffer *report, bool *is_whole_out,
+                          struct error *err)
+{
+    struct job_workers *workers = context;
+    const struct plan_source source = {.decider = workers->gateway->decider,
+                                       .pg = task->pg,
+                                       .input = task->input,
+                                       .now_ms = task->now_ms,
+                                       .context = (void *)(uintptr_t)task,
+                                       .go_on = go_on};
+
+    return plan_make(&source, report, is_whole_out, err);
+}
+
 static void pause_for(struct job_workers *workers)
 {
     struct timespec until;
@@ -78,6 +100,7 @@ static void work(struct job_worker *worker)
                                         .is_stopping = is_stopping,
                                         .context = worker->workers,
                                         .retention = retention,
+                                        .plan = plan,
                                         .kept = (unsigned)gateway->settings->jobs_kept};
     struct error err = {0};
     bool worked = true;

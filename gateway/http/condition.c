@@ -1,6 +1,20 @@
 #include "gateway/http/condition.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
+#include "crypto/digest.h"
+
+void entity_tag_of(struct bytes text, char tag_out[ENTITY_TAG_SIZE])
+{
+    uint8_t digest[SHA256_SIZE];
+    char hex[2 * SHA256_SIZE + 1];
+
+    sha256_of(text, digest);
+    text_hex(digest, sizeof digest, hex);
+    (void)snprintf(tag_out, ENTITY_TAG_SIZE, "\"%s\"", hex);
+}
 
 /* The member at *at, moved behind it: its text between the quotes. False: it does not end. */
 static bool take_member(const char **at, const char **text_out, size_t *length_out)

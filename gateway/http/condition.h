@@ -7,6 +7,10 @@
 
 #include "gateway/http/message.h"
 
+#define ENTITY_TAG_SIZE 67 /* 64 hex digits in quotes */
+/** The strong entity tag of a text: the digest of its bytes. */
+void entity_tag_of(struct bytes text, char tag_out[ENTITY_TAG_SIZE]) __attribute__((nonnull));
+
 /** The first condition that does not hold (RFC 9110, 13.2.2). */
 enum condition { CONDITIONS_HOLD, CONDITION_NO_MATCH, CONDITION_A_MATCH };
 

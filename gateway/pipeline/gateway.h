@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/work.h"
+#include "gateway/http/condition.h"
 #include "gateway/http/quota.h"
 #include "gateway/settings/settings.h"
 
@@ -40,14 +41,12 @@ struct log_verifier;
 struct token_keys_watch;
 struct witness_feed;
 
-#define DESCRIPTION_ETAG_SIZE 140 /* the text of a digest, in quotes */
-
 struct gateway {
     const struct settings *settings;
     const struct route_table *routes;
     const struct pg_table *const *tables; /* of statements, for new connections: NULL-terminated */
     struct buffer description;            /* of all routes: gateway/api/openapi.h */
-    char description_etag[DESCRIPTION_ETAG_SIZE];
+    char description_etag[ENTITY_TAG_SIZE];
     uint8_t runner_authority[65]; /* of keyd: verifies certificates of runners (crypto/runner_certificate.h) */
     char origin[128];             /* the name of the registry, from keyd: sealed parts and documents are bound to it */
     char log_name[128]; /* of the log that is signed now; the same, until a recovery: Sijil-Audit is "<log_name>/<sequence>" */

@@ -11,9 +11,10 @@
 static bool makes_rights(enum action action)
 {
     static const enum action making[] = {
-        ACTION_ROBOT_CREATE,      ACTION_BINDING_CREATE, ACTION_PROJECT_CREATE, ACTION_ORGANISATION_CREATE, ACTION_PROJECT_LABEL,
-        ACTION_REPOSITORY_LABEL,  ACTION_ISSUER_TRUST,   ACTION_POLICY_LOAD,    ACTION_ORGANISATION_DELETE, ACTION_PROJECT_DELETE,
-        ACTION_REPOSITORY_DELETE, ACTION_ROBOT_ROTATE,   ACTION_SCIM_CREATE,    ACTION_SCIM_CHANGE,         ACTION_SCIM_GROUP};
+        ACTION_ROBOT_CREATE,        ACTION_BINDING_CREATE,   ACTION_PROJECT_CREATE,    ACTION_ORGANISATION_CREATE,
+        ACTION_PROJECT_LABEL,       ACTION_REPOSITORY_LABEL, ACTION_ISSUER_TRUST,      ACTION_POLICY_LOAD,
+        ACTION_ORGANISATION_DELETE, ACTION_PROJECT_DELETE,   ACTION_REPOSITORY_DELETE, ACTION_ROBOT_ROTATE,
+        ACTION_SCIM_CREATE,         ACTION_SCIM_CHANGE,      ACTION_SCIM_GROUP,        ACTION_ELEVATION_REQUEST};
 
     for (size_t i = 0; i < sizeof making / sizeof making[0]; i++)
         if (making[i] == action) return true;
@@ -23,12 +24,13 @@ static bool makes_rights(enum action action)
 /* What approves a key, a document of who may come in or counts as whom, or a run, beside what makes rights. What takes rights away is in neither list. */
 static bool approves(enum action action)
 {
-    static const enum action approving[] = {ACTION_KEY_ENROLL,      ACTION_KEY_APPROVE,         ACTION_RULE_DRAFT,
-                                            ACTION_RULE_APPROVE,    ACTION_RUNNER_CONFIRM,      ACTION_RUNNER_APPROVE,
-                                            ACTION_RUN_REQUEST,     ACTION_RUN_APPROVE,         ACTION_RUNNER_INVITE,
-                                            ACTION_GROUPS_DRAFT,    ACTION_GROUPS_APPROVE,      ACTION_PERSONS_DRAFT,
-                                            ACTION_SCIM_DRAFT,      ACTION_SCIM_APPROVE,        ACTION_PERSONS_APPROVE,
-                                            ACTION_BREAK_GLASS_ASK, ACTION_BREAK_GLASS_APPROVE, ACTION_BREAK_GLASS_REVIEW};
+    static const enum action approving[] = {
+        ACTION_KEY_ENROLL,          ACTION_KEY_APPROVE,        ACTION_RULE_DRAFT,      ACTION_RULE_APPROVE,
+        ACTION_RUNNER_CONFIRM,      ACTION_RUNNER_APPROVE,     ACTION_RUN_REQUEST,     ACTION_RUN_APPROVE,
+        ACTION_RUNNER_INVITE,       ACTION_GROUPS_DRAFT,       ACTION_GROUPS_APPROVE,  ACTION_PERSONS_DRAFT,
+        ACTION_SCIM_DRAFT,          ACTION_SCIM_APPROVE,       ACTION_PERSONS_APPROVE, ACTION_BREAK_GLASS_ASK,
+        ACTION_BREAK_GLASS_APPROVE, ACTION_BREAK_GLASS_REVIEW, ACTION_ROLE_DRAFT,      ACTION_ROLE_APPROVE,
+        ACTION_POLICY_DRAFT,        ACTION_POLICY_APPROVE,     ACTION_OFFICERS_DRAFT,  ACTION_OFFICERS_APPROVE};
 
     for (size_t i = 0; i < sizeof approving / sizeof approving[0]; i++)
         if (approving[i] == action) return true;

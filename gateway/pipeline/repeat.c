@@ -129,7 +129,8 @@ struct result repeat_begin(struct exchange *exchange, struct pg *pg, bool *is_an
     if (repeat == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a repeat");
     *repeat = (struct repeat){.request = {.issuer = request->principal->issuer, .subject = request->principal->subject}};
     name_of(request, key, repeat->request.name);
-    TRY(digest_request(exchange, repeat->request.request, err));
+    TRY(digest_request(exchange, repeat->request.digest, err));
+    TRY(kept_request_seal(&source, &repeat->request, err));
     TRY(kept_answer_find(&source, &repeat->request, &state, err));
     request->repeat = repeat;
     if (state == KEPT_NOT) return SUCCESS;

@@ -1,6 +1,6 @@
 /*
  * registry/jobs/job.h -- long jobs over all content: a scrub of a region, a re-wrap of all keys, a garbage
- * collection.
+ * collection, the plan of a policy set.
  *
  * A job is a row. A gateway claims a job without a live lease, saves its progress every other second, and releases it
  * when it stops. The next gateway continues from there, also after a kill -9. Each write names the runner_epoch
@@ -17,7 +17,8 @@
 #define JOB_KINDS(X)                                                                                                  \
     X(JOB_SCRUB, "scrub", ACTION_SCRUB_START, scrub_run, "blobs", "manifests", "objects")                             \
     X(JOB_REWRAP, "rewrap", ACTION_REWRAP_START, rewrap_run, "keys of blobs", "keys of manifests", "keys of uploads") \
-    X(JOB_COLLECTION, "collection", ACTION_STORAGE_COLLECT, collection_run, "sessions", "manifests", "blobs")
+    X(JOB_COLLECTION, "collection", ACTION_STORAGE_COLLECT, collection_run, "sessions", "manifests", "blobs")         \
+    X(JOB_PLAN, "plan", ACTION_POLICY_PLAN, plan_run, "events", "content", "runs")
 enum job_kind {
 #define X(constant, name, action, run, first, second, third) constant,
     JOB_KINDS(X)
@@ -45,6 +46,9 @@ enum job_phase {
     COLLECT_SESSIONS = 0,
     COLLECT_MANIFESTS,
     COLLECT_BLOBS,
+    PLAN_EVENTS = 0,
+    PLAN_STOCK,
+    PLAN_TRAINING,
     JOB_DONE
 };
 
@@ -88,6 +92,7 @@ struct job_begin {
     enum action action;    /* from JOB_KINDS */
     struct job job;        /* id, kind, region, with_digest, rate_bytes, is_dry_run */
     const char *rules;     /* of a dry run of one project: rules to try instead of its own, or NULL; must outlive the record */
+    const char *input;     /* of a plan: the proposed set, {"days", "set"}; likewise */
 };
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out);
 /**
@@ -121,6 +126,16 @@ RESULT job_find(const struct permit *permit, struct pg *pg, const struct uuid *i
  */
 RESULT job_report_text(const struct permit *permit, struct pg *pg, const struct uuid *id, struct pg_rows **rows_out,
                        const char **report_out, struct error *err) __attribute__((nonnull));
+
+/** A plan of a policy set. */
+struct job_plan {
+    struct job job;
+    const char *report; /* "{}" until it is made; a view of `rows` */
+    struct pg_rows *rows;
+};
+/** The permit is for policy.plan. The caller owns plan_out->rows. ERROR_NOT_FOUND. */
+RESULT job_find_plan(const struct permit *permit, struct pg *pg, const struct uuid *id, struct job_plan *plan_out,
+                     struct error *err) __attribute__((nonnull));
 
 #define JOB_FINDING_KINDS(X)                                                                       \
     X(FINDING_DAMAGED, "damaged")       /* a blob that does not verify: marked */                  \

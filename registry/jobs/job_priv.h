@@ -45,6 +45,7 @@ RESULT scrub_open(struct job_run *run, const struct scrub_blob *blob, const stru
                   struct error *err);
 RESULT rewrap_run(struct job_run *run, struct error *err);
 RESULT collection_run(struct job_run *run, struct error *err);
+RESULT plan_run(struct job_run *run, struct error *err);
 
 /* ---- job_store.c ---- */
 /** Ids of the regions that this gateway serves. */
@@ -66,10 +67,12 @@ struct job_saving {
 RESULT job_row_save(struct pg *pg, const struct job *job, const struct job_saving *saving, bool *stop_out, struct error *err);
 /** Deletes the oldest ended jobs of the same kind and project, with their findings, a few at a time, so that `kept` stay. */
 RESULT job_rows_prune(struct pg *pg, const struct job *job, unsigned kept, struct error *err);
-/** Two texts of a collection; `rules` is NULL unless a dry run tries some. Views of *rows_out. */
+/** Texts of a job; `rules` is NULL unless a dry run tries some, `input` NULL unless it is a plan. Views of *rows_out. */
 struct job_texts {
-    const char *rules, *report;
+    const char *rules, *report, *input;
 };
+/** `project` NULL: of any project, and of none. ERROR_NOT_FOUND. */
+RESULT job_row_find(struct pg *pg, const struct uuid *id, const struct uuid *project, struct job *job_out, struct error *err);
 RESULT job_row_texts(struct pg *pg, const struct uuid *id, struct job_texts *texts_out, struct pg_rows **rows_out,
                      struct error *err);
 RESULT job_row_add_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, struct error *err);

@@ -21,11 +21,10 @@
 #define IN_VIEW(parameter) " AND (" parameter "::uuid IS NULL OR project_id = " parameter ")"
 
 static const struct pg_statement job_insert_sql = {
-    "job_insert",
-    "INSERT INTO job (job_id, kind, region_id, with_digest, rate_bytes, project_id, is_dry_run, rules)"
-    " SELECT $1, $2, nullif($3, ''), $4, $5, $6, $7, $8 WHERE ($3 = '' OR EXISTS (SELECT FROM region WHERE region_id = $3))"
+    "job_insert", "INSERT INTO job (job_id, kind, region_id, with_digest, rate_bytes, project_id, is_dry_run, rules, input)"
+    " SELECT $1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9 WHERE ($3 = '' OR EXISTS (SELECT FROM region WHERE region_id = $3))"
     " AND ($6::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $6)) ON CONFLICT DO NOTHING",
-    "uuid text text bool int8 uuid bool text", ""};
+    "uuid text text bool int8 uuid bool text text", ""};
 static const struct pg_statement job_place_is_there_sql = {
     "job_place_is_there",
     "SELECT ($1 = '' OR EXISTS (SELECT FROM region WHERE region_id = $1))"
@@ -44,10 +43,9 @@ static const struct pg_statement job_list_sql = {
 static const struct pg_statement job_find_sql = {
     "job_find", "SELECT " ROW " FROM job WHERE job_id = $1" IN_VIEW("$2"), "uuid uuid", ROW_TYPES};
 static const struct pg_statement job_texts_sql = {
-    "job_texts", "SELECT rules, report FROM job WHERE job_id = $1", "uuid", "text text"};
+    "job_texts", "SELECT rules, report, input FROM job WHERE job_id = $1", "uuid", "text text text"};
 static const struct pg_statement job_claim_sql = {
-    "job_claim",
-    "UPDATE job SET runner = $1, runner_epoch = runner_epoch + 1, lease_until = now() + $4 * interval '1 ms',"
+    "job_claim", "UPDATE job SET runner = $1, runner_epoch = runner_epoch + 1, lease_until = now() + $4 * interval '1 ms',"
     " started_at = coalesce(started_at, now()) WHERE job_id = (SELECT job_id FROM job WHERE ended_at IS NULL"
     " AND kind = $2 AND (region_id IS NULL OR region_id = ANY($3)) AND (lease_until IS NULL OR lease_until <= now())"
     " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING " ROW,
@@ -66,8 +64,7 @@ static const struct pg_statement job_prune_sql = {
     " AND is_dry_run = $3 AND ended_at IS NOT NULL ORDER BY number DESC OFFSET $4 LIMIT 10)",
     "text uuid bool int8", ""};
 static const struct pg_statement job_collection_is_due_sql = {
-    "job_collection_is_due",
-    "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'collection' AND project_id IS NULL AND NOT is_dry_run"
+    "job_collection_is_due", "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'collection' AND project_id IS NULL AND NOT is_dry_run"
     " AND requested_at > now() - $1::int8 * interval '1 second')",
     "int8", "bool"};
 static const struct pg_statement job_scrub_is_due_sql = {
@@ -202,6 +199,7 @@ static struct result run_begin(const struct permit *permit, struct change *chang
     pg_add_uuid(&arguments, project_of(&begin->where));
     pg_add_bool(&arguments, begin->job.is_dry_run);
     pg_add_text(&arguments, begin->rules);
+    pg_add_text(&arguments, begin->input);
     TRY(pg_run(pg, &job_insert_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : explain_refusal(pg, begin, err);
 }
@@ -259,18 +257,23 @@ struct result job_list(const struct permit *permit, struct pg *pg, const struct 
     return SUCCESS;
 }
 
-struct result job_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct job *job_out, struct error *err)
+struct result job_row_find(struct pg *pg, const struct uuid *id, const struct uuid *project, struct job *job_out,
+                           struct error *err)
 {
-    const struct resource *where = permit_resource(permit, ACTION_JOB_READ);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, id);
-    pg_add_uuid(&arguments, project_of(where));
+    pg_add_uuid(&arguments, project);
     TRY(pg_run(pg, &job_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job");
     *job_out = read_row(rows, 0);
     return SUCCESS;
+}
+
+struct result job_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct job *job_out, struct error *err)
+{
+    return job_row_find(pg, id, project_of(permit_resource(permit, ACTION_JOB_READ)), job_out, err);
 }
 
 struct result job_row_texts(struct pg *pg, const struct uuid *id, struct job_texts *texts_out, struct pg_rows **rows_out,
@@ -282,7 +285,9 @@ struct result job_row_texts(struct pg *pg, const struct uuid *id, struct job_tex
     pg_add_uuid(&arguments, id);
     TRY(pg_run(pg, &job_texts_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job");
-    *texts_out = (struct job_texts){.rules = pg_is_null(rows, 0, 0) ? NULL : pg_text(rows, 0, 0), .report = pg_text(rows, 0, 1)};
+    *texts_out = (struct job_texts){.rules = pg_is_null(rows, 0, 0) ? NULL : pg_text(rows, 0, 0),
+                                    .report = pg_text(rows, 0, 1),
+                                    .input = pg_is_null(rows, 0, 2) ? NULL : pg_text(rows, 0, 2)};
     *rows_out = GIVE(rows);
     return SUCCESS;
 }

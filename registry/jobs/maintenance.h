@@ -20,6 +20,15 @@ RESULT job_begin_scrubs_if_due(struct registry *registry, struct pg *pg, const s
 /** Begins a collection of all projects, with its event, if the last one began longer than interval_s ago. */
 RESULT job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err);
 
+/** A plan that is to be made, and how it tells that it goes on: false if it must stop. */
+struct job_plan_task {
+    struct pg *pg;
+    struct bytes input; /* {"days", "set"} */
+    int64_t now_ms;     /* when it was begun: the moment of its decisions */
+    void *run;
+    bool (*go_on)(void *run, unsigned phase, uint64_t done, uint64_t total);
+};
+
 /** Options of a runner. */
 struct job_options {
     enum job_kind kind;
@@ -30,6 +39,8 @@ struct job_options {
     unsigned settle_ms; /* 0: 60 s; no re-wrap ends sooner (registry/jobs/rewrap.c) */
     /* The policies' retention for a repository: decider_retention(). NULL: none. */
     RESULT (*retention)(void *context, const char *repository, struct policy_retention *retention_out, struct error *err);
+    /* Makes the plan of a policy set: planning/plan_make.h. NULL: this runner makes none. *is_whole_out: it was not stopped. */
+    RESULT (*plan)(void *context, const struct job_plan_task *task, struct buffer *report, bool *is_whole_out, struct error *err);
     unsigned kept; /* ended jobs of a kind and project; 0: JOBS_KEPT */
 };
 /**

@@ -8,7 +8,7 @@ static struct result find_set(const struct run_envelope *order, const json_t *se
     for (size_t i = 0; i < json_array_size(sets); i++) {
         OWNED(policy_set) *set = NULL;
         struct error why = {0};
-        if (!policy_set_read(bytes_of_text(json_string_value(json_array_get(sets, i))), root, &set, &why).ok)
+        if (!policy_set_read_named(bytes_of_text(json_string_value(json_array_get(sets, i))), root, &set, &why).ok)
             return failure(err, why.kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED, "%.250s", why.message);
         if (strcmp(policy_set_digest(set), run_text(order, "policy.digest")) != 0) continue;
         if ((int64_t)policy_set_epoch(set) != run_integer(order, "policy.epoch"))

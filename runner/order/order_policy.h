@@ -18,7 +18,7 @@ struct order_context {
 };
 
 /**
- * `sets` is the list `policy_sets` of the bundle; `root` has signed them. ERROR_DENIED with the rule, or with
+ * `sets` is the list `policy_sets` of the bundle; `root` has signed them, unless they say that several persons do. ERROR_DENIED with the rule, or with
  * the fault of the order: too few approvals, no demand of a signed request, or a jurisdiction that the set forbids. ERROR_NO_MEMORY.
  */
 RESULT order_policy_check(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,

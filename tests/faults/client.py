@@ -400,6 +400,8 @@ CASES = {
     "region-list": asking("admin", "region", "list", "{host}"),
     "deletion-certificate": certificate,
     "policy-show": asking("policy", "show", "{host}"),
+    "policy-init": asking("policy", "init", "{host}", "--regime", "adgm", "--organisation", "main/models", "--json"),
+    "policy-export": asking("policy", "export", "{host}"),
     "policy-sign": sign,
     "policy-load": load,
     "verify-proof": verifying("proof", "--key", "{key}", "--entry", "{folder}/entry.json", "{folder}/entry.tlog-proof"),

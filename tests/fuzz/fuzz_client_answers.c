@@ -131,6 +131,8 @@ static const struct step {
     {"run compare", {HOST, "acme/models", RUN, OTHER_RUN}, {0, NULL}, true},
     {"ci rule list", {HOST}, {0, NULL}, false},
     {"ci rule show", {HOST, "gh-acme-train"}, {0, NULL}, false},
+    {"policy show", {HOST}, {'d', ""}, true},
+    {"policy export", {HOST}, {'o', "out/set"}, false},
 };
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)

@@ -1,16 +1,17 @@
-/* Roles of groups of strangers: each that is read gives roles on content alone, on a place, to a group that a person can see. */
+/* Roles of groups of strangers: each that is read gives roles on content, or of documents of their own, on a place, to a group that a person can see. */
 #include <assert.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "documents/format/group_roles.h"
+#include "documents/format/own_role.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_grant(const struct group_grant *grant)
 {
     assert(strcmp(grant->role, "publisher") == 0 || strcmp(grant->role, "promoter") == 0 ||
-           strcmp(grant->role, "consumer") == 0 || strcmp(grant->role, "trainer") == 0);
+           strcmp(grant->role, "consumer") == 0 || strcmp(grant->role, "trainer") == 0 || own_role_name_is_valid(grant->role));
     assert(grant->on[0] != '\0' && grant->on[0] != '/' && strlen(grant->on) <= 255);
     assert(grant->group[0] != '\0' && strlen(grant->group) <= GROUP_NAME_MAX && text_is_visible(bytes_of_text(grant->group)));
 }

@@ -15,6 +15,7 @@
 #include "authz/administrator.h"
 #include "authz/binding.h"
 #include "authz/break_glass.h"
+#include "authz/elevation.h"
 #include "authz/group_login.h"
 #include "authz/robot.h"
 #include "authz/rows_priv.h"
@@ -30,11 +31,23 @@
     "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," \
     "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
 
-static const struct pg_table *const tables[] = {
-    &robot_table,         &robot_rotate_table,   &rights_table,         &binding_table,
-    &administrator_table, &trusted_issuer_table, &authz_snapshot_table, &persons_places_table,
-    &trust_rule_table,    &group_login_table,    &scim_load_table,      &scim_user_table,
-    &scim_change_table,   &scim_group_table,     &break_glass_table,    NULL};
+static const struct pg_table *const tables[] = {&robot_table,
+                                                &robot_rotate_table,
+                                                &rights_table,
+                                                &binding_table,
+                                                &administrator_table,
+                                                &trusted_issuer_table,
+                                                &authz_snapshot_table,
+                                                &persons_places_table,
+                                                &trust_rule_table,
+                                                &group_login_table,
+                                                &scim_load_table,
+                                                &scim_user_table,
+                                                &scim_change_table,
+                                                &scim_group_table,
+                                                &break_glass_table,
+                                                &elevation_table,
+                                                NULL};
 
 static inline int set_up(void **state)
 {
@@ -130,7 +143,7 @@ static inline bool bind(struct pg *pg, const struct uuid *robot, enum role role,
         (void)snprintf(wanted.subject, sizeof wanted.subject, "ci");
     }
     (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");
-    authz_grant_detail(role, &wanted, where->detail);
+    authz_grant_detail(&wanted, where->detail);
     binding_create_init(&create, &wanted, 0);
     if (id_out != NULL) *id_out = create.binding.id;
     return run(pg, &create.change, ACTION_BINDING_CREATE, where, err);

@@ -147,7 +147,7 @@ else
     mkdir "$XDG_CONFIG_HOME" "$XDG_CACHE_HOME"
     if [ "$(id -u)" = 0 ]; then
         [ "$(user_of "$(child sijil-runner)")" = sijil-runner ] || die "the runner runs as $(user_of "$(child sijil-runner)")"
-        for secret_file in admin.json trainer.json officer/approver.pem officer/trainer.pem tls/server.key keyd/keyring postgres/data/PG_VERSION; do
+        for secret_file in admin.json trainer.json officer/approver.pem officer/trainer.pem officer/administrator.pem tls/server.key keyd/keyring postgres/data/PG_VERSION; do
             ! runuser -u sijil-runner -- cat "$directory/$secret_file" >/dev/null 2>&1 || die "the runner can read $secret_file"
         done
         ! runuser -u sijil -- cat "$directory/runner/state/key.pem" >/dev/null 2>&1 || die "the gateway can read the runner's key"
@@ -345,7 +345,7 @@ sleeper=
 say "a directory of an older version, which holds its secrets"
 stop
 kept=$secrets_folder/$(cat "$directory/instance")
-for private in admin.json trainer.json officer/approver.pem officer/trainer.pem tls/ca.key tls/server.key; do
+for private in admin.json trainer.json officer/approver.pem officer/trainer.pem officer/administrator.pem tls/ca.key tls/server.key; do
     if [ ! -e "$directory/$private" ]; then continue; fi # without a runner the trainer has no key
     rm "$directory/$private"
     mv "$kept/${private##*/}" "$directory/$private"

@@ -145,6 +145,7 @@ misplaced "--approver belongs to --found" --approver="$work/approver.pub.pem" --
 misplaced "--database-owner belongs to --migrate, --recover or --check-config" --found="$work/x" --database-owner="$work/owner"
 misplaced "--online belongs to --check-config" --online
 misplaced "--geo XYZ" --embedded="$work/none" --geo=XYZ
+misplaced "--geo UK" --embedded="$work/none" --geo=UK
 misplaced "--network 300.1.1.1/8" --embedded="$work/none" --network=300.1.1.1/8
 misplaced "--listen-address foo" --embedded="$work/none" --listen-address=foo
 if [ -e "$work/none" ] || [ -e "$work/x" ]; then die "it made something"; fi

@@ -84,7 +84,7 @@ static void nobody_binds_himself(void **state)
     struct error err = {0};
 
     principal_key(&self, wanted.granted_by);
-    authz_grant_detail(wanted.role, &wanted, project.detail);
+    authz_grant_detail(&wanted, project.detail);
     binding_create_init(&create, &wanted, 0);
     assert_false(run(fixture->pg, &create.change, ACTION_BINDING_CREATE, &project, &err));
     assert_int_equal(err.kind, ERROR_DENIED);

@@ -106,8 +106,8 @@ static void a_glass_needs_its_document_and_its_holder(void **state)
     hold(fixture, "ann");
     assert_int_equal(bindings_with(fixture->pg, NULL), 0); /* a row without a document */
     snapshot = load_with(fixture->pg, rules);
-    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1}, &renewed, &err), &err);
-    must(authz_snapshot_renew(fixture->pg, renewed, &(struct rights_change){&beta, 1}, &elsewhere, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1, 0}, &renewed, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, renewed, &(struct rights_change){&beta, 1, 0}, &elsewhere, &err), &err);
     const struct authz_snapshot *const all[] = {snapshot, renewed, elsewhere};
     for (size_t i = 0; i < COUNT(all); i++) {
         assert_int_equal(may(all[i], ACTION_MANIFEST_READ, "acme/models/x"), AUTHZ_ALLOWED);

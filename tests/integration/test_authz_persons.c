@@ -74,7 +74,7 @@ static bool give(struct pg *pg, enum role role, const struct principal *to, cons
     memcpy(wanted.issuer, to->issuer, sizeof wanted.issuer);
     memcpy(wanted.subject, to->subject, sizeof wanted.subject);
     principal_key(granter, wanted.granted_by);
-    authz_grant_detail(role, &wanted, where.detail);
+    authz_grant_detail(&wanted, where.detail);
     binding_create_init(create, &wanted, 0);
     (void)snprintf(create->granter_issuer, sizeof create->granter_issuer, "%s", granter->issuer);
     create->separate = separate;
@@ -250,7 +250,7 @@ static void robots_of_one_person_do_not_appoint_both_officers(void **state)
     assert_true(give(fixture->pg, ROLE_SECURITY_OFFICER, &ours, &one, &create, &err));
     revoke(fixture->pg, &one);
     revoke(fixture->pg, &maker);
-    authz_grant_detail(ROLE_SECURITY_OFFICER, &second, where.detail);
+    authz_grant_detail(&second, where.detail);
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
     assert_int_equal(authz_snapshot_authorize(snapshot, &two, ACTION_BINDING_CREATE, &where, 0).verdict, AUTHZ_NOT_ALLOWED);
     assert_int_equal(authz_snapshot_authorize(snapshot, &bobs, ACTION_BINDING_CREATE, &where, 0).verdict, AUTHZ_ALLOWED);

@@ -130,6 +130,8 @@ static const struct one_way_row {
     {"INSERT INTO authorization_change (organisation_id, epoch) VALUES ('" ACME "', 9223372036854775807)", "refused"},
     {"SELECT raise_authorization_epoch()", "done"},
     {"SELECT raise_authorization_epoch('" ACME "', true)", "done"},
+    {"SELECT raise_authorization_epoch_of_binding('" ACME "')", "done"},
+    {"UPDATE authorization_change SET part_epoch = 0", "refused"},
     {"UPDATE audit_log SET altered = size + 1", "refused"},
     {"UPDATE audit_log SET size = size + 10, altered = size + 9", "done"},
     {"UPDATE audit_log SET altered = altered - 1", "refused"},
@@ -166,7 +168,7 @@ static void the_schema_knows_every_role(void **state)
     for (enum role role = 0; role < ROLE_COUNT; role++) {
         char quoted[ROLE_NAME_SIZE + 2];
         (void)snprintf(quoted, sizeof quoted, "'%s'", role_name(role));
-        assert_non_null(strstr(definition, quoted));
+        assert_true((strstr(definition, quoted) != NULL) == (role != ROLE_UNSIGNED_OFFICER)); /* no row has this one */
     }
 }
 

@@ -162,7 +162,7 @@ static void a_robot_that_took_a_name_meanwhile_gets_nothing(void **state)
     struct error err = {0};
 
     assert_true(make_robot(fixture->pg, "robot$acme+later", "acme", &robot, &err));
-    authz_grant_detail(ROLE_CONSUMER, &decided, project.detail);
+    authz_grant_detail(&decided, project.detail);
     wanted.robot = robot.robot.id;
     robot_create_done(&robot);
     (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");
@@ -199,7 +199,7 @@ static void a_change_in_one_organisation_makes_its_part_anew(void **state)
     assert_true(bind(fixture->pg, &robots[1].robot.id, ROLE_CONSUMER, &beta, NULL, &err));
     assert_true(bind(fixture->pg, NULL, ROLE_AUDITOR, &all, NULL, &err));
     OWNED(authz_snapshot) *after = NULL;
-    assert_true(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta_id, 1}, &after, &err).ok);
+    assert_true(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta_id, 1, 0}, &after, &err).ok);
     assert_ptr_equal(part_of(after, ACME), part_of(before, ACME));
     assert_ptr_equal(after->parts[0], before->parts[0]); /* what changed on the registry was not asked for */
     assert_ptr_equal(after->issuers, before->issuers);
@@ -215,7 +215,8 @@ static void a_change_in_one_organisation_makes_its_part_anew(void **state)
     assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
     OWNED(authz_snapshot) *last = NULL;
     assert_true(
-        authz_snapshot_renew(fixture->pg, after, &(struct rights_change){(struct uuid[]){registry, beta_id}, 2}, &last, &err).ok);
+        authz_snapshot_renew(fixture->pg, after, &(struct rights_change){(struct uuid[]){registry, beta_id}, 2, 0}, &last, &err)
+            .ok);
     assert_null(part_of(last, BETA));
     assert_null(authz_snapshot_robot(last, &robots[1].robot.id));
     assert_int_equal(last->parts[0]->binding_count, 1);

@@ -84,7 +84,7 @@ static void grants_become_bindings(void **state)
     database_execute(fixture->database, "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
                                         " VALUES (gen_random_uuid(), 'sijil:rule', ':path', 'publisher', '" ACME "', 'system')");
     must(authz_snapshot_load(fixture->pg, rules, &snapshot, &err), &err);
-    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1}, &renewed, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1, 0}, &renewed, &err), &err);
     const struct uuid later = uuid_of(LATER);
     assert_null(snapshot_part(snapshot, &later));
     assert_int_equal(snapshot_part(snapshot, &acme)->binding_count, 2);
@@ -99,6 +99,58 @@ static void grants_become_bindings(void **state)
     OWNED(authz_snapshot) *without = NULL;
     must(authz_snapshot_load(fixture->pg, NULL, &without, &err), &err);
     assert_false(may_push(without, ":project", "acme/models/x"));
+}
+
+static const struct principal ann = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ann"};
+
+static enum authz_verdict may(const struct authz_snapshot *snapshot, enum action action, const char *name)
+{
+    const struct resource resource = resource_of(RESOURCE_REPOSITORY, name);
+
+    return authz_snapshot_authorize(snapshot, &ann, action, &resource, clock_wall_ms()).verdict;
+}
+
+/* ---- roles of an organisation's own ---- */
+
+#define ROLE(organisation, actions) "{\"meaning\":\"m\"," organisation "\"actions\":[" actions "]}"
+
+/* What the role of a binding, and of a grant of a rule, permits: its document says it, if the organisation was there when it was signed. */
+static void a_role_is_what_its_document_says(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(document) *here = document_of(DOCUMENT_OWN_ROLE, "a.push", ROLE("\"organisation\":\"acme\",", "\"manifest.push\""));
+    OWNED(document) *early = document_of(DOCUMENT_OWN_ROLE, "l.push", ROLE("\"organisation\":\"later\",", "\"manifest.push\""));
+    OWNED(document) *rule = document_of(
+        DOCUMENT_TRUST_RULE, "own",
+        "{\"audience\":\"us\",\"grant\":[{\"on\":\"acme/models\",\"role\":\"a.push\"},{\"on\":\"later/x\",\"role\":\"l.push\"},"
+        "{\"on\":\"later/x\",\"role\":\"a.push\"}],\"immutable\":[\"/id\"],\"issuer\":\"https://i\",\"match\":{\"/id\":{\"eq\":\"7\"},"
+        "\"/sub\":{\"eq\":\"x\"}},\"max_ttl\":300,\"priority\":1,\"single_use\":true,\"system\":\"generic\"}");
+    const struct pinned_document pinned[] = {{here, 50}, {early, 50}, {rule, 1000}};
+    OWNED(trust_rules) *rules = NULL;
+    OWNED(authz_snapshot) *snapshot = NULL;
+    OWNED(authz_snapshot) *renewed = NULL;
+    const struct uuid acme = uuid_of(ACME);
+    struct error err = {0};
+
+    trust_issuer(fixture->pg);
+    database_execute(fixture->database,
+                     "INSERT INTO organisation (organisation_id, name, born) VALUES ('" LATER "', 'later', 100);"
+                     "INSERT INTO project (project_id, organisation_id, name, home_region) SELECT gen_random_uuid(), '" LATER "',"
+                     " 'x', home_region FROM project LIMIT 1");
+    database_execute(fixture->database,
+                     "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by) VALUES"
+                     " (gen_random_uuid(), 'https://i', 'ann', 'a.push', '" ACME "', 'system')");
+    must(trust_rules_of(pinned, COUNT(pinned), &rules, &err), &err);
+    must(authz_snapshot_load(fixture->pg, rules, &snapshot, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, snapshot, &(struct rights_change){&acme, 1, 0}, &renewed, &err), &err);
+    for (size_t i = 0; i < 2; i++) {
+        const struct authz_snapshot *each = i == 0 ? snapshot : renewed;
+        assert_true(may_push(each, ":own", "acme/models/x"));
+        assert_false(
+            may_push(each, ":own", "later/x/y")); /* one was signed before the organisation was there, the other is acme's */
+        assert_int_equal(may(each, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_ALLOWED);
+        assert_int_not_equal(may(each, ACTION_MANIFEST_READ, "acme/models/x"), AUTHZ_ALLOWED);
+    }
 }
 
 /* ---- groups ---- */
@@ -116,15 +168,6 @@ static struct trust_rules *make_groups(uint64_t sequence)
 
     must(trust_rules_of(&pinned, 1, &rules, &err), &err);
     return rules;
-}
-
-static const struct principal ann = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ann"};
-
-static enum authz_verdict may(const struct authz_snapshot *snapshot, enum action action, const char *name)
-{
-    const struct resource resource = resource_of(RESOURCE_REPOSITORY, name);
-
-    return authz_snapshot_authorize(snapshot, &ann, action, &resource, clock_wall_ms()).verdict;
 }
 
 /* What a token with these groups says, compared with the snapshot. */
@@ -179,7 +222,7 @@ static void groups_of_the_newest_token_count(void **state)
     const struct group_use first = use_of(before, "{\"groups\":[\"ds\",\"none\"]}", now_s);
     assert_true(first.is_new && first.count == 1 && first.grants == 1 && first.organisation_count == 1);
     assert_true(log_in(pg, &first));
-    must(authz_snapshot_renew(pg, before, &(struct rights_change){&acme, 1}, &in, &err), &err);
+    must(authz_snapshot_renew(pg, before, &(struct rights_change){&acme, 1, 0}, &in, &err), &err);
     assert_int_equal(may(in, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_ALLOWED);
     assert_false(use_of(in, "{\"groups\":[\"ds\"]}", now_s).is_new); /* nothing is written again */
 
@@ -244,9 +287,9 @@ static void a_place_that_was_deleted_tells_nothing_new(void **state)
     assert_true(use_of(before, "{\"groups\":[\"ds\",\"all\"]}", now_s).is_new);
     database_execute(fixture->database,
                      "UPDATE project SET name = 'gone' WHERE organisation_id = '" ACME "' AND name = 'models'");
-    must(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta, 1}, &other, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta, 1, 0}, &other, &err), &err);
     assert_true(use_of(other, "{\"groups\":[\"ds\",\"all\"]}", now_s).is_new); /* acme was not read again */
-    must(authz_snapshot_renew(fixture->pg, other, &(struct rights_change){&acme, 1}, &after, &err), &err);
+    must(authz_snapshot_renew(fixture->pg, other, &(struct rights_change){&acme, 1, 0}, &after, &err), &err);
     const struct group_use use = use_of(after, "{\"groups\":[\"ds\",\"all\"]}", now_s);
     assert_true(!use.is_new && use.grants == 0 && use.count == 0);
 }
@@ -330,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(grants_become_bindings),
         TEST(loading_survives_every_failure),
+        TEST(a_role_is_what_its_document_says),
         TEST(a_token_is_spent_once),
         TEST(groups_of_the_newest_token_count),
         TEST(rows_give_nothing_that_no_document_gives),

@@ -2,6 +2,7 @@
 #include "tests/integration/decider_fixture.h"
 
 #include "authz/break_glass_entry.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "policy/snapshot_priv.h"
 
@@ -82,7 +83,7 @@ static struct result load_once(struct policy_set_source *source, struct error *e
 {
     OWNED(snapshot) *snapshot = NULL;
 
-    TRY_UNTOUCHED_BYTES(snapshot, snapshot_load(&(struct snapshot_source){source, NULL}, NULL, 0, &snapshot, err));
+    TRY_UNTOUCHED_BYTES(snapshot, snapshot_load(&(struct snapshot_source){source, NULL, 0}, NULL, 0, &snapshot, err));
     return SUCCESS;
 }
 
@@ -95,9 +96,9 @@ static void pretend(struct place *place, unsigned long long epoch, unsigned long
         sql, sizeof sql,
         "CREATE OR REPLACE VIEW authorization_epoch AS SELECT %llu::bigint AS epoch;"
         "CREATE OR REPLACE VIEW authorization_change AS SELECT '00000000-0000-0000-0000-000000000000'::uuid AS organisation_id,"
-        " %llu::bigint AS epoch, %llu::bigint AS names_epoch, %llu::bigint AS whole_epoch;"
+        " %llu::bigint AS epoch, %llu::bigint AS part_epoch, %llu::bigint AS names_epoch, %llu::bigint AS whole_epoch;"
         "GRANT SELECT, UPDATE ON authorization_epoch, authorization_change TO sijil_app",
-        epoch, whole_epoch, whole_epoch, whole_epoch);
+        epoch, whole_epoch, whole_epoch, whole_epoch, whole_epoch);
     database_execute(place->log.database, sql);
 }
 
@@ -122,14 +123,14 @@ static void a_set_that_may_be_replaced_already_is_not_taken(void **state)
     set_aside(&place);
     pretend(&place, 6, 6);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    if (!snapshot_load(&(struct snapshot_source){&source, NULL}, NULL, 0, &snapshot, &err).ok) fail_msg("%s", err.message);
+    if (!snapshot_load(&(struct snapshot_source){&source, NULL, 0}, NULL, 0, &snapshot, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(snapshot->epoch, 6);
-    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL}, snapshot, 0, &same, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL, 0}, snapshot, 0, &same, &err).ok);
     assert_ptr_equal(same, snapshot);
     pg_free(source.pg);
     pretend(&place, 6, 7);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    assert_false(snapshot_load(&(struct snapshot_source){&source, NULL}, snapshot, 0, &none, &err).ok);
+    assert_false(snapshot_load(&(struct snapshot_source){&source, NULL, 0}, snapshot, 0, &none, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "while they were read"));
     assert_null(none);
@@ -151,13 +152,13 @@ static void another_set_of_the_same_epoch_is_taken(void **state)
     place_open_ruled(&place);
     source.keyd = keyd_process_client(place.log.keyd);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL}, NULL, 0, &first, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL, 0}, NULL, 0, &first, &err).ok);
     pg_free(source.pg);
     install_well(&place, 2);
     set_aside(&place);
     pretend(&place, first->epoch, first->epoch);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL}, first, 0, &second, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL, 0}, first, 0, &second, &err).ok);
     assert_ptr_not_equal(second, first);
     assert_int_equal(policy_set_epoch(second->set), 2);
     snapshot_free(second);
@@ -335,6 +336,39 @@ static void a_refresh_says_what_is_wrong(void **state)
     place_close(&place);
 }
 
+/* Changes of rights alone need no answer of sijil-keyd for a moment after a look; what may be of policies or documents does. */
+static void rights_alone_are_loaded_without_keyd(void **state)
+{
+    struct place place;
+    struct policy_set_source source = {0};
+    struct snapshot *first = NULL, *second = NULL, *third = NULL;
+    struct error err = {0};
+
+    (void)state;
+    place_open_ruled(&place);
+    source.keyd = keyd_process_client(place.log.keyd);
+    assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL, 0}, NULL, 0, &first, &err).ok);
+    keyd_process_kill(place.log.keyd);
+    const struct snapshot_source looked = {&source, NULL, clock_monotonic_ms()}, looks = {&source, NULL, 0};
+    database_execute(place.log.database, "SELECT raise_authorization_epoch('be000000-0000-0000-0000-000000000000', false)");
+    if (!snapshot_load(&looked, first, 0, &second, &err).ok) fail_msg("%s", err.message);
+    assert_true(second->epoch > first->epoch);
+    assert_ptr_equal(second->set, first->set);
+    assert_int_equal(atomic_load(&second->checked_ms), looked.looked_ms); /* no newer than what it has of before */
+    assert_false(snapshot_load(&looks, second, 0, &third, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    database_execute(place.log.database, "SELECT raise_authorization_epoch()");
+    assert_false(snapshot_load(&looked, second, 0, &third, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_null(third);
+    snapshot_free(second);
+    snapshot_free(first);
+    pg_free(source.pg);
+    keyd_process_restart(place.log.keyd);
+    place_close(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +382,7 @@ int main(void)
         cmocka_unit_test(starting_survives_every_failure),
         cmocka_unit_test(without_an_approver_no_set_counts),
         cmocka_unit_test(a_refresh_says_what_is_wrong),
+        cmocka_unit_test(rights_alone_are_loaded_without_keyd),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

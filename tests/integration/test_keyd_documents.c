@@ -9,6 +9,7 @@
 #include "audit/format/leaf.h"
 #include "base/json.h"
 #include "documents/format/break_glass.h"
+#include "documents/format/officers.h"
 #include "documents/format/signing_key.h"
 
 /* An enrolment or a withdrawal, signed by these keys, with this event. */
@@ -351,9 +352,85 @@ static void keyd_knows_who_holds_a_broken_glass(void **state)
     assert_int_equal(break_it(&too_late), ERROR_DENIED); /* with a key that was withdrawn */
 }
 
+/* ---- officers ---- */
+
+struct appointment {
+    const char *principal;
+    const struct ecdsa_key *key, *signers[2];
+    uint64_t version;
+    const char *withdrawn; /* NULL: it makes an officer */
+};
+
+static enum error_kind appoint(const struct appointment *wanted)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
+    const int64_t now_ms = (int64_t)time(NULL) * 1000;
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char thumbprint[ECDSA_THUMBPRINT_SIZE];
+    OWNED_RECORDED recorded;
+    struct error err = {0};
+
+    ecdsa_key_public(wanted->key, point);
+    ecdsa_thumbprint(point, thumbprint);
+    const struct officer officer = {wanted->principal, thumbprint, OFFICERS_ADMINISTRATORS, ""};
+    OWNED_JSON body = wanted->withdrawn == NULL ? officer_body(&officer) : json_object();
+    const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
+                                         .scope = "",
+                                         .name = OFFICERS_ADMINISTRATORS ".a",
+                                         .body = body,
+                                         .version = wanted->version,
+                                         .withdrawn = wanted->withdrawn,
+                                         .effective_ms = now_ms - 1000,
+                                         .expires_ms = now_ms + 600000};
+    if (!document_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    record_payload(DOCUMENT_OFFICERS, &payload, wanted->signers,
+                   wanted->withdrawn == NULL ? "officers.approve" : "officers.revoke", &recorded);
+    return ask_for(&recorded);
+}
+
+/* Whoever writes rows and events, and asks keyd, makes nobody an officer without the signatures, nor with a key of somebody else. */
+static void keyd_knows_whose_key_an_officer_has(void **state)
+{
+    OWNED(ecdsa_key) *root = approve();
+    OWNED(ecdsa_key) *approver = NULL;
+    OWNED(ecdsa_key) *own = NULL;
+    OWNED(ecdsa_key) *made_up = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&approver, &err).ok && ecdsa_key_new(&own, &err).ok && ecdsa_key_new(&made_up, &err).ok);
+    (void)add_entry(bytes_of_text("the first entry of a log"), true);
+    const struct enrolment of_approver = {approver, {approver, root}, SIGNING_APPROVE, MARY, NULL, "key.approve", ""};
+    const struct enrolment of_alice = {own, {own, approver}, SIGNING_SIGN, ALICE, NULL, "key.approve", ""};
+    const struct enrolment lost = {own, {approver, NULL}, SIGNING_SIGN, ALICE, "lost", "key.revoke", ""};
+    const struct appointment good = {ALICE, own, {root, NULL}, 1, NULL}, again = {ALICE, own, {root, NULL}, 3, NULL};
+    const struct appointment of_another = {MARY, own, {root, NULL}, 1, NULL}, of_nobody = {ALICE, made_up, {root, NULL}, 1, NULL};
+    const struct appointment by_itself = {ALICE, own, {own, NULL}, 1, NULL}, by_one = {ALICE, own, {approver, NULL}, 1, NULL};
+    const struct appointment over = {ALICE, own, {approver, NULL}, 2, "over"};
+
+    assert_int_equal(enrol(&of_approver), ERROR_NONE);
+    assert_int_equal(appoint(&good), ERROR_DENIED); /* the key is not enrolled yet */
+    assert_int_equal(enrol(&of_alice), ERROR_NONE);
+    assert_int_equal(appoint(&of_another), ERROR_DENIED);
+    assert_int_equal(appoint(&of_nobody), ERROR_DENIED);
+    assert_int_equal(appoint(&by_itself), ERROR_DENIED);
+    assert_int_equal(appoint(&by_one), ERROR_DENIED);
+    assert_int_equal(appoint(&good), ERROR_NONE);
+    assert_int_equal(appoint(&over), ERROR_NONE);
+    assert_int_equal(appoint(&good), ERROR_DENIED); /* what was withdrawn does not come back */
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(appoint(&good), ERROR_DENIED);
+    assert_int_equal(appoint(&again), ERROR_NONE);
+    assert_int_equal(enrol(&lost), ERROR_NONE);
+    const struct appointment too_late = {ALICE, own, {root, NULL}, 4, NULL};
+    assert_int_equal(appoint(&too_late), ERROR_DENIED); /* with a key that was withdrawn */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(keyd_knows_whose_key_an_officer_has, begin, stop),
         cmocka_unit_test_setup_teardown(keyd_knows_who_holds_a_broken_glass, begin, stop),
         cmocka_unit_test_setup_teardown(keyd_counts_signatures, begin, stop),
         cmocka_unit_test_setup_teardown(what_was_refused_stays_refused, begin, stop),

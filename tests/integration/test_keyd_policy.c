@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "audit/format/policy_load.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/dsse.h"
@@ -115,6 +116,58 @@ static void a_set_needs_the_event_of_its_loading(void **state)
     assert_int_equal(pin(approver, POLICY_TYPE, SET(A64, "1")), ERROR_NONE);
 }
 
+/* ---- sets that say what they replace, and how many persons must sign ---- */
+
+/* Of epoch `epoch`, replacing the set of A64 with the epoch `base`, and expiring so many ms from now. */
+static enum error_kind pin_draft(const struct ecdsa_key *signer, unsigned epoch, unsigned base, int64_t life_ms, const char *root)
+{
+    char expires[CLOCK_TEXT_SIZE], payload[1024];
+
+    clock_format(clock_wall_ms() + life_ms, expires);
+    (void)snprintf(payload, sizeof payload,
+                   "{\"approval\":{\"expires\":\"%s\",\"replaces\":{\"digest\":\"sha256:" A64
+                   "\",\"epoch\":%u}},\"digest\":\"sha256:" A64 "\",\"epoch\":%u%s}",
+                   expires, base, epoch, root);
+    return pin(signer, POLICY_TYPE, payload);
+}
+
+static unsigned persons_of_root(void)
+{
+    struct root_terms terms;
+    struct error err = {0};
+
+    if (!keyd_root_terms(client, &terms, &err).ok) fail_msg("%s", err.message);
+    return terms.root;
+}
+
+/* A gateway that somebody has taken over asks for all of these. */
+static void a_draft_follows_the_set_that_it_replaces(void **state)
+{
+    OWNED(ecdsa_key) *approver = approve();
+    OWNED(ecdsa_key) *stranger = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&stranger, &err).ok);
+    assert_int_equal(pin(approver, POLICY_TYPE, SET(A64, "1")), ERROR_NONE);
+    assert_int_equal(pin_draft(approver, 2, 3, 60000, ""), ERROR_DENIED);
+    assert_int_equal(pin_draft(approver, 2, 1, -1000, ""), ERROR_DENIED);
+    assert_int_equal(pin_draft(approver, 2, 1, INT64_C(30) * 86400000, ""), ERROR_DENIED);
+    assert_int_equal(pin_draft(stranger, 2, 1, 60000, ""), ERROR_DENIED);
+    assert_int_equal(
+        pin_draft(approver, 2, 1, 60000, ",\"root\":{\"holder\":\"ext:" A64 "\",\"officers\":1,\"policies\":1,\"root\":2}"),
+        ERROR_DENIED); /* one person, and it takes two from then on */
+    assert_int_equal(pin_draft(approver, 2, 1, 60000, ",\"root\":{\"officers\":1,\"policies\":2,\"root\":1}"), ERROR_INVALID);
+    assert_int_equal(persons_of_root(), 0);
+    assert_int_equal(
+        pin_draft(approver, 2, 1, 60000, ",\"root\":{\"holder\":\"ext:" A64 "\",\"officers\":1,\"policies\":1,\"root\":1}"),
+        ERROR_NONE);
+    assert_int_equal(persons_of_root(), 1);
+    assert_int_equal(pin_draft(approver, 3, 1, 60000, ""), ERROR_DENIED); /* it replaces the set before */
+    assert_int_equal(pin_draft(approver, 3, 2, 60000, ""), ERROR_NONE);
+    assert_int_equal(persons_of_root(), 1); /* a set without the numbers leaves them as they are */
+}
+
 /* The event is right, but the signed log does not have it, or has it at another place. */
 static void the_event_must_stand_in_the_log_that_was_signed(void **state)
 {
@@ -215,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_set_needs_the_event_of_its_loading, begin, stop),
+        cmocka_unit_test_setup_teardown(a_draft_follows_the_set_that_it_replaces, begin, stop),
         cmocka_unit_test_setup_teardown(the_event_must_stand_in_the_log_that_was_signed, begin, stop),
         cmocka_unit_test_setup_teardown(older_policy_sets_never_come_back, begin, stop),
         cmocka_unit_test_setup_teardown(large_policy_sets_fit, begin, stop),

@@ -143,6 +143,14 @@ def it_goes_on_with_the_new_key():
     print(f"     cosigned again {time.monotonic() - began:.1f} s after the change of its key", flush=True)
 
 
+def foreign_programs_read_the_log_under_its_new_key():
+    """Go's sumdb, the libraries of transparency-dev and Tessera's fsck, which know the new key alone, read all tiles; with the old key nothing is read."""
+    for key, works in ((state["new"], True), (state["vkey"], False)):
+        done = subprocess.run([os.path.join(os.environ["INTEROP_PROGRAMS"], "tlog"), f"https://127.0.0.1:{server.port}", server.ca_file, key,
+                               state["auditor"].token("registry:admin:*", fresh=True), str(size())], capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode == 0, "entries: sumdb tlog and note, merkle, formats, fsck" in done.stdout) == (works, works), (done.stdout, done.stderr)
+
+
 def it_ends_in_order():
     state["process"].terminate()
     state["process"].wait(30)
@@ -151,4 +159,5 @@ def it_ends_in_order():
 
 
 run(a_registry_names_its_log, start_witnesses, both_witnesses_cosign, its_cosignature_is_verified, both_go_on_in_the_overlap,
-    a_witness_that_was_not_told_stands_still, it_goes_on_with_the_new_key, it_ends_in_order)
+    a_witness_that_was_not_told_stands_still, it_goes_on_with_the_new_key, foreign_programs_read_the_log_under_its_new_key,
+    it_ends_in_order)

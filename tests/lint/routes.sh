@@ -22,8 +22,9 @@ declared=$(grep -nE '(extern const struct handler|^route_target) ' gateway/*.[ch
 # What is looked up before a decision tells by its time what there is: gateway/pipeline/resolve.c asks for rights first, api/api.c and token_endpoint.c
 # after. runner_gate.c looks up the organisation of a runner whose certificate and document it has checked, enrolment_gate.c that of a
 # runner whose code it has checked. runner_result.c looks up the repositories of a run after the event of the right to finish it, run_checkpoint.c
-# the repository of an order for the holder of its lease, which may keep a checkpoint there.
-lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_resolve_cached)\(' gateway/*.c gateway/*/*.c | grep -vE '^gateway/(pipeline/resolve|api/api|pipeline/token_endpoint|pipeline/runner_gate|pipeline/enrolment_gate|api/runner_result|api/run_checkpoint)\.c:' || true)
+# the repository of an order for the holder of its lease, which may keep a checkpoint there. officers_check.c looks up the organisation that an officer's document
+# names, for a caller that may post it, or list all of them.
+lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_resolve_cached)\(' gateway/*.c gateway/*/*.c | grep -vE '^gateway/(pipeline/resolve|api/api|pipeline/token_endpoint|pipeline/runner_gate|pipeline/enrolment_gate|api/runner_result|api/run_checkpoint|api/officers_check)\.c:' || true)
 # A target that queries the database itself must call resolve_allows() before: these do.
 stores=$(awk '
 /^struct result target_/ { target = $3; sub(/\(.*/, "", target) }

@@ -123,7 +123,7 @@ def completed(program, *words, folder=None):
 def bash_completes():
     rows = [
         (("sijil", "p"), ["push", "pull", "policy"]),
-        (("sijil", "admin", "ro"), ["robot"]),
+        (("sijil", "admin", "ro"), ["robot", "role"]),
         (("sijil", "admin", "job", ""), ["list", "show", "findings", "stop"]),
         (("sijil", "admin", "robot", "re"), ["revoke"]),
         (("sijil", "push", "--an"), ["--annotation="]),

@@ -207,6 +207,14 @@ def wide_rule(index):
     return rule
 
 
+def with_repeats(rules):
+    """Rules of the same tests, effects and operations, between others."""
+    repeated = [dict(RANDOM.choice(rules)) for _ in range(RANDOM.choice([0, 0, 2, 4]))]
+    mixed = rules + repeated
+    RANDOM.shuffle(mixed)
+    return [{**rule, "id": f"R{n}"} for n, rule in enumerate(mixed)]
+
+
 def wide_policy(index):
     scopes = ["**", "health/**", "public/*", "research/a", "*/a", "none", "**/a", "health/**/a", "**/**", "a.b_c-d"]
     meta = {"review_by": RANDOM.choice(["2026-12-14", "2026-12-15", "2027-12-31"]), "effective_from": RANDOM.choice(
@@ -217,7 +225,7 @@ def wide_policy(index):
     types = {kind: {"lifts": some([f"R{n}" for n in range(4)], 4, 2), "required_evidence": some(["a", "b"], 1),
                     "max_days": RANDOM.choice([1, 40, 41, 366]), "approvals": RANDOM.choice([2, 2, 3]),
                     **present(adds=wide_oblige)} for kind in some(["one", "two"], 2, 1)}
-    found = policy(f"wide-{index}", some(scopes, 2, 1), [wide_rule(n) for n in range(RANDOM.randint(1, 4))],
+    found = policy(f"wide-{index}", some(scopes, 2, 1), with_repeats([wide_rule(n) for n in range(RANDOM.randint(1, 4))]),
                    metadata=meta, exception_types=types, **present(
                        closed=lambda: RANDOM.random() < .3, labels=lambda: present(
                            **{"class": lambda: RANDOM.choice(CLASSES)}, subjects=lambda: some(SUBJECTS, 2),

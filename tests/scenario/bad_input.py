@@ -350,7 +350,7 @@ def parameters_that_a_route_does_not_take_are_refused():
                          (auditor, "/audit/events?key=out:allowed"), (auditor, "/audit/events?key=denied"),
                          (auditor, "/audit/events?key=res:main/models%23v1"), (admin, "/robots?organization=main"),
                          (admin, "/projects?region=local/main"), (admin, "/keys?limit=5"),
-                         (admin, "/policies?epoch=1"), (admin, "/bindings?scope=main&scope=")):
+                         (admin, "/policies?version=1"), (admin, "/bindings?scope=main&scope=")):
         answer = client.call("GET", "/api/v1" + path, scope="registry:admin:*")
         assert answer.status == 400, (path, answer.status, answer.body)
         assert any(word in answer.json["detail"] for word in ("query parameter", "key")), (path, answer.body)

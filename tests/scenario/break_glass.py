@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Two persons break the glass (docs/break-glass.md), at two gateways: one pulls for at most an hour what no role lets it pull, an alarm is raised and delivered, and a third person
-reviews it. Robots, one person with two accounts, the root and rows of the database break nothing."""
+reviews it. Robots, one person with two accounts, the root and rows of the database break nothing. Then the cases of access_cases.py."""
 import hashlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 
+import access_cases
 import signing_keys
 import sijil_test
 from fleet import Fleet
@@ -16,7 +18,7 @@ from sijil_test import IssuerProcess, Person, make_person, make_robot, run, wait
 
 TYPE, REVIEW, SINK = (f"application/vnd.sijil.{kind}.v1+json" for kind in ("break-glass", "break-glass-review", "audit-sink"))
 folder = tempfile.TemporaryDirectory()
-server = Fleet(2, delivery_folder=folder.name + "/delivery")
+server = Fleet(2, delivery_folder=folder.name + "/delivery", **access_cases.LIVES)
 people, keys, state = {}, {}, {}
 DENIED = {401, 403, 404}  # 401: the token has no such right
 
@@ -270,4 +272,5 @@ def a_person_who_is_made_again_gets_nothing_back():
 
 if __name__ == "__main__":
     run(prepare, only_a_person_with_an_enrolled_key_asks, one_person_does_not_approve_itself, two_persons_break_it_and_an_alarm_is_delivered, a_row_breaks_nothing,
-        the_holder_ends_it_and_a_third_person_reviews_it, it_ends_by_itself_and_does_not_come_back, it_is_reviewed_after_its_end_alone, a_person_who_is_made_again_gets_nothing_back, server=server)
+        the_holder_ends_it_and_a_third_person_reviews_it, it_ends_by_itself_and_does_not_come_back, it_is_reviewed_after_its_end_alone,
+        *access_cases.OwnRoles(sys.modules["__main__"]).all(), *access_cases.Elevations(sys.modules["__main__"]).all(), a_person_who_is_made_again_gets_nothing_back, server=server)

@@ -650,7 +650,7 @@ def an_administrator_works_by_command():
     assert json.loads(done.stdout) == {"host": host(), "username": name, "name": name}
     shown = sijil("whoami", host()).stdout
     assert name in shown and re.search(r"registry-admin +on the registry, by binding [0-9a-f-]{36} of system\n", shown) and "secret ends" in shown, shown
-    assert re.search(r"person +the administrator: the person who runs the machine\n", shown), shown
+    assert re.search(r"person +the administrator: one person, who runs the machine, whatever it does\n", shown), shown
     told = json.loads(sijil("whoami", host(), "--json").stdout)
     assert told["person"] == "administrator" and told["name"] == name, told
     assert [(role["scope"], role["origin"]) for role in told["roles"] if role["role"] == "registry-admin"] == [("", "binding")], told
@@ -707,6 +707,7 @@ def an_administrator_works_by_command():
     signed = sijil("policy", "sign", "--key", officer + "/approver.pem", "--epoch", "2", "--output", "set.dsse", "set.json", "--json")
     assert json.loads(signed.stdout) == {"output": "set.dsse"} and os.path.exists(work + "/set.dsse")
     sets_that_say_something_else_are_not_signed(officer)
+    a_set_is_compared_with_the_one_in_force()
     assert json.loads(sijil("logout", host(), "--json").stdout) == {"host": host()}
     sijil("admin", "robot", "list", host(), code=4)
     sijil("whoami", host(), code=4)
@@ -726,6 +727,23 @@ def sets_that_say_something_else_are_not_signed(officer):
         file.write(key)
     refused = sijil("policy", "sign", "--key", "public.pem", "--epoch", "3", "--output", "set.dsse", "set.json", code=1)
     assert "public key" in refused.stderr, refused.stderr
+
+
+def a_set_is_compared_with_the_one_in_force():
+    """The registry stands in the place of a file; a scope without a project is found only there."""
+    document = json.loads(sijil("policy", "show", "--document", host()).stdout)
+    for name, scope in (("same.json", []), ("looser.json", ["nobody/**"])):
+        document["policies"][0]["metadata"]["scope"] += scope
+        if scope:
+            document["policies"][0]["rules"] = [rule for rule in document["policies"][0]["rules"] if rule["id"] != "H-READ-AE"]
+        with open(work + "/" + name, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+    assert "the same" in sijil("policy", "diff", host(), "same.json").stdout
+    loosens = sijil("policy", "diff", host(), "looser.json", code=1).stdout
+    assert "LOOSENS" in loosens and "denied until now by H-READ-AE of registry-default@1" in loosens, loosens
+    found = json.loads(sijil("policy", "lint", "--json", host(), code=1).stdout)
+    assert [one["rule"] for one in found if one["code"] == "shadowed"] == ["H-STORE-AE"], found  # R-STORE-HOME says the same of all content
+    assert not [one for one in found if one["code"] == "no-project" or one["level"] == "error"], found
 
 
 def what_this_machine_lacks_is_not_the_registrys_fault():

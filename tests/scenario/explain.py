@@ -18,6 +18,7 @@ import time
 
 import sijil_test
 from fleet import Fleet
+from psql import Psql
 from sijil_test import Issuer, make_robot, program, run, sha256
 
 CASES = int(sys.argv[1]) if len(sys.argv) > 1 else 250
@@ -397,6 +398,63 @@ def a_review_shows_who_used_what():
     assert mine["lazy"]["id"] not in sijil("admin", "access", "review", at, "main/one", "--days", "0")
 
 
+def reviewed(scope="main", days=0):
+    return {row["name"].split("+")[-1]: row for row in json.loads(sijil("admin", "access", "review", f"127.0.0.1:{server.port}", scope, "--days", str(days), "--json"))}
+
+
+def what_a_robot_did_under_a_name_is_no_use_of_the_next_one():
+    admin = state["admin"]
+    robot = make_robot(server, "phoenix", "consumer", "main/one")
+    server.wait_known(robot, "main/one/digits")
+    assert server.client(robot).call("GET", "/v2/main/one/digits/tags/list", scope="repository:main/one/digits:pull").status in (200, 403, 404)
+    assert server.client(robot).call("GET", "/api/v1/projects/main/one", scope="registry:admin:*").status == 200
+    assert "last_used" in reviewed()["phoenix"], reviewed()["phoenix"]
+    old = next(one["id"] for one in admin.api("GET", "/robots?organisation=main&limit=1000")["robots"] if one["name"] == robot[0])
+    assert admin.call("DELETE", "/api/v1/robots/" + old, scope="registry:admin:*").status == 204
+    make_robot(server, "phoenix", "consumer", "main/one")
+    again = reviewed()["phoenix"]
+    assert "last_used" not in again and "last_event" not in again and again["unused"], again
+
+
+def each_role_has_an_end_and_those_without_are_shown():
+    """By default a role ends after binding_days_default days. What was given without an end goes on; the review and a metric show it."""
+    at, admin = f"127.0.0.1:{server.port}", state["admin"]
+    days = (datetime.datetime.fromisoformat(reviewed()["phoenix"]["expires"].rstrip("Z")) - datetime.datetime.fromisoformat(reviewed()["phoenix"]["granted"].rstrip("Z"))).days
+    assert 364 <= days <= 365, reviewed()["phoenix"]
+    robot = admin.api("POST", "/robots", {"organisation": "main", "name": "old"})
+    for wanted, status in ((3650, 201), (3651, 400)):
+        answer = admin.call("POST", "/api/v1/bindings", json.dumps({"robot": robot["id"], "role": "consumer", "scope": "main/two", "expires_days": wanted}),
+                            {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status == status, answer.body
+    before = endless()
+    server.psql.ask(f"INSERT INTO binding (binding_id, robot_id, role, organisation_id, granted_by) SELECT gen_random_uuid(), '{robot['id']}', 'consumer', organisation_id,"
+               f" 'system' FROM organisation WHERE name = 'main'; SELECT raise_authorization_epoch()")
+    sijil_test.wait_until(lambda: endless() == before + 1, 20, "the metric does not count it")
+    rows = json.loads(sijil("admin", "access", "review", at, "main", "--endless", "--json"))
+    assert any(row["name"] == robot["name"] and row["scope"] == "main" for row in rows) and not any("expires" in row for row in rows), rows
+    everywhere = json.loads(sijil("admin", "access", "review", at, "--endless", "--json"))
+    assert "registry-admin" in [row["role"] for row in everywhere if row["name"] == server.admin[0] and row["scope"] == ""], everywhere
+
+
+def endless():
+    text = server.client().call("GET", "/metrics").body.decode()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("sijil_bindings_without_end ")))
+
+
+def a_review_suggests_nothing_that_it_does_not_know():
+    """The index of searches stands still here."""
+    index = Psql(server.database_at, "sijil_template")
+    index.ask("BEGIN")
+    index.ask("SELECT indexed FROM audit_search FOR UPDATE")
+    try:
+        rows = json.loads(sijil("admin", "access", "review", f"127.0.0.1:{server.port}", "main/one", "--days", "0", "--json", code=5))
+    finally:
+        index.ask("ROLLBACK")
+        index.close()
+    assert rows and not any(row["unused"] or "remove" in row for row in rows), rows
+    assert any(row["unused"] for row in reviewed("main/one").values())
+
+
 def a_review_has_pages():
     everything, after = [], ""
     while after is not None:
@@ -413,4 +471,5 @@ def a_review_has_pages():
 
 if __name__ == "__main__":
     run(prepare, explanations_are_what_the_gateway_does, who_may_not_know_learns_nothing, an_explanation_is_an_event,
-        a_role_that_ends_is_seen_before, rights_and_policies_of_then_are_known, the_command_says_why, a_review_shows_who_used_what, a_review_has_pages, server=server)
+        a_role_that_ends_is_seen_before, rights_and_policies_of_then_are_known, the_command_says_why, a_review_shows_who_used_what, what_a_robot_did_under_a_name_is_no_use_of_the_next_one,
+        each_role_has_an_end_and_those_without_are_shown, a_review_suggests_nothing_that_it_does_not_know, a_review_has_pages, server=server)

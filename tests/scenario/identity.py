@@ -400,7 +400,7 @@ def a_credential_tells_who_it_is():
     told = self_of(server.client(login))
     assert (told["kind"], told["name"], told["id"]) == ("robot", login[0], robot_of(login)), told
     assert sorted((role["role"], role["scope"], "expires" in role) for role in told["roles"]) == \
-        [("consumer", "main", True), ("publisher", "main/models", False)], told
+        [("consumer", "main", True), ("publisher", "main/models", True)], told
     assert told["token_expires"] and told["secret_expires"] > told["token_expires"] and not told["has_more"]
     rows = admin.api("GET", "/bindings?scope=main/models")["bindings"]
     taken, = [row for row in rows if row.get("robot") == login[0]]
@@ -721,7 +721,7 @@ def the_description_is_sent_once():
     ask = server.client()
     first = ask.call("GET", "/api/v1/openapi.json")
     tag = first["ETag"]
-    assert first.status == 200 and tag == '"sha256:' + hashlib.sha256(first.body).hexdigest() + '"', tag
+    assert first.status == 200 and tag == '"' + hashlib.sha256(first.body).hexdigest() + '"', tag
     for method in ("GET", "HEAD"):
         again = ask.call(method, "/api/v1/openapi.json", headers={"If-None-Match": tag})
         assert again.status == 304 and not again.body and again["ETag"] == tag, (method, again.status)

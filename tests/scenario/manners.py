@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The manners of the API (docs/api.md): a repeat of a request makes nothing twice, at any gateway; documents have entity tags; limits are named."""
 import concurrent.futures
+import hashlib
 import json
 import os
 import secrets
@@ -76,6 +77,15 @@ def another_request_under_the_key_is_refused():
         assert answer.status == 422 and "Idempotency-Key" in answer.json["detail"], answer.body
     names = [each["name"] for each in state["admin"].api("GET", "/projects?limit=1000")["projects"]]
     assert "main/second" not in names
+
+
+def a_copy_of_the_database_does_not_tell_the_request():
+    """Whoever guesses a request can't compute what the row has of it."""
+    body = json.dumps({"organisation": "main", "name": "guessed"})
+    answer = state["admin"].call("POST", "/api/v1/projects", body, {"Content-Type": "application/json", "Idempotency-Key": new_key()}, scope=ALL)
+    assert answer.status == 201, answer.body
+    rows = server.psql.ask("SELECT string_agg(encode(request, 'hex'), ' ') FROM kept_answer").split()
+    assert rows and hashlib.sha256(b"POST /api/v1/projects\n" + body.encode()).hexdigest() not in rows, rows
 
 
 def a_key_is_of_one_caller():
@@ -386,7 +396,7 @@ def limits_are_named():
     assert other["RateLimit"] is None  # nothing limits it that could be said
 
 
-run(prepare, a_repeat_makes_nothing_twice, each_repeat_is_recorded, another_request_under_the_key_is_refused, a_key_is_of_one_caller, a_failed_request_leaves_the_key,
+run(prepare, a_repeat_makes_nothing_twice, each_repeat_is_recorded, another_request_under_the_key_is_refused, a_copy_of_the_database_does_not_tell_the_request, a_key_is_of_one_caller, a_failed_request_leaves_the_key,
     a_secret_is_never_kept, rights_count_at_each_repeat, bad_keys_are_refused, of_many_at_once_one_is_done, a_change_without_its_answer_is_said,
     a_forged_answer_is_not_sent, rows_end_after_a_day, a_conflict_costs_its_group_nothing, of_one_caller_the_newest_are_kept, rows_go_with_the_key_of_their_caller, kill_9_makes_nothing_twice, sijil_repeats_what_it_can_not_know, sijil_tells_what_it_can_not_know,
     rules_are_changed_by_those_who_know_them, of_two_who_know_the_same_one_wins,

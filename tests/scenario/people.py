@@ -120,7 +120,7 @@ def a_person_logs_in_by_a_code():
     admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": subject, "role": "consumer", "scope": "main/models"})
     me = sijil("ann", "whoami", at, "--json")
     assert me["kind"] == "external" and me["issuer"] == issuer.url and [role["role"] for role in me["roles"]] == ["consumer"], me
-    assert re.search(r"consumer +on main/models, by binding [0-9a-f-]{36} of robot:[0-9a-f-]{36}\n", sijil("ann", "whoami", at)), sijil("ann", "whoami", at)
+    assert re.search(r"consumer +on main/models until [0-9TZ:.-]+, by binding [0-9a-f-]{36} of robot:[0-9a-f-]{36}\n", sijil("ann", "whoami", at)), sijil("ann", "whoami", at)
 
 
 def a_person_logs_in_with_a_browser():

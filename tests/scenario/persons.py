@@ -192,7 +192,34 @@ def a_subject_of_the_same_name_is_the_same_person_again():
     assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body
 
 
+def the_first_document_of_an_administrator_ends_that_bindings_count_alone():
+    """An upgraded registry: documents of officers are signed while bindings count still; the one of a registry-admin ends that."""
+    seen = call(people["bob"][0], "GET", "/self").json
+    assert seen["officers"] == "bindings" and "bindings alone" in sijil("bob", "whoami", at), seen
+    sijil("bob", "admin", "persons", "revoke", at, "_registry", "--key", people["bob"][1], "--reason", "everybody may come")
+    keys = {}
+    for who in ("carol", "alice"):
+        login = people[who][0] if who == "carol" else login_of(server, who)
+        issuer = people["elsewhere"].url if who == "carol" else server.people.url
+        key = keys[who] = Key(key_of(issuer, who), scope="main" if who == "carol" else "")
+        document = key.document()
+        drafted = signing_keys.sign(document, key.path)
+        assert call(login, "POST", "/keys/signing", drafted).status == 201
+        admin.api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key)]})
+    made = {"name": "org-admin.carol", "principal": keys["carol"].principal, "key": keys["carol"].name, "role": "org-admin", "on": "main"}
+    assert "in force" in sijil("bob", "admin", "officers", "draft", at, written(made), "--key", root_key)
+    assert call(people["bob"][0], "GET", "/self").json["officers"] == "bindings"
+    made = {"name": "registry-admin.alice", "principal": keys["alice"].principal, "key": keys["alice"].name, "role": "registry-admin", "on": ""}
+    assert "in force" in sijil("bob", "admin", "officers", "draft", at, written(made), "--key", root_key)
+    alice = login_of(server, "alice")
+    states = {who: [(role["role"], role.get("bound_as")) for role in call(login, "GET", "/self").json["roles"]]
+              for who, login in (("alice", alice), ("bob", people["bob"][0]), ("carol", people["carol"][0]), ("admin", server.admin))}
+    assert ("registry-admin", None) in states["alice"] and ("org-admin", None) in states["carol"], states
+    assert ("unsigned-officer", "registry-admin") in states["bob"] and ("unsigned-officer", "registry-admin") in states["admin"], states
+    assert sum(one.get("bound_as") is not None for one in call(alice, "GET", "/access/review").json["roles"]) > 1
+
+
 if __name__ == "__main__":
     run(prepare, accounts_at_two_issuers_are_one_person, two_approvers_sign_where_persons_come_from, then_a_separate_subject_is_another_person,
         a_robot_is_everybody_who_has_seen_its_secret, a_document_is_withdrawn_by_one_and_does_not_come_back, the_root_signs_for_all_others,
-        a_subject_of_the_same_name_is_the_same_person_again, server=server)
+        a_subject_of_the_same_name_is_the_same_person_again, the_first_document_of_an_administrator_ends_that_bindings_count_alone, server=server)

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.parse
 
+import policy_drafts
 import sijil_test
 from sijil_test import Server, sha256
 
@@ -272,6 +273,66 @@ def a_policy_that_is_removed_leaves_its_pin():
     assert rule() == "SYS-PIN-MISSING"
 
 
+def a_set_from_answers_reaches_an_outsider():
+    """The set in force and one policy more, without JSON written by hand; then what an outsider with two keys learns."""
+    host, folder = f"127.0.0.1:{server.port}", os.path.join(server.root, "answers")
+    os.makedirs(folder)
+    environment = {**os.environ, "HOME": folder, "SIJIL_CA_FILE": server.ca_file, "SIJIL_USERNAME": server.admin[0], "SIJIL_PASSWORD": server.admin[1]}
+
+    def run(program, *words, code=0, **more):
+        done = subprocess.run([os.path.abspath(sijil_test.program(program)), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, timeout=60,
+                              env={**environment, **more}, check=False)
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+        return done
+
+    before = active()["set"]
+    state["epoch"] += 1
+    told = run("sijil", "policy", "init", host, "--regime", "health", "--organisation", "main/clinic", "--network", "10.4.0.0/16", "-o", "next.json")
+    assert "main/clinic/** may be stored in local/main" in told.stderr and "Clients in 10.4.0.0/16 may read it" in told.stderr, told.stderr
+    with open(os.path.join(folder, "next.json"), encoding="utf-8") as file:
+        made = json.load(file)
+    assert made["policies"][:-1] == before["policies"] and made["networks"][:-1] == before["networks"] and made["regions"] == before["regions"]
+    run("sijil", "policy", "sign", "--key", officer(), "--epoch", str(state["epoch"]), "-o", "next.dsse", "next.json")
+    assert "ae-health-main.clinic" in run("sijil", "policy", "load", host, "next.dsse").stdout
+    assert "already" in run("sijil", "policy", "init", host, "--regime", "health", "--organisation", "main/clinic", code=1).stderr
+
+    subprocess.run(["openssl", "ec", "-in", officer(), "-pubout", "-out", os.path.join(folder, "root.pub")], check=True, capture_output=True)
+    shown = run("sijil", "policy", "show", "--root", "root.pub", host).stdout
+    for words in (f"Policy set of epoch {state['epoch']}", "main/clinic/**", "[H-STORE-AE]", "[R-PERMIT]", "  local/main: AE", "  10.4.0.0/16: AE"):
+        assert words in shown, (words, shown)
+
+    log_key = run("sijil", "audit", "key", host).stdout.strip()
+    run("sijil", "policy", "export", host, "-o", "set.json")
+    proven = run("sijil-verify", "policy", "--key", log_key, "--root", "root.pub", "set.json")
+    assert f"Verified: the policy set of epoch {state['epoch']}" in proven.stdout and "main/clinic/**" in proven.stdout, proven.stdout
+    answer = json.loads(run("sijil-verify", "policy", "--json", "--key", log_key, "--root", "root.pub", "set.json").stdout)
+    assert answer["verified"] and answer["set"]["digest"] == active()["digest"], answer
+    with open(os.path.join(folder, "set.json"), encoding="utf-8") as file:
+        text = file.read()
+    with open(os.path.join(folder, "false.json"), "w", encoding="utf-8") as file:
+        file.write(text.replace("policy.load", "policy.lost"))
+    run("sijil-verify", "policy", "--key", log_key, "--root", "root.pub", "false.json", code=1)
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", os.path.join(folder, "other.pem")], check=True)
+    run("sijil-verify", "policy", "--key", log_key, "--root", "other.pem", "set.json", code=1)
+    refused = run("sijil", "policy", "export", host, code=4, SIJIL_USERNAME=state["login"][0], SIJIL_PASSWORD=state["login"][1])
+    assert "SYS-NO-BINDING" in refused.stderr or "not" in refused.stderr, refused.stderr
+
+
+def a_set_with_unknown_words_is_not_loaded():
+    """A deny for a misspelt place denies nothing: the registry refuses it, too, because sets can be signed without our programs."""
+    before = active()
+    for member, value, said in (("regions", {"local/main": {"geo": "AE/XX"}}, "regions local/main: geo: AE/XX"),
+                                ("groups", {"OURS": {"kind": "regime", "members": ["DIFK"]}}, "groups OURS: members: DIFK")):
+        refused = load(sign(payload(**{member: value})))
+        assert refused.status == 400 and said in refused.body.decode(), refused.body
+    assert active() == before
+    admin = server.client(server.admin)
+    for regime, status in (("DIFK", 400), ("X-OURS", 200)):
+        answer = admin.call("PUT", "/api/v1/repositories/main/adult/a/label", json.dumps({"attached": [regime]}), {"Content-Type": "application/json"},
+                            scope="registry:admin:*")
+        assert answer.status == status and (status == 200 or "label.attached: DIFK is no known regime" in answer.body.decode()), answer.body
+
+
 def a_restart_keeps_the_set():
     before = active()
     assert f"sijil_policy_epoch {before['epoch']}\n" in server.client().call("GET", "/metrics").body.decode()
@@ -386,11 +447,13 @@ def metric(name):
 
 
 prepare()
+policy_drafts.world["server"] = server
 sijil_test.run(
     health_data_is_stored_but_not_read_from_nowhere, names_are_as_secret_as_content,
     a_stock_client_pushes_what_it_may_not_look_at, who_may_not_see_it_learns_no_rule,
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
     an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
+    a_set_with_unknown_words_is_not_loaded, a_set_from_answers_reaches_an_outsider,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set,
-    a_set_that_nobody_loaded_never_comes_into_force, server=server)
+    a_set_that_nobody_loaded_never_comes_into_force, *policy_drafts.CASES, server=server)

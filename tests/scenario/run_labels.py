@@ -187,10 +187,10 @@ def a_publisher_takes_no_places_of_others():
     assert all(one.status == 403 and b"manifests may bring 32 different labels to this project" in one.body for one in refused), refused[0].body
     data = f"{PROJECT}/officers"
     labelled = push(data, {"a.bin": b"labelled by an officer"})
-    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["OF-1"]})
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["X-OF-1"]})
     asked = state["alice"].request(spec=wanted(labelled, f"{PROJECT}/of-officers", pool="nobody"))
     ended(asked, "ordered")
-    assert "OF-1" in labels(f"{PROJECT}/of-officers")
+    assert "X-OF-1" in labels(f"{PROJECT}/of-officers")
     for number in taken[:3]:
         delete(f"{PROJECT}/many/z{number}")
     assert bring(40).status == 201 and bring(41).status == 201

@@ -222,6 +222,10 @@ def only_provisioned_persons_come_in():
     assert direct.status == 401 and "/token only" in direct["WWW-Authenticate"], direct["WWW-Authenticate"]
 
 
+def reviewed(name):
+    return [row for row in admin.api("GET", "/access/review?limit=200")["roles"] if row["name"] == name]
+
+
 def deactivated_means_out():
     """At each gateway within a second: the token that was made before, and new ones. Then it is active again, with its rights."""
     ann, seconds = people["ann"], []
@@ -236,9 +240,11 @@ def deactivated_means_out():
         seconds.append(time.monotonic() - asked)
         assert seconds[-1] < SECONDS, seconds
         assert all(token_of("ann", other).status == 400 for other in (0, 1))
+        assert {row["deactivated"] for row in reviewed("id-of-ann")} == {True}
         assert patch("/Users/" + ann["id"], {"op": "replace", "value": {"active": "True"}}, expect=200).json["active"] is True
         wait_until(lambda: token_of("ann", 1).status == 200, 10, "a person that is active again does not come in")
         print(f"deactivated at gateway {gateway}: answered after {asked - began:.3f} s, out everywhere {seconds[-1]:.3f} s later")
+    assert {row["deactivated"] for row in reviewed("id-of-ann")} == {False}
     assert works(people["token"], 0) == 200
     assert len(events("scim.end")) == 2 and all(ann["id"] in json.dumps(each) for each in events("scim.end"))
 
@@ -414,6 +420,46 @@ def who_was_let_in_is_not_made_inactive_beyond_the_bound():
     service()
 
 
+def fsck():
+    """What sijil-verify finds in a dump of now."""
+    wait_until(lambda: sql("SELECT s.indexed = l.size AND EXISTS (SELECT FROM audit_checkpoint c WHERE c.size = l.size) FROM audit_log l, audit_search s")
+               == "t", 60, "the log does not come to rest")
+    with open(os.path.join(folder.name, "dump-database"), "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(f"host={server.database_at} user=scim_dumper dbname=sijil_template\n")
+    path = os.path.join(folder.name, "log.dump")
+    subprocess.run([sijil_test.program("sijil-audit-dump"), "--database=" + file.name, "--output=" + path], check=True, capture_output=True, timeout=120)
+    vkey = auditor.api("GET", "/audit/key")["vkey"]
+    done = subprocess.run([sijil_test.program("sijil-verify"), "fsck", "--json", "--key", vkey, path], capture_output=True, text=True, timeout=120)
+    os.remove(path)
+    return json.loads(done.stdout)
+
+
+def an_edit_of_who_may_come_in_is_found():
+    """By fsck; a person that was let in again, one that nobody provisioned, one that is gone, and one that somebody shut out."""
+    sql("CREATE ROLE scim_dumper LOGIN; GRANT CONNECT ON DATABASE sijil_template TO scim_dumper; SET ROLE sijil_owner; SELECT grant_audit_dump('scim_dumper'); RESET ROLE")
+    found = fsck()
+    assert found["found"] == {} and found["persons"] == int(sql("SELECT count(*) FROM scim_user")) > 4, found
+    out = sql("SELECT user_id FROM scim_user WHERE NOT active AND NOT is_deleted LIMIT 1")
+    inside = sql("SELECT user_id FROM scim_user WHERE active LIMIT 1")
+    gone = sql("SELECT user_id FROM scim_user WHERE is_deleted LIMIT 1")
+    assert out and inside and gone, (out, inside, gone)
+    told = next(each for each in events("scim.end") if each["out"] == "allowed")["res"].split(" ")
+    assert told[1] in ("inactive", "deleted") and len(told) == 3, told
+    for edit, back, what in (
+            (f"UPDATE scim_user SET active = true WHERE user_id = '{out}'", f"UPDATE scim_user SET active = false WHERE user_id = '{out}'", f"it left the person {out} inactive, and the row says active"),
+            (f"UPDATE scim_user SET active = false WHERE user_id = '{inside}'", f"UPDATE scim_user SET active = true WHERE user_id = '{inside}'", f"it left the person {inside} active, and the row says inactive"),
+            (f"UPDATE scim_user SET is_deleted = false WHERE user_id = '{gone}'", f"UPDATE scim_user SET is_deleted = true WHERE user_id = '{gone}'", f"it left the person {gone} deleted"),
+            ("INSERT INTO scim_user (user_id, issuer, external_id, active) VALUES ('00000000-0000-4000-8000-000000000001', 'https://id.bank.example', 'intruder', true)",
+             "DELETE FROM scim_user WHERE external_id = 'intruder'", "no event has made it"),
+            (f"CREATE TABLE kept AS SELECT * FROM scim_user WHERE user_id = '{out}'; UPDATE scim_user SET user_id = gen_random_uuid() WHERE user_id = '{out}'",
+             f"UPDATE scim_user SET user_id = '{out}' WHERE person = (SELECT person FROM kept); DROP TABLE kept", "is not stored, and no event has erased it")):
+        sql(edit)
+        found = fsck()["first"]
+        sql(back)
+        assert any(each["kind"] == "person of SCIM" and what in each["what"] for each in found), (what, found)
+    assert fsck()["found"] == {}
+
+
 def a_person_is_erased():
     """Its names go with its key, and so does its row."""
     holdings = sql("SELECT count(*) FROM scim_name n JOIN audit_subject s ON s.id = n.subject")
@@ -436,5 +482,5 @@ if __name__ == "__main__":
     run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, a_person_is_provisioned, no_name_is_in_the_database,
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
-        who_was_let_in_is_not_made_inactive_beyond_the_bound, a_person_is_erased,
+        who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_may_come_in_is_found, a_person_is_erased,
         out_stays_out_without_the_document, server=server)

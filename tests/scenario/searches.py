@@ -5,14 +5,17 @@ import base64
 import concurrent.futures
 import csv
 import datetime
+import fcntl
 import hashlib
 import http.client
 import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import urllib.parse
 
@@ -411,17 +414,65 @@ def the_command_line_searches():
     sijil("audit", "search", host, "--network", "10.0.0.0/8", "--purpose", "a test", code=1)
 
 
+def on_a_terminal(columns, *words):
+    """The lines that a person sees: both outputs are the same terminal."""
+    environment = {**os.environ, "XDG_CONFIG_HOME": server.root + "/client", "SIJIL_CONFIG_HOME": server.root + "/client", "TERM": "xterm"}
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    done = subprocess.Popen([sijil_test.program("sijil"), *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=environment)
+    os.close(slave)
+    said = b""
+    while piece := read_terminal(master):
+        said += piece
+    os.close(master)
+    assert done.wait(60) == 0, said[-500:]
+    return [line.rsplit("\033[K", 1)[-1].rsplit("\r", 1)[-1] for line in said.decode().replace("\r\n", "\n").rstrip("\n").split("\n")]
+
+
+def read_terminal(master):
+    try:
+        return os.read(master, 65536)
+    except OSError:  # nobody has the other end any more
+        return b""
+
+
+def a_terminal_shows_each_event_on_lines_of_its_own():
+    """Also behind the first page, where a line of progress has been, and where one line has no room for an event."""
+    host, name = f"127.0.0.1:{server.port}", state["logins"]["publisher"][0]
+    page = Client(server, state["logins"]["auditor"]).api("GET", "/audit/events?since=2020-01-01T00:00:00Z&limit=1000")
+    assert len(page["events"]) > 250, "each page is an event of the log, so it is large"
+    narrow = ("     SEQ  TIME                           ", "          RESOURCE  ")
+    searched = on_a_terminal(80, "audit", "search", host, "--prefix", "main", "-n", "900", "--oldest-first")
+    exposed = on_a_terminal(80, "audit", "exposure", host, name, "--from", "1d", "--purpose", "a test")
+    for lines, ends in ((searched, 1), (exposed, 1)):
+        assert lines[0].startswith(narrow[0]) and lines[1].startswith(narrow[1]), lines[:2]
+        rows = lines[2:-ends]
+        assert len(rows) > 600 and all(line[:8].strip().isdigit() for line in rows[0::2]), rows[:4]
+        assert all(line.startswith(" " * 10) and not line.startswith(" " * 11) for line in rows[1::2]), rows[:4]
+    assert not any("searched to" in line for line in searched + exposed), "the progress is left between events"
+    assert searched[-1].startswith("There are more events") and " read, " in exposed[-1], (searched[-1], exposed[-1])
+    wide = on_a_terminal(240, "audit", "exposure", host, name, "--from", "1d", "--purpose", "a test")
+    assert len(wide) == (len(exposed) - 1) // 2 + 1 and "RESOURCE" in wide[0], (len(wide), len(exposed))
+    tail = on_a_terminal(80, "audit", "tail", host, "-n", "3")
+    assert len(tail) == 6 and all(line.startswith(" " * 8) for line in tail[1::2]), tail
+
+
 def nothing_is_said_to_be_nothing():
     host = f"127.0.0.1:{server.port}"
     for words in (["--rule", "sys-scope"], ["--actor", "alise", "--purpose", "a test"], ["--since", "1h", "--until", "2h"]):
         assert "No event meets these conditions." in program("audit", "search", host, *words).stderr, words
+    assert "audit actors" in program("audit", "search", host, "--actor", "alise", "--purpose", "a test").stderr, "where names are"
     assert sijil("audit", "search", host, "--rule", "sys-scope", "--csv").split("\n")[0].startswith("seq,time,outcome")
+    assert sijil("audit", "exposure", host, "robot$main+raeder", "--from", "1d", "--purpose", "a test", "--csv") == "seq,time,what,outcome,action,resource,address,actor,made_by\n"
     answer = program("audit", "exposure", host, "robot$main+raeder", "--from", "1d", "--purpose", "a test").stderr
     assert "The log has no event of robot$main+raeder in this time." in answer and "sijil audit actors" in answer, answer
     today = datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=4))).strftime("%Y-%m-%d")
     assert sijil("audit", "search", host, "--since", today, "-n", "1", "--csv").count("\n") == 2, "the day where the reader is"
     for wrong in ("yesterday", "2026-13-01", "7w"):
         assert "7d, 12h, 30m ago" in program("audit", "search", host, "--since", wrong, code=2).stderr, wrong
+        assert "7d, 12h, 30m ago" in program("audit", "exposure", host, "alice", "--from", wrong, "--purpose", "a test", code=2).stderr, wrong
+        assert "7d, 12h, 30m ago" in program("audit", "checkpoints", host, "--to", wrong, code=2).stderr, wrong
+        assert "7d, 12h, 30m ago" in program("audit", "export", host, "--key", "out:denied", "--from", wrong, "-o", server.root + "/none", code=2).stderr, wrong
     event = state["events"][0]["seq"]
     assert f"give {event}, if" in program("audit", "show", host, f"registry.example/audit/{event}", code=2).stderr
 
@@ -495,6 +546,6 @@ prepare()
 sijil_test.run(many_kinds_of_events_are_recorded, searches_equal_a_scan, also_while_events_come_and_the_gateway_is_killed,
                both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
                questions_without_an_answer_are_refused, personal_data_needs_a_purpose, an_auditor_has_the_log_and_nothing_else,
-               the_command_line_searches, nothing_is_said_to_be_nothing,
+               the_command_line_searches, a_terminal_shows_each_event_on_lines_of_its_own, nothing_is_said_to_be_nothing,
                an_answer_that_is_not_complete_says_so, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
                an_erasure_empties_the_blind_keys, server=server)

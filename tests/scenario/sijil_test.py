@@ -99,6 +99,7 @@ def work_folder():
 class Server:
     """`sijild --embedded` in a separate folder; stopped with all its processes when the scenario ends."""
     ends_with = 0  # the status that it must end with
+    officers_by = ("--officers-by-bindings",)  # most scenarios are about other things; officers.py has the default
 
     def __init__(self, options=(), folder=None):
         self.root = tempfile.mkdtemp(prefix="sijil-", dir=folder or work_folder())
@@ -116,7 +117,7 @@ class Server:
 
     def command(self):
         return [program("sijild"), "--embedded", self.folder, "--listen-port", str(self.port),
-                "--public-url", f"https://127.0.0.1:{self.port}", "--no-runner", *self.options]
+                "--public-url", f"https://127.0.0.1:{self.port}", "--no-runner", *self.officers_by, *self.options]
 
     def begin(self):
         """Leaves what a first start leaves that was cut short before its first migration: PostgreSQL's files, which tests/support/postgres.sh

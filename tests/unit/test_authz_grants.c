@@ -42,10 +42,11 @@ static void authorizes_grants(void **state)
     const struct grant_row *row = *state;
     const struct principal principal = principal_of(row->granter);
     const struct authz_binding grantee = {.kind = row->grantee == 0 ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT,
-                                          .robot = id_of(row->grantee == 0 ? '-' : row->grantee)};
+                                          .robot = id_of(row->grantee == 0 ? '-' : row->grantee),
+                                          .role = row->role};
     struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
 
-    authz_grant_detail(row->role, &grantee, resource.detail);
+    authz_grant_detail(&grantee, resource.detail);
     const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW);
     if (row->rule == NULL) {
         assert_int_equal(found.verdict, AUTHZ_ALLOWED);
@@ -90,6 +91,43 @@ static void who_may_give_may_take(void **state)
     }
 }
 
+/* The right to grant is never the right that is granted: who may give a role may not do what it permits, and who has it may not give it. */
+static const struct apart_row {
+    const char *name;
+    char granter, holder;
+    enum role role;
+    enum action action; /* that the role permits */
+    enum resource_kind kind;
+    char project;
+    const char *on;
+} apart_rows[] = {
+    {"reading, in a project", 'j', 'l', ROLE_CONSUMER, ACTION_BLOB_READ, RESOURCE_PROJECT, 'm', "acme/m"},
+    {"reading, in an organisation", 'o', 'c', ROLE_CONSUMER, ACTION_MANIFEST_READ, RESOURCE_ORGANISATION, '-', "acme"},
+    {"reading, by the registry's administrator", 'r', 'c', ROLE_CONSUMER, ACTION_TAG_LIST, RESOURCE_ORGANISATION, '-', "acme"},
+    {"pushing", 'j', 'p', ROLE_PUBLISHER, ACTION_MANIFEST_PUSH, RESOURCE_PROJECT, 'm', "acme/m"},
+    {"pushing, in a repository", 'j', '1', ROLE_PUBLISHER, ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'm', "acme/m/digits"},
+    {"promoting", 'o', 't', ROLE_PROMOTER, ACTION_BLOB_MOUNT, RESOURCE_PROJECT, 'm', "acme/m"},
+    {"reading the log", 'o', 'u', ROLE_AUDITOR, ACTION_AUDIT_READ, RESOURCE_PROJECT, 'm', "acme/m"},
+    {"reading the log, by the registry's administrator", 'r', 'u', ROLE_AUDITOR, ACTION_AUDIT_EXPORT, RESOURCE_PROJECT, 'm',
+     "acme/m"},
+    {"training", 'j', 'p', ROLE_TRAINER, ACTION_RUN_REQUEST, RESOURCE_PROJECT, 'm', "acme/m"},
+};
+
+static void granting_is_apart_from_what_is_granted(void **state)
+{
+    const struct apart_row *row = *state;
+    const struct principal granter = principal_of(row->granter), holder = principal_of(row->holder);
+    const struct authz_binding grantee = {.kind = PRINCIPAL_ROBOT, .robot = id_of('z'), .role = row->role};
+    const struct resource thing = resource_of(row->kind, 'A', row->project, row->on);
+    struct resource scope = thing;
+
+    authz_grant_detail(&grantee, scope.detail);
+    assert_true(role_permits(row->role, row->action));
+    assert_int_equal(authz_snapshot_authorize(snapshot, &granter, ACTION_BINDING_CREATE, &scope, NOW).verdict, AUTHZ_ALLOWED);
+    assert_int_not_equal(authz_snapshot_authorize(snapshot, &granter, row->action, &thing, NOW).verdict, AUTHZ_ALLOWED);
+    assert_int_not_equal(authz_snapshot_authorize(snapshot, &holder, ACTION_BINDING_CREATE, &scope, NOW).verdict, AUTHZ_ALLOWED);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -99,7 +137,8 @@ int main(void)
     struct error err = {0};
 
     snapshot = build(&err);
-    const int failed = RUN_TABLE(grant_rows, authorizes_grants) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    const int failed = RUN_TABLE(grant_rows, authorizes_grants) + RUN_TABLE(apart_rows, granting_is_apart_from_what_is_granted) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     authz_snapshot_free(snapshot);
     return failed;
 }

@@ -226,7 +226,7 @@ static void officers_are_two_persons(void **state)
     const struct authz_binding second = binding_to(row->second, ROLE_SECURITY_OFFICER);
     struct resource scope = {.kind = RESOURCE_SYSTEM};
 
-    authz_grant_detail(ROLE_SECURITY_OFFICER, &second, scope.detail);
+    authz_grant_detail(&second, scope.detail);
     const struct authz_answer found = authz_snapshot_authorize(snapshot, &granter, ACTION_BINDING_CREATE, &scope, NOW);
     assert_int_equal(found.verdict, row->is_refused ? AUTHZ_NOT_ALLOWED : AUTHZ_ALLOWED);
     if (row->is_refused) assert_string_equal(found.rule, "SYS-BOTH-OFFICERS");

@@ -56,7 +56,8 @@ static struct authz_snapshot *snapshot_at(int64_t from_ms)
     must(trust_rules_of(pinned, COUNT(pinned), &rules, &err), &err);
     assert_int_equal(persons_entries_count(rules), COUNT(pinned));
     for (size_t i = 0; i < COUNT(pinned); i++)
-        if (strcmp(persons_entries_at(rules, i)->name, "acme") == 0) persons_entry_place(persons_entries_at(rules, i), &acme);
+        if (strcmp(persons_entries_at(rules, i)->name, "acme") == 0)
+            entry_place_note(&persons_entries_at(rules, i)->place, &acme);
     const struct authz_parts parts = {.rules = rules};
     must(authz_snapshot_build(&parts, &snapshot, &err), &err);
     return snapshot;
@@ -81,8 +82,9 @@ static const struct row {
     {"the separate one of another organisation is not", &beta, "i/alice", "j/bob", 1, false, false},
     {"a deleted organisation's document says nothing", &gone, "k/eve", "j/bob", 1, false, false},
     {"the registry itself", &registry, "j/alice", "j/bob", 1, true, true},
-    {"before they begin", &acme, "j/carol", "j/bob", -1, true, true},
-    {"then different issuers are one person", &acme, "j/alice", "i/alice", -1, true, false},
+    {"a minute before they begin, because the versions before have ended", &acme, "j/carol", "j/bob", -60000, false, false},
+    {"before that", &acme, "j/carol", "j/bob", -60001, true, true},
+    {"then different issuers are one person", &acme, "j/alice", "i/alice", -60001, true, false},
     {"after they have expired", &acme, "j/carol", "j/bob", 2 * DAY_MS, true, true},
 };
 

@@ -200,7 +200,8 @@ static void only_the_named_robot_provisions(void **state)
     assert_non_null(scim_entry_of_client(rules, &robot, NOW_MS));
     assert_null(scim_entry_of_client(rules, &other, NOW_MS));
     assert_null(scim_entry_of_client(rules, &robot, NOW_MS + 2 * DAY_MS));
-    assert_null(scim_entry_of_client(rules, &robot, NOW_MS - 1));
+    assert_null(scim_entry_of_client(rules, &robot, NOW_MS - 60001));
+    assert_non_null(scim_entry_of_client(rules, &robot, NOW_MS - 60000)); /* the version before has ended already */
     assert_null(scim_entry_of_client(NULL, &robot, NOW_MS));
     assert_true(authz_snapshot_has_role(snapshot, &robot, NOW_MS));
     assert_false(authz_snapshot_has_role(snapshot, &other, NOW_MS));

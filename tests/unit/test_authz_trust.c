@@ -27,7 +27,7 @@ static const struct given {
     {"same", RULE(GENERIC, OF("8"), "consumer", "5", ",\"single_use\":false"), -1000, 60000},
     {"same-again", RULE(GENERIC, OF("8"), "consumer", "5", ",\"single_use\":false"), -1000, 60000},
     {"over", RULE(GENERIC, OF("9"), "consumer", "5", ",\"single_use\":false"), -60000, -1},
-    {"to-come", RULE(GENERIC, OF("9"), "consumer", "5", ",\"single_use\":false"), 1000, 60000},
+    {"to-come", RULE(GENERIC, OF("9"), "consumer", "5", ",\"single_use\":false"), 61000, 120000},
     {"inside", RULE(GENERIC, OF("10"), "consumer", "5", ",\"single_use\":false,\"networks\":[\"10.0.0.0/8\"]"), -1000, 60000},
     {"homeless", RULE(GENERIC, OF("11"), "consumer", "9", ",\"single_use\":false"), -1000, 60000}, /* its project was deleted */
 };

@@ -159,6 +159,47 @@ static void envelopes_need_their_room(void **state)
     }
 }
 
+static void read_signed(const char *payload, const struct ecdsa_key *const *signers, size_t count, struct dsse **dsse_out)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(DSSE_OVERHEAD);
+    struct error err = {0};
+
+    assert_true(dsse_write("text/plain", bytes_of_text(payload), signers, count, &envelope, &err).ok);
+    assert_true(dsse_read(buffer_bytes(&envelope), DSSE_OVERHEAD, dsse_out, &err).ok);
+}
+
+/* Persons that sign one after the other, at different places. */
+static void signatures_are_joined(void **state)
+{
+    OWNED(ecdsa_key) *first = NULL;
+    OWNED(ecdsa_key) *second = NULL;
+    OWNED(dsse) *one = NULL;
+    OWNED(dsse) *two = NULL;
+    OWNED(dsse) *other = NULL;
+    OWNED(dsse) *joined = NULL;
+    OWNED(dsse) *full = NULL;
+    struct buffer OWNED_BUFFER envelope = BUFFER(DSSE_OVERHEAD), too_much = BUFFER(DSSE_OVERHEAD);
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&first, &err).ok && ecdsa_key_new(&second, &err).ok);
+    const struct ecdsa_key *by_first[] = {first}, *by_second[] = {second},
+                           *by_eight[] = {first, first, first, first, first, first, first, first};
+    read_signed("hello", by_first, 1, &one);
+    read_signed("hello", by_second, 1, &two);
+    read_signed("hallo", by_second, 1, &other);
+    read_signed("hello", by_eight, 8, &full);
+    assert_true(dsse_join(one, two, &envelope, &err).ok);
+    assert_true(dsse_read(buffer_bytes(&envelope), DSSE_OVERHEAD, &joined, &err).ok);
+    assert_int_equal(joined->signature_count, 2);
+    assert_string_equal(joined->signatures[1].keyid, two->signatures[0].keyid);
+    assert_true(dsse_check_signer(joined, first, &err).ok && dsse_check_signer(joined, second, &err).ok);
+    assert_false(dsse_join(one, other, &too_much, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_false(dsse_join(full, two, &too_much, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -166,6 +207,7 @@ int main(void)
         cmocka_unit_test(dsse_travels),
         cmocka_unit_test(other_signatures_are_kept_apart),
         cmocka_unit_test(envelopes_need_their_room),
+        cmocka_unit_test(signatures_are_joined),
     };
 
     return RUN_TABLE(bad_envelope_rows, refuses_envelopes) + cmocka_run_group_tests_name("others", others, NULL, NULL);

@@ -302,11 +302,11 @@ static void a_token_counts_under_its_widest_scope(void **state)
     assert_int_equal(mint_scope_of(&token), MINT_ADMINISTRATION);
 }
 
-/* As earlier versions of the program left it: it ends with the events that were asked for, with the approvers, or with the finding. */
+/* As earlier versions of the program left it: it ends with the number of the log, the events that were asked for, the approvers, or the finding. */
 static void the_ledger_before_documents_is_read(void **state)
 {
     enum {
-        BODY_7 = LEDGER_BODY_SIZE - LEDGER_NUMBER_SIZE,
+        BODY_7 = LEDGER_BODY_SIZE - LEDGER_TERMS_SIZE - LEDGER_NUMBER_SIZE,
         BODY_6 = BODY_7 - LEDGER_WITNESSES_SIZE,
         BODY_5 = BODY_6 - LEDGER_ASKED_SIZE,
         BODY_4 = BODY_5 - LEDGER_DOCUMENTS_SIZE
@@ -354,6 +354,26 @@ static void the_ledger_before_documents_is_read(void **state)
     assert_true(read.pins[1].epoch == 0 && read.approvers[11].point[0] == 0);
 }
 
+/* Format 8 ends with the number of the log: the root was its key alone. */
+static void the_ledger_before_the_persons_of_the_root_is_read(void **state)
+{
+    enum { BODY_8 = LEDGER_BODY_SIZE - LEDGER_TERMS_SIZE };
+    const struct ledger_state written = {.log_number = 4,
+                                         .terms = {.policies = 2, .root = 3, .officers = 1, .holder = {[31] = 8}}};
+    struct ledger_state read;
+    uint8_t copy[LEDGER_COPY_SIZE];
+    uint64_t sequence = 0;
+
+    (void)state;
+    journal_copy_write(&ledger_format, ledger_key, &written, 12, copy);
+    assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
+    assert_memory_equal(&read.terms, &written.terms, sizeof read.terms);
+    copy[4] = 8;
+    hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_8}, copy + BODY_8);
+    assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
+    assert_true(read.log_number == 4 && read.terms.root == 0 && read.terms.holder[31] == 0);
+}
+
 static struct result fill_in(const void *context, struct ledger_state *state, struct error *err)
 {
     (void)context;
@@ -370,7 +390,7 @@ static struct result fill_in(const void *context, struct ledger_state *state, st
 /* Makes a file of format 5 out of a newer one that says nothing more. */
 static void age(struct buffer *file)
 {
-    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_NUMBER_SIZE - LEDGER_WITNESSES_SIZE - LEDGER_ASKED_SIZE };
+    enum { BODY_5 = LEDGER_BODY_SIZE - LEDGER_TERMS_SIZE - LEDGER_NUMBER_SIZE - LEDGER_WITNESSES_SIZE - LEDGER_ASKED_SIZE };
 
     assert_int_equal(file->length, 2 * LEDGER_COPY_SIZE);
     for (uint8_t *copy = file->data; copy < file->data + file->length; copy += LEDGER_COPY_SIZE) {
@@ -418,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_refused_token_costs_its_organisation_nothing),
         cmocka_unit_test(the_file_has_the_bytes_that_it_had_before_journals),
         cmocka_unit_test(the_ledger_before_documents_is_read),
+        cmocka_unit_test(the_ledger_before_the_persons_of_the_root_is_read),
         cmocka_unit_test(a_token_counts_under_its_widest_scope),
     };
 

@@ -65,10 +65,16 @@ static const struct kind_row {
     const char *name;
     enum document_kind kind;
 } kind_rows[] = {
-    {"a trust rule", DOCUMENT_TRUST_RULE},         {"a sink", DOCUMENT_AUDIT_SINK},
-    {"a detection rule", DOCUMENT_DETECTION_RULE}, {"a legal hold", DOCUMENT_LEGAL_HOLD},
-    {"roles of groups", DOCUMENT_GROUP_ROLES},     {"persons", DOCUMENT_PERSONS},
-    {"a SCIM service", DOCUMENT_SCIM_SERVICE},     {"a broken glass", DOCUMENT_BREAK_GLASS},
+    {"a trust rule", DOCUMENT_TRUST_RULE},
+    {"a sink", DOCUMENT_AUDIT_SINK},
+    {"a detection rule", DOCUMENT_DETECTION_RULE},
+    {"a legal hold", DOCUMENT_LEGAL_HOLD},
+    {"roles of groups", DOCUMENT_GROUP_ROLES},
+    {"persons", DOCUMENT_PERSONS},
+    {"a SCIM service", DOCUMENT_SCIM_SERVICE},
+    {"a broken glass", DOCUMENT_BREAK_GLASS},
+    {"a role", DOCUMENT_OWN_ROLE},
+    {"an officer", DOCUMENT_OFFICERS},
 };
 
 /* Whoever may ask for a pin has the older envelopes, too, and their signatures are as good as ever. A second withdrawal changes nothing. */
@@ -300,7 +306,7 @@ static void a_file_of_version_2_is_read(void **state)
     pin(&world, DOCUMENT_SIGNING_KEY, 10);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_pinned(&world, &key, 10));
-    note_rule(&world, &(struct version){"acme", 1, false}, 12); /* written as version 5 */
+    note_rule(&world, &(struct version){"acme", 1, false}, 12); /* written as version 7 */
     pin(&world, DOCUMENT_TRUST_RULE, 12);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_pinned(&world, &key, 10) && is_newest(&world, "acme", 12));

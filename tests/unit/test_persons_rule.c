@@ -1,7 +1,9 @@
-/* What a document of persons may say. */
+/* What documents of persons and of officers may say, and whose signatures those of officers need. */
 #include "tests/support/unit.h"
 
 #include "base/json.h"
+#include "crypto/digest.h"
+#include "documents/format/officers.h"
 #include "documents/format/persons.h"
 
 #define NOW_MS INT64_C(1795000000000)
@@ -106,9 +108,174 @@ static void separate_persons_are_bounded(void **state)
     }
 }
 
+/* ---- officers ---- */
+
+#define ALICE "ext:" HEX16 HEX16 HEX16 HEX16
+#define ROBOT "robot:01234567-89ab-cdef-0123-456789abcdef"
+#define KEY   "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"
+#define OFFICER(principal, key, role, on) \
+    "{\"principal\":\"" principal "\",\"key\":\"" key "\",\"role\":\"" role "\",\"on\":\"" on "\"}"
+#define ADMIN OFFICER(ALICE, KEY, "registry-admin", "")
+
+static const struct officer_row {
+    const char *name, *of;
+    int days;
+    const char *withdrawn, *scope, *body, *says; /* says NULL: it is accepted */
+} officer_rows[] = {
+    {"an administrator", "registry-admin.alice", 365, NULL, "", ADMIN, NULL},
+    {"of an organisation", "org-admin.acme.alice", 365, NULL, "", OFFICER(ALICE, KEY, "org-admin", "acme"), NULL},
+    {"an officer of an organisation", "security-officer.alice", 732, NULL, "", OFFICER(ALICE, KEY, "security-officer", "acme"),
+     NULL},
+    {"an officer of the registry", "security-officer.a", 1, NULL, "", OFFICER(ALICE, KEY, "security-officer", ""), NULL},
+    {"the administrator of one machine", "registry-admin.administrator", 730, NULL, "", OFFICER(ROBOT, KEY, "registry-admin", ""),
+     NULL},
+    {"its end", "registry-admin.alice", 365, "she left", "", "{}", NULL},
+    {"a name without its role", "alice", 365, NULL, "", ADMIN, "the name is the role"},
+    {"a role alone", "registry-admin.", 365, NULL, "", ADMIN, "the name is the role"},
+    {"a role that goes on", "registry-administrator", 365, NULL, "", ADMIN, "the name is the role"},
+    {"another role than its name", "org-admin.alice", 365, NULL, "", ADMIN, "role: the one"},
+    {"large letters", "registry-admin.Alice", 365, NULL, "", ADMIN, "the name is the role"},
+    {"a role that decides nothing", "publisher.alice", 365, NULL, "", OFFICER(ALICE, KEY, "publisher", "acme"),
+     "the name is the role"},
+    {"in an organisation's scope", "registry-admin.alice", 365, NULL, "acme", ADMIN, "the scope is"},
+    {"more than two years", "registry-admin.alice", 733, NULL, "", ADMIN, "within 732 days"},
+    {"an administrator of an organisation", "registry-admin.alice", 365, NULL, "", OFFICER(ALICE, KEY, "registry-admin", "acme"),
+     "on:"},
+    {"an organisation's of the registry", "org-admin.alice", 365, NULL, "", OFFICER(ALICE, KEY, "org-admin", ""), "on:"},
+    {"a project", "org-admin.alice", 365, NULL, "", OFFICER(ALICE, KEY, "org-admin", "acme/models"), "on:"},
+    {"a name for a person", "registry-admin.alice", 365, NULL, "", OFFICER("alice@bank.example", KEY, "registry-admin", ""),
+     "principal:"},
+    {"half a hash", "registry-admin.alice", 365, NULL, "", OFFICER("ext:" HEX16, KEY, "registry-admin", ""), "principal:"},
+    {"a robot without its id", "registry-admin.alice", 365, NULL, "", OFFICER("robot:admin", KEY, "registry-admin", ""),
+     "principal:"},
+    {"no key", "registry-admin.alice", 365, NULL, "", OFFICER(ALICE, "", "registry-admin", ""), "key:"},
+    {"the name of a key", "registry-admin.alice", 365, NULL, "", OFFICER(ALICE, "alice.pem", "registry-admin", ""), "key:"},
+    {"a member too many", "registry-admin.alice", 365, NULL, "",
+     "{\"principal\":\"" ALICE "\",\"key\":\"" KEY "\",\"role\":\"registry-admin\",\"on\":\"\",\"not_after\":\"\"}", "no member"},
+    {"a member too few", "registry-admin.alice", 365, NULL, "", "{\"principal\":\"" ALICE "\",\"key\":\"" KEY "\",\"on\":\"\"}",
+     "role"},
+};
+
+static struct ecdsa_key *new_key(void)
+{
+    struct ecdsa_key *key = NULL;
+    struct error err = {0};
+
+    must(ecdsa_key_new(&key, &err), &err);
+    return key;
+}
+
+static struct document_parts officer_parts(const struct officer_row *row, json_t *body)
+{
+    return (struct document_parts){.kind = DOCUMENT_OFFICERS,
+                                   .scope = row->scope,
+                                   .name = row->of,
+                                   .version = row->withdrawn == NULL ? 1 : 2,
+                                   .effective_ms = NOW_MS,
+                                   .expires_ms = NOW_MS + row->days * DAY_MS,
+                                   .withdrawn = row->withdrawn,
+                                   .body = body};
+}
+
+/* Signed by each of these keys. */
+static struct document *signed_officer(const struct officer_row *row, const struct ecdsa_key *const *signers, size_t count)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
+    struct buffer envelopes[DOCUMENT_SIGNATURES_MAX] = {BUFFER(16384), BUFFER(16384), BUFFER(16384), BUFFER(16384)};
+    struct bytes views[DOCUMENT_SIGNATURES_MAX];
+    OWNED_JSON body = json_loads(row->body, 0, NULL);
+    const struct document_parts parts = officer_parts(row, body);
+    struct document *document = NULL;
+    struct error err = {0};
+
+    must(document_compose(&parts, &payload, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        must(document_sign(parts.kind, buffer_bytes(&payload), signers[i], &envelopes[i], &err), &err);
+        views[i] = buffer_bytes(&envelopes[i]);
+    }
+    must(document_read(views, count, &document, &err), &err);
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) buffer_done(&envelopes[i]);
+    return document;
+}
+
+static void check_officer(void **state)
+{
+    const struct officer_row *row = *state;
+    OWNED(ecdsa_key) *root = new_key();
+    struct document_trust trust = {.now_ms = NOW_MS};
+    struct officer officer;
+    struct error err = {0};
+
+    ecdsa_key_public(root, trust.root);
+    OWNED(document) *document = signed_officer(row, (const struct ecdsa_key *const[]){root}, 1);
+    assert_int_equal(document_check(document, &trust, &err).ok, row->says == NULL);
+    if (row->says != NULL && strstr(err.message, row->says) == NULL) fail_msg("%s", err.message);
+    if (row->says != NULL || row->withdrawn != NULL) return;
+    must(officer_read(document, &officer, &err), &err);
+    OWNED_JSON body = officer_body(&officer);
+    assert_true(json_equal(body, json_object_get(document->json, "body")));
+    assert_true(officer_document_is_of(document, officer.role));
+}
+
+/* ---- whose signatures ---- */
+
+enum signer { ROOT, ANN, BOB, ALICES_OWN_APPROVER, ANNS_OTHER_KEY, STRANGER, SIGNERS };
+
+static const struct signing_row {
+    const char *name;
+    const struct officer_row *row;
+    size_t count;
+    enum signer signers[3];
+    int64_t later_ms; /* until keyd sees it */
+    bool counts;
+} officer_signing_rows[] = {
+    {"the root alone", &officer_rows[0], 1, {ROOT}, 0, true},
+    {"two approvers", &officer_rows[0], 2, {ANN, BOB}, 0, true},
+    {"one approver", &officer_rows[0], 1, {ANN}, 0, false},
+    {"one person with two keys", &officer_rows[0], 2, {ANN, ANNS_OTHER_KEY}, 0, false},
+    {"the officer is no approver of itself", &officer_rows[0], 2, {ANN, ALICES_OWN_APPROVER}, 0, false},
+    {"nor beside two others, who are enough", &officer_rows[0], 3, {ANN, BOB, ALICES_OWN_APPROVER}, 0, true},
+    {"a stranger", &officer_rows[0], 2, {ANN, STRANGER}, 0, false},
+    {"nobody who counts", &officer_rows[0], 1, {STRANGER}, 0, false},
+    {"when it has expired", &officer_rows[0], 1, {ROOT}, 365 * DAY_MS, false},
+    {"an approver ends it", &officer_rows[5], 1, {BOB}, 0, true},
+    {"the root ends it", &officer_rows[5], 1, {ROOT}, 0, true},
+    {"the officer, an approver, ends its own", &officer_rows[5], 1, {ALICES_OWN_APPROVER}, 0, true},
+    {"a stranger ends nothing", &officer_rows[5], 1, {STRANGER}, 0, false},
+};
+
+static void approve(struct document_approver *approver, const struct ecdsa_key *key, const char *principal)
+{
+    ecdsa_key_public(key, approver->point);
+    sha256_of(bytes_of_text(principal), approver->principal);
+    approver->expires_ms = NOW_MS + 1000 * DAY_MS;
+}
+
+static void check_officer_signing(void **state)
+{
+    const struct signing_row *row = *state;
+    struct ecdsa_key *keys[SIGNERS];
+    const struct ecdsa_key *signers[3] = {NULL};
+    struct document_trust trust = {.now_ms = NOW_MS + row->later_ms};
+    struct error err = {0};
+
+    for (size_t i = 0; i < SIGNERS; i++) keys[i] = new_key();
+    ecdsa_key_public(keys[ROOT], trust.root);
+    approve(&trust.approvers[0], keys[ANN], "ext:ann");
+    approve(&trust.approvers[1], keys[BOB], "ext:bob");
+    approve(&trust.approvers[2], keys[ALICES_OWN_APPROVER], ALICE);
+    approve(&trust.approvers[3], keys[ANNS_OTHER_KEY], "ext:ann");
+    for (size_t i = 0; i < row->count; i++) signers[i] = keys[row->signers[i]];
+    OWNED(document) *document = signed_officer(row->row, signers, row->count);
+    assert_int_equal(document_check(document, &trust, &err).ok, row->counts);
+    if (!row->counts) assert_int_equal(err.kind, ERROR_DENIED);
+    for (size_t i = 0; i < SIGNERS; i++) ecdsa_key_free(keys[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_head_is_bounded), cmocka_unit_test(separate_persons_are_bounded)};
 
-    return RUN_TABLE(rows, check_row) + cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(rows, check_row) + RUN_TABLE(officer_rows, check_officer) +
+           RUN_TABLE(officer_signing_rows, check_officer_signing) + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,105 @@ static void deciding_survives_lack_of_memory(void **state)
     fail_each(decide_once, &facts, ERROR_NO_MEMORY, 3);
 }
 
+/* Three rules with the same test between others: all refuse, in the order of the document; equal duties count once, and the first rule is named. */
+static void equal_tests_keep_the_order_of_rules(void **state)
+{
+    OWNED_JSON array = json_array();
+    OWNED_JSON policy = policy_example("health-ae");
+    OWNED_JSON rules = policy_json(
+        "[{\"id\":\"R-A\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"geo_within\":[\"SA\"]}},"
+        "{\"id\":\"R-K\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_min_days\":10}},"
+        "{\"id\":\"R-B\",\"effect\":\"deny\",\"ops\":[\"ingest\",\"read\"],\"target\":{\"geo_within\":[\"AE\"]}},"
+        "{\"id\":\"R-C\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"geo_within\":[\"SA\"]}},"
+        "{\"id\":\"R-D\",\"effect\":\"require\",\"ops\":[\"read\"],\"target\":{\"geo_within\":[\"SA\"]}},"
+        "{\"id\":\"R-L\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_min_days\":10}},"
+        "{\"id\":\"R-E\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"when\":{\"subjects_any\":[\"child\"]},\"target\":{\"geo_within\":[\"SA\"]}},"
+        "{\"id\":\"R-F\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"geo_within\":[\"SA\"]}},"
+        "{\"id\":\"R-P\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]");
+    const struct case_row *row = &case_rows[0];
+    const struct label label = label_in(&the_world, row->scope);
+    OWNED(policy_target) *target = target_of(&the_world, row->target);
+    const struct policy_facts facts = facts_of(row, &label, target);
+    OWNED(policy_documents) *documents = NULL;
+    OWNED(policy_decision) *decision = NULL;
+    struct buffer OWNED_BUFFER denied = BUFFER(4096);
+    const char *rule = NULL, *name = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(json_object_set(policy, "rules", rules), 0);
+    (void)json_object_del(policy, "exception_types");
+    assert_int_equal(json_array_append(array, policy), 0);
+    assert_true(policy_documents_new(array, &documents, &err).ok);
+    assert_true(policy_judge(documents, &facts, the_world.groups, &decision, &err).ok);
+    write_denials(&denied, decision);
+    assert_string_equal(buffer_text(&denied), "R-A(|geo) R-B(|) R-C(|geo) R-F(|geo)");
+    assert_int_equal(policy_decision_retains(decision, &rule, &name), 10);
+    assert_string_equal(rule, "R-K");
+    assert_string_equal(policy_decision_permit(decision, &name), "R-P");
+    assert_string_equal(policy_decision_id(decision), "");
+}
+
+static struct policy_documents *documents_requiring(const char *test)
+{
+    OWNED_JSON array = json_array();
+    OWNED_JSON policy = policy_example("health-ae");
+    OWNED_JSON condition = policy_json(test);
+    OWNED_JSON rules = policy_json(
+        "[{\"id\":\"R-A\",\"effect\":\"require\",\"ops\":[\"ingest\"]},{\"id\":\"R-P\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]");
+    struct policy_documents *documents = NULL;
+    struct error err = {0};
+
+    assert_int_equal(json_object_set(json_array_get(rules, 0), "target", condition), 0);
+    assert_int_equal(json_object_set(policy, "rules", rules), 0);
+    (void)json_object_del(policy, "exception_types");
+    assert_int_equal(json_array_append(array, policy), 0);
+    assert_true(policy_documents_new(array, &documents, &err).ok);
+    return documents;
+}
+
+static struct policy_groups *groups_with(const char *json)
+{
+    OWNED_JSON groups = policy_json(json);
+    struct policy_groups *compiled = NULL;
+    struct error err = {0};
+
+    assert_true(policy_groups_new(groups, &compiled, &err).ok);
+    return compiled;
+}
+
+/* What one set found out about a target is nothing to another set, nor to other groups, not even at the same address. */
+static void each_set_tests_a_target_itself(void **state)
+{
+    static const struct {
+        const char *test, *groups;
+        bool is_allowed;
+    } sets[] = {
+        {"{\"geo_within\":[\"AE\"]}", "{}", true},
+        {"{\"geo_within\":[\"SA\"]}", "{}", false},
+        {"{\"geo_in_group\":[\"HERE\"]}", "{\"HERE\":{\"kind\":\"geo\",\"members\":[\"AE\"],\"as_of\":\"2026-01-01\"}}", true},
+        {"{\"geo_in_group\":[\"HERE\"]}", "{\"HERE\":{\"kind\":\"geo\",\"members\":[\"SA\"],\"as_of\":\"2026-01-01\"}}", false},
+    };
+    const struct case_row *row = &case_rows[0];
+    const struct label label = label_in(&the_world, row->scope);
+    struct error err = {0};
+
+    (void)state;
+    for (size_t first = 0; first < 4; first++) {
+        OWNED(policy_target) *target = target_of(&the_world, row->target);
+        const struct policy_facts facts = facts_of(row, &label, target);
+        for (size_t i = 0; i < 8; i++) {
+            OWNED(policy_documents) *documents = documents_requiring(sets[(first + i / 2) % 4].test);
+            OWNED(policy_groups) *groups = groups_with(sets[(first + i / 2) % 4].groups);
+            for (size_t again = 0; again < 2; again++) {
+                OWNED(policy_decision) *decision = NULL;
+                assert_true(policy_judge(documents, &facts, groups, &decision, &err).ok);
+                assert_int_equal(policy_decision_allows(decision), sets[(first + i / 2) % 4].is_allowed);
+            }
+        }
+    }
+}
+
 /* "**" again and again must not take exponential time. */
 static void scopes_match_in_bounded_time(void **state)
 {
@@ -252,6 +351,8 @@ int main(void)
         cmocka_unit_test(labels_join),
         cmocka_unit_test(a_label_has_a_largest_size),
         cmocka_unit_test(deciding_survives_lack_of_memory),
+        cmocka_unit_test(equal_tests_keep_the_order_of_rules),
+        cmocka_unit_test(each_set_tests_a_target_itself),
         cmocka_unit_test(scopes_match_in_bounded_time),
         cmocka_unit_test(stored_labels_rise),
         cmocka_unit_test(places_are_compared_piece_by_piece),

@@ -118,6 +118,8 @@ def ocsf(text, leaf, payload):
         shown["status_detail"] = " ".join(leaf["why"]["rules"])
     if kind == 3002:
         shown.update({"user": user, "service": {"name": "sijild"}})
+    if kind == 2004:
+        shown["finding_info"] = {"uid": str(leaf["seq"]), "title": leaf["res"].lstrip("#")}
     if kind == 6002:
         shown["app"] = {"name": "sijild", "vendor_name": "Sijil"}
     if payload and isinstance(payload.get("agent"), str):

@@ -26,7 +26,9 @@ AUDIT_SINK = "application/vnd.sijil.audit-sink.v1+json"
 DETECTION_RULE = "application/vnd.sijil.detection-rule.v1+json"
 GROUP_ROLES = "application/vnd.sijil.group-roles.v1+json"
 PERSONS = "application/vnd.sijil.persons.v1+json"
+OFFICERS_TYPE = "application/vnd.sijil.officers.v1+json"
 SCIM_SERVICE = "application/vnd.sijil.scim-service.v1+json"
+OWN_ROLE = "application/vnd.sijil.role.v1+json"
 BREAK_GLASS = "application/vnd.sijil.break-glass.v1+json"
 REVIEW = "application/vnd.sijil.break-glass-review.v1+json"
 POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
@@ -105,8 +107,12 @@ def breaks_a_rule(case, enrolled):
         return document["body"] != {} if "withdrawn" in document else rule_is_open(document)
     if document["kind"] == "group-roles":
         return document["scope"] != "" or any(grant["role"] not in CONTENT_ROLES for grant in document["body"]["grant"])
+    if document["kind"] == "role":
+        return "." not in document["name"] or any(action in NEVER_OWN for action in document["body"]["actions"])
     if document["kind"] == "persons":
         return not is_organisation(document["name"]) or not all(map(is_subject, document["body"].get("separate", [])))
+    if document["kind"] == "officers":
+        return officer_is_wrong(document)
     if document["kind"] == "break-glass":
         return glass_is_wrong(document)
     if document["kind"] == "break-glass-review":
@@ -127,7 +133,7 @@ def check_refused(vectors):
         if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
             assert not breaks_a_rule(case, enrolled), case["name"]
             enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
-        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES, PERSONS, SCIM_SERVICE, BREAK_GLASS, REVIEW):
+        elif json.loads(case["envelopes"][0])["payloadType"] in (TRUST_RULE, AUDIT_SINK, DETECTION_RULE, GROUP_ROLES, PERSONS, SCIM_SERVICE, BREAK_GLASS, REVIEW, OWN_ROLE, OFFICERS_TYPE):
             assert not breaks_a_rule(case, enrolled), case["name"]
     for case in vectors["refused"]:
         assert breaks_a_rule(case, enrolled), case["name"]
@@ -188,6 +194,10 @@ CONTENT_ROLES = {"publisher", "promoter", "consumer", "trainer"}
 GROUPS = {"issuer": "https://id.bank.example", "claim": "/groups", "grant": [{"group": "data-scientists", "role": "publisher", "on": "acme/models"}]}
 SCIM = {"issuer": "https://id.bank.example", "claim": "/oid", "client": "robot:00000000-0000-0000-0000-000000000001", "deactivations": 20, "others": "admit"}
 OFFICERS = {**GROUPS, "grant": [{"group": "data-scientists", "role": "security-officer", "on": "acme"}]}
+NEVER_OWN = {"binding.create", "key.approve", "policy.load", "issuer.trust"}
+CURATOR = {"meaning": "reads, and deletes what is old", "organisation": "acme", "actions": ["blob.read", "manifest.read", "manifest.delete", "tag.list"]}
+ADMINISTRATOR = {"principal": "ext:" + hashlib.sha256(b"https://id.bank.example\nalice").hexdigest(), "key": "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs",
+                 "role": "registry-admin", "on": ""}
 GLASS = {"on": "acme/models", "reason": "case 4711: the scoring is down"}
 ONE_ISSUER = {"issuer": "https://id.bank.example", "separate": ["ext:" + hashlib.sha256(b"https://other.example\nauditor").hexdigest()]}
 RULE = {"system": "github", "issuer": "https://token.actions.githubusercontent.com", "audience": "https://reg.acme.ae",
@@ -209,6 +219,13 @@ def is_organisation(name):
 
 def is_subject(key):
     return re.fullmatch("ext:[0-9a-f]{64}", key)
+
+
+def officer_is_wrong(document):
+    """The name begins with the role, and each role is of the registry, of an organisation, or of either."""
+    body = document["body"]
+    places = {"registry-admin": "", "org-admin": "[a-z0-9._-]+", "security-officer": "[a-z0-9._-]*"}
+    return not document["name"].startswith(body["role"] + ".") or not re.fullmatch(places[body["role"]], body["on"])
 
 
 def glass_is_wrong(document):
@@ -251,7 +268,9 @@ def write(path):
             ("its end, signed by its holder", BREAK_GLASS,
              glass(keys["holder"], {"approved_by": officer}, version=2, withdrawn="it is over", expires="2026-11-24T10:00:00.000Z"), ["holder"], 42),
             ("its review, signed by the approver", REVIEW,
-             log_document("break-glass-review", "bg-1", {"finding": "justified", "note": "as case 4711 says"}, expires="2026-11-24T10:00:00.000Z"), ["officer"], 45)]
+             log_document("break-glass-review", "bg-1", {"finding": "justified", "note": "as case 4711 says"}, expires="2026-11-24T10:00:00.000Z"), ["officer"], 45),
+            ("a role of an organisation, signed by the approver and the root", OWN_ROLE, log_document("role", "acme.curator", CURATOR), ["officer", "root"], 48),
+            ("an administrator, signed by the root", OFFICERS_TYPE, log_document("officers", "registry-admin.alice", ADMINISTRATOR), ["root"], 51)]
     cases, pins = [], {}
     for name, kind, payload, signers, sequence in plan:
         case = {"name": name, "sequence": sequence, "signers": signers,
@@ -280,10 +299,14 @@ def write(path):
                ("a broken glass of a robot", glass(keys["holder"], {**GLASS, "principal": holder}), ["holder", "officer"]),
                ("a broken glass of a repository", glass(keys["holder"], {**GLASS, "on": "acme/models/x"}), ["holder", "officer"]),
                ("a review without a finding", log_document("break-glass-review", "bg-1", {"finding": "perhaps", "note": "n"}, expires="2026-11-24T10:00:00.000Z"), ["officer"]),
+               ("a role that grants", log_document("role", "acme.curator", {**CURATOR, "actions": ["binding.create"]}), ["root"]),
+               ("a role with the name of a built-in one", log_document("role", "publisher", CURATOR), ["root"]),
+               ("an officer whose name has another role", log_document("officers", "org-admin.alice", ADMINISTRATOR), ["root"]),
+               ("an administrator of an organisation", log_document("officers", "registry-admin.alice", {**ADMINISTRATOR, "on": "acme"}), ["root"]),
                ("a SCIM service of an organisation", log_document("scim-service", "bank", SCIM, scope="acme"), ["root"]),
                ("a withdrawal of a trust rule that has a body", rule_document(RULE, version=2, withdrawn="sold"), ["root"])]
     types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE, "audit-sink": AUDIT_SINK, "detection-rule": DETECTION_RULE, "group-roles": GROUP_ROLES, "persons": PERSONS,
-             "scim-service": SCIM_SERVICE, "break-glass": BREAK_GLASS, "break-glass-review": REVIEW}
+             "scim-service": SCIM_SERVICE, "break-glass": BREAK_GLASS, "break-glass-review": REVIEW, "role": OWN_ROLE, "officers": OFFICERS_TYPE}
     rejected = [{"name": name, "signers": signers,
                  "envelopes": [envelope(types[json.loads(payload)["kind"]], payload, keys[signer]).decode() for signer in signers]}
                 for name, payload, signers in refused]

@@ -53,7 +53,7 @@ struct run_repeated {
  * know the language of policies, so its program gives it the check (policy/run_day.h).
  */
 struct run_day {
-    const uint8_t *root;   /* ECDSA_PUBLIC_SIZE bytes: the key that has signed the set */
+    const uint8_t *root;   /* ECDSA_PUBLIC_SIZE bytes: the key that has signed the set, unless it says that several persons do */
     const uint8_t *digest; /* 32 bytes: of the set */
     int64_t now_ms;
 };

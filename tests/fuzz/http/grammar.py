@@ -68,6 +68,7 @@ DOCUMENTS = {
                          {"project": "main/models", "dry_run": True, "rules": {"untagged_days": 0}}],
     "scrub_start": [{"region": "local/main", "digest": True, "bytes_per_second": 1073741824}, {}],
     "rewrap_start": [{}],
+    "policy_plan": [{"set": {"epoch": 9, "policies": [], "regions": {}}, "days": 1}, {"set": {}}, {"set": [], "days": 3661}],
     "policy_load": [{"payloadType": "application/vnd.sijil.policy-set.v1+json", "payload": "e30=", "signatures": [{"sig": "AAAA"}]}],
     "manifest_push": [
         {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": "application/vnd.example+json",

@@ -243,11 +243,16 @@ func main() {
 	r.fetch("/audit/"+layout.TilePath(0, newest.Size>>8+1000, 0), 404)
 	r.fetch("/audit/"+layout.TilePath(3, 0, 1), 404)
 	var page struct {
-		Checkpoints []struct{ Note string }
+		Checkpoints []struct {
+			Size uint64
+			Note string
+		}
 	}
 	must(json.Unmarshal(r.fetch("/api/v1/audit/checkpoints?limit=1000", 200), &page))
 	for _, row := range page.Checkpoints {
-		r.open([]byte(row.Note))
+		if row.Size >= smaller[0].Size { // earlier ones may have an earlier key of the log
+			r.open([]byte(row.Note))
+		}
 	}
 	demand(len(page.Checkpoints) >= len(smaller), "a history of %d checkpoints", len(page.Checkpoints))
 	fmt.Printf("ok   %d checkpoints of the history\n", len(page.Checkpoints))

@@ -1,0 +1,130 @@
+/* `sijil admin elevation ...`: a role for some hours, which a person asks for and another person grants. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/audit_priv.h"
+#include "client/commands/commands_priv.h"
+
+#define HOURS_MAX 72
+#define PATH_ROOM 1024
+
+struct result command_elevation_request(struct invocation *invocation, struct error *err)
+{
+    const char *hours = invocation_option(invocation, 'H'), *reason = invocation_option(invocation, 'r');
+    OWNED_JSON answer = NULL;
+    uint64_t number = 1;
+
+    if (reason == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "--reason TEXT: why, for whoever grants it"));
+    if (hours != NULL && (!text_to_u64(bytes_of_text(hours), HOURS_MAX, &number) || number == 0))
+        return line_check(invocation, failure(err, ERROR_INVALID, "--hours %.20s: a number from 1 to %d", hours, HOURS_MAX));
+    OWNED_JSON body = json_pack("{s:s, s:s, s:I, s:s}", "role", invocation->operands[1], "scope", invocation->operands[2],
+                                "hours", (json_int_t)number, "reason", reason);
+    if (body == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "a role, a scope or a reason that is not UTF-8"));
+    TRY(api_call(invocation, "POST", "/elevations", body, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
+static const struct column columns[] = {{"ID", "id"},       {"STATE", "state"}, {"SUBJECT", "subject"}, {"ROLE", "role"},
+                                        {"SCOPE", "scope"}, {"HOURS", "hours"}, {"UNTIL", "until"},     {"REASON", "reason"}};
+#define COLUMN_COUNT (sizeof columns / sizeof columns[0])
+
+/* The list of an organisation or a project: that of the scope, or the one that its first two names are. */
+static struct result add_list(const char *scope, struct buffer *path, struct error *err)
+{
+    char place[256];
+    const char *slash = strchr(scope, '/'), *end = slash == NULL ? NULL : strchr(slash + 1, '/');
+
+    TRY(buffer_add_text(path, "/elevations?limit=1000", err));
+    if (scope[0] == '\0') return SUCCESS;
+    (void)snprintf(place, sizeof place, "%.*s", end == NULL ? (int)strlen(scope) : (int)(end - scope), scope);
+    return audit_add_parameter(path, "scope", place, err);
+}
+
+struct result command_elevation_list(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+
+    TRY(add_list(invocation->operand_count > 1 ? invocation->operands[1] : "", &path, err));
+    return api_list(invocation, buffer_text(&path), "elevations", columns, COLUMN_COUNT, err);
+}
+
+/* The request, as the registry shows it: what is granted is sent back word by word. */
+static struct result find(struct session *session, const char *scope, const char *id, json_t **found_out, struct error *err)
+{
+    OWNED_JSON next = NULL;
+
+    for (unsigned page = 0; page < 1000; page++) {
+        struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+        OWNED_JSON answer = NULL;
+        TRY(add_list(scope, &path, err));
+        TRY(api_add_after(&path, next, err));
+        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+        const json_t *rows = json_object_get(answer, "elevations");
+        for (size_t i = 0; i < json_array_size(rows); i++) {
+            json_t *row = json_array_get(rows, i);
+            const char *of = json_text_of(row, "id"), *on = json_text_of(row, "scope");
+            if (of == NULL || on == NULL || strcmp(of, id) != 0 || strcmp(on, scope) != 0) continue;
+            *found_out = json_incref(row);
+            return SUCCESS;
+        }
+        json_decref(next);
+        next = json_incref(json_object_get(answer, "next"));
+        if (next == NULL) break;
+    }
+    return failure(err, ERROR_NOT_FOUND, "there is no request %.40s on %.200s that you may see", id, scope);
+}
+
+static void show(const json_t *row)
+{
+    static const char *const members[] = {"subject", "issuer", "role", "scope", "hours", "reason"};
+    char cell[CELL_MAX];
+
+    (void)printf("You grant:\n");
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        cell_text(json_object_get(row, members[i]), cell);
+        (void)printf("  %-8s %s\n", members[i], cell);
+    }
+}
+
+struct result command_elevation_approve(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+    OWNED_JSON row = NULL;
+    OWNED_JSON answer = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(find(session, invocation->operands[1], invocation->operands[2], &row, err));
+    OWNED_JSON body =
+        json_pack("{s:O?, s:O?, s:O?, s:O?}", "role", json_object_get(row, "role"), "scope", json_object_get(row, "scope"),
+                  "issuer", json_object_get(row, "issuer"), "subject", json_object_get(row, "subject"));
+    if (body == NULL) return api_no_memory(err);
+    if (!invocation->json) show(row);
+    TRY(buffer_add_text(&path, "/elevations/", err));
+    TRY(http_escape(&path, invocation->operands[2], err));
+    TRY(buffer_add_text(&path, "/approval", err));
+    TRY(api_call_in(session, "POST", buffer_text(&path), body, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
+struct result command_elevation_end(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+    OWNED_JSON row = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(find(session, invocation->operands[1], invocation->operands[2], &row, err));
+    const char *role = json_text_of(row, "role");
+    TRY(buffer_add_text(&path, "/elevations/", err));
+    TRY(http_escape(&path, invocation->operands[2], err));
+    TRY(buffer_add_text(&path, "?role=", err));
+    TRY(http_escape(&path, role == NULL ? "" : role, err));
+    TRY(audit_add_parameter(&path, "scope", invocation->operands[1], err));
+    TRY(api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err));
+    if (!invocation->json) (void)fprintf(stderr, "ended %s\n", invocation->operands[2]);
+    return SUCCESS;
+}

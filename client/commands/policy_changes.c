@@ -1,0 +1,163 @@
+/* What a new policy set changes, for whoever drafts or signs it: by comparing and analysing both sets on this machine. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/policy_priv.h"
+#include "client/terminal.h"
+#include "policy/compare.h"
+
+#define NAME_MAX_SHOWN   120
+#define TEXT_MAX         ((size_t)64 * 1024) /* of one exception */
+#define LOOSENINGS_SHOWN 10
+
+typedef struct result namer(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err);
+
+static struct result name_policy(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err)
+{
+    const json_t *metadata = json_object_get(value, "metadata");
+    const char *id = json_text_of(metadata, "id");
+
+    (void)err;
+    (void)snprintf(name_out, NAME_MAX_SHOWN, "%.64s@%lld", id == NULL ? "?" : id, (long long)number_of(metadata, "version"));
+    return SUCCESS;
+}
+
+static struct result name_network(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err)
+{
+    const char *cidr = json_text_of(value, "cidr");
+
+    (void)err;
+    (void)snprintf(name_out, NAME_MAX_SHOWN, "%.64s", cidr == NULL ? "?" : cidr);
+    return SUCCESS;
+}
+
+/* What has no name is named by its content. */
+static struct result name_content(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(TEXT_MAX);
+
+    TRY(json_write_canonical(&text, value, err));
+    (void)snprintf(name_out, NAME_MAX_SHOWN, "%.*s", (int)(text.length < NAME_MAX_SHOWN ? text.length : NAME_MAX_SHOWN - 1),
+                   (const char *)text.data);
+    return SUCCESS;
+}
+
+/* A list as an object by names; an object as it is. */
+static struct result by_name(const json_t *set, const char *member, namer *name_of, json_t **map_out, struct error *err)
+{
+    const json_t *value = json_object_get(set, member);
+    OWNED_JSON map = json_is_object(value) ? json_incref((json_t *)(uintptr_t)value) : json_object();
+
+    if (map == NULL) return api_no_memory(err);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        char name[NAME_MAX_SHOWN];
+        TRY(name_of(json_array_get(value, i), name, err));
+        if (json_object_set(map, name, json_array_get(value, i)) != 0) return api_no_memory(err);
+    }
+    *map_out = GIVE(map);
+    return SUCCESS;
+}
+
+static void say(const char *sign, const char *what, const char *name)
+{
+    char shown[NAME_MAX_SHOWN];
+
+    (void)snprintf(shown, sizeof shown, "%s", name);
+    terminal_sanitize(shown);
+    (void)fprintf(stderr, "  %s %s %s\n", sign, what, shown);
+}
+
+static unsigned compare_maps(const char *what, json_t *before, json_t *after)
+{
+    const char *name;
+    json_t *value;
+    unsigned changes = 0;
+
+    json_object_foreach (after, name, value) {
+        const json_t *old = json_object_get(before, name);
+        if (old != NULL && json_equal(old, value) == 1) continue;
+        say(old == NULL ? "+" : "~", what, name);
+        changes++;
+    }
+    json_object_foreach (before, name, value)
+        if (json_object_get(after, name) == NULL) {
+            say("-", what, name);
+            changes++;
+        }
+    return changes;
+}
+
+static struct result compare_root(const json_t *next, unsigned *changes, struct error *err)
+{
+    const json_t *root = json_object_get(next, "root");
+    struct buffer OWNED_BUFFER text = BUFFER(TEXT_MAX);
+
+    if (root == NULL) return SUCCESS;
+    TRY(json_write_canonical(&text, root, err));
+    TRY(buffer_add_u8(&text, '\0', err));
+    say("~", "how many must sign from then on:", (const char *)text.data);
+    ++*changes;
+    return SUCCESS;
+}
+
+static void tell_loosening(const struct policy_difference *difference)
+{
+    char scope[NAME_MAX_SHOWN], target[NAME_MAX_SHOWN], detail[NAME_MAX_SHOWN];
+
+    (void)snprintf(scope, sizeof scope, "%s", difference->scope);
+    (void)snprintf(target, sizeof target, "%s", difference->target_id);
+    (void)snprintf(detail, sizeof detail, "%s", difference->detail);
+    terminal_sanitize(scope);
+    terminal_sanitize(target);
+    terminal_sanitize(detail);
+    (void)fprintf(stderr, "  LOOSENS %s%s%s%s%s%s%s\n", policy_change_name(difference->change), scope[0] == '\0' ? "" : " on ",
+                  scope, target[0] == '\0' ? "" : " in ", target, detail[0] == '\0' ? "" : ": ", detail);
+}
+
+/* By analysis of both sets (policy/compare.h): what exists is among its findings, or a doubt stands for it. */
+static struct result tell_loosenings(const struct policy_set *base, const struct policy_set *next, struct error *err)
+{
+    const struct policy_compared compared = {.old_set = base, .new_set = next, .now_us = clock_wall_ms() * 1000};
+    OWNED(policy_comparison) *comparison = NULL;
+    size_t loosenings = 0;
+
+    TRY(policy_compare(&compared, &comparison, err));
+    for (size_t i = 0; i < policy_comparison_count(comparison); i++) {
+        const struct policy_difference *difference = policy_comparison_at(comparison, i);
+        if (!policy_change_loosens(difference->change)) continue;
+        if (loosenings++ < LOOSENINGS_SHOWN) tell_loosening(difference);
+    }
+    if (loosenings == 0) (void)fprintf(stderr, "  It loosens nothing.\n");
+    else
+        (void)fprintf(stderr, "  It LOOSENS what holds now, in %zu ways; 'sijil policy diff' shows each with its rules.\n",
+                      loosenings);
+    return SUCCESS;
+}
+
+struct result policy_show_changes(const struct policy_set *base, const struct policy_set *next, struct error *err)
+{
+    static const struct {
+        const char *member, *what;
+        namer *name_of;
+    } members[] = {{"policies", "policy", name_policy},       {"regions", "region", name_content},
+                   {"groups", "group", name_content},         {"networks", "network", name_network},
+                   {"exceptions", "exception", name_content}, {"declassified", "declassification", name_content}};
+    const json_t *before = base == NULL ? NULL : policy_set_json(base), *after = policy_set_json(next);
+    unsigned changes = 0;
+
+    (void)fprintf(stderr, "The policy set of epoch %llu changes that of epoch %llu:\n",
+                  (unsigned long long)policy_set_epoch(next), base == NULL ? 0ULL : (unsigned long long)policy_set_epoch(base));
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        OWNED_JSON old = NULL;
+        OWNED_JSON new = NULL;
+        TRY(by_name(before, members[i].member, members[i].name_of, &old, err));
+        TRY(by_name(after, members[i].member, members[i].name_of, &new, err));
+        changes += compare_maps(members[i].what, old, new);
+    }
+    TRY(compare_root(after, &changes, err));
+    if (changes == 0) (void)fprintf(stderr, "  nothing but its number\n");
+    return base == NULL ? SUCCESS : tell_loosenings(base, next, err);
+}

@@ -1,0 +1,142 @@
+#include "client/commands/policy_source_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
+#include "client/commands/policy_priv.h"
+#include "client/local.h"
+#include "client/yaml.h"
+#include "crypto/dsse.h"
+
+static struct result compile(struct policy_source *source, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+
+    TRY(policy_compose(source->document, 0, &payload, err));
+    return policy_set_compile(buffer_bytes(&payload), &source->set, err);
+}
+
+/* Almost all JSON is YAML, too: then the lines are those of the same values. */
+static struct result find_lines(struct bytes text, struct policy_source *source, struct error *err)
+{
+    OWNED_JSON value = NULL;
+    OWNED_JSON lines = NULL;
+    struct error none = {0};
+
+    if (yaml_read(text, POLICY_SET_BYTES_MAX, "set", &value, &lines, &none).ok && json_equal(value, source->document))
+        source->lines = GIVE(lines);
+    return none.kind == ERROR_NO_MEMORY ? api_no_memory(err) : SUCCESS;
+}
+
+/* What its signers agreed to beside the policies is in the set alone. */
+static struct result open_envelope(struct bytes text, struct policy_source *source, struct error *err)
+{
+    struct buffer OWNED_BUFFER document = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED(dsse) *dsse = NULL;
+
+    TRY(dsse_read(text, POLICY_SET_ENVELOPE_MAX, &dsse, err));
+    if (strcmp(dsse->payload_type, POLICY_SET_TYPE) != 0)
+        return failure(err, ERROR_INVALID, "what is signed is no policy set: its payload type is not " POLICY_SET_TYPE);
+    TRY(policy_set_compile(buffer_bytes(&dsse->payload), &source->set, err));
+    TRY(policy_set_write(source->set, &document, err));
+    return json_read(buffer_bytes(&document), POLICY_SET_BYTES_MAX, &source->document, err);
+}
+
+struct result policy_source_parse(struct bytes text, struct policy_source *source, struct error *err)
+{
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(text, POLICY_SET_ENVELOPE_MAX, &json, err));
+    if (json_object_get(json, "payloadType") != NULL) return open_envelope(text, source, err);
+    source->document = GIVE(json);
+    TRY(find_lines(text, source, err));
+    return compile(source, err);
+}
+
+static struct result read_source_file(struct invocation *invocation, const char *path, struct policy_source *source,
+                                      struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_ENVELOPE_MAX + 1); /* and a line end */
+
+    source->name = path;
+    TRY(local(file_read(path, &text, err), path, err));
+    return line_check(invocation, local(policy_source_parse(buffer_bytes(&text), source, err), path, err));
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    const size_t length = strlen(text), tail = strlen(end);
+
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* No registry has such a name, so a file that is missing is said to be missing. */
+static bool is_file(const char *operand)
+{
+    return access(operand, F_OK) == 0 || strchr(operand, '/') != NULL || ends_in(operand, ".json") || ends_in(operand, ".dsse");
+}
+
+struct result policy_source_read(struct invocation *invocation, const char *operand, struct policy_source *source,
+                                 struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_JSON answer = NULL;
+
+    if (is_file(operand)) return read_source_file(invocation, operand, source, err);
+    source->name = operand;
+    source->is_registry = true;
+    TRY(command_session(invocation, operand, &session, err));
+    TRY(api_call_in(session, "GET", "/policies", NULL, &answer, err));
+    source->document = json_incref(json_object_get(answer, "set"));
+    if (source->document == NULL)
+        return failure(err, ERROR_INVALID, "the registry answered without the set: it is older than this program");
+    return compile(source, err);
+}
+
+/* --- lines --- */
+
+static bool is_named(const json_t *policy, const char *name)
+{
+    const json_t *metadata = json_object_get(policy, "metadata");
+    const char *id = json_text_of(metadata, "id");
+    char whole[128];
+
+    (void)snprintf(whole, sizeof whole, "%s@%lld", id == NULL ? "" : id,
+                   (long long)json_integer_value(json_object_get(metadata, "version")));
+    return strcmp(whole, name) == 0;
+}
+
+static unsigned line_of_rule(const json_t *policy, const json_t *lines, const char *rule)
+{
+    const json_t *rules = json_object_get(policy, "rules"), *rule_lines = yaml_member(lines, "rules");
+
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        const char *id = json_text_of(json_array_get(rules, i), "id");
+        if (id != NULL && strcmp(id, rule) == 0) return yaml_line(yaml_element(rule_lines, i));
+    }
+    return yaml_line(lines);
+}
+
+unsigned policy_source_line(const struct policy_source *source, const char *policy, const char *rule)
+{
+    const json_t *policies = json_object_get(source->document, "policies"), *lines = yaml_member(source->lines, "policies");
+
+    for (size_t i = 0; i < json_array_size(policies) && source->lines != NULL; i++) {
+        const json_t *each = json_array_get(policies, i);
+        if (!is_named(each, policy)) continue;
+        return line_of_rule(each, yaml_element(lines, i), rule == NULL ? "" : rule);
+    }
+    return 0;
+}
+
+void policy_source_done(struct policy_source *source)
+{
+    policy_set_free(source->set);
+    json_decref(source->document);
+    json_decref(source->lines);
+    *source = (struct policy_source){.name = NULL};
+}

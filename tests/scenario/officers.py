@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Officers by documents (docs/identity.md, "Officers"): the administrator has one from the first start, and neither a row of the database nor a name that is used again makes another one."""
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+import signing_keys
+import sijil_test
+from signing_keys import DAY, Key, canonical, utc
+from sijil_test import IssuerProcess, Server, make_person, run
+
+TYPE = "application/vnd.sijil.officers.v1+json"
+Server.officers_by = ()  # as an operator starts it
+server = Server().start()
+folder = tempfile.TemporaryDirectory()
+root_key = os.path.join(server.folder, "officer", "approver.pem")
+at = f"127.0.0.1:{server.port}"
+admin = server.client(server.admin)
+people, keys = {}, {}
+
+
+def principal_of(issuer, subject):
+    return "ext:" + hashlib.sha256(f"{issuer}\n{subject}".encode()).hexdigest()
+
+
+def call(login, method, path, body=None):
+    return server.client(login).call(method, "/api/v1" + path, None if body is None else json.dumps(body), {"Content-Type": "application/json"} if body else {},
+                                     scope="registry:admin:*")
+
+
+def refused(answer, status, says):
+    assert answer.status == status and says in answer.body.decode(), (answer.status, answer.body)
+
+
+def sijil(who, *words, works=True, given=""):
+    home = os.path.join(folder.name, "home-" + who)
+    os.makedirs(home, exist_ok=True)
+    environment = {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file}
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=given + "\n", text=True, capture_output=True, env=environment, timeout=120, check=False)
+    assert (done.returncode == 0) == works, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if "--json" in words and done.stdout else done.stdout + done.stderr
+
+
+def roles(who):
+    return [(one["role"], one.get("bound_as"), one["scope"], one.get("document")) for one in call(people[who], "GET", "/self").json["roles"]]
+
+
+def enrol(who, purpose="sign", sender=None):
+    """The person's binding does not count yet, and is enough for this; the root signs, and somebody else sends it."""
+    key = keys[who, purpose] = Key(people[who].principal, purpose)
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    answer = call(people[who], "POST", "/keys/signing", drafted)
+    assert answer.status == 201, answer.body
+    approval = {"envelopes": [drafted, signing_keys.sign(document, root_key)]}
+    answer = call(people[sender] if sender else server.admin, "POST", f"/keys/signing/{key.name}/approval", approval)
+    assert answer.status == 201, answer.body
+
+
+def document(name, principal, key, role=None, on="", version=1, **more):
+    now = time.time()
+    return canonical({"schema": "sijil.document/v1", "kind": "officers", "scope": "", "name": name, "version": version, "effective_from": utc(now - 1), "expires": utc(now + DAY),
+                      "body": {"principal": principal, "key": key.name, "role": role or name.split(".")[0], "on": on}, **more})
+
+
+def by_root(made, login=None):
+    return call(login or server.admin, "POST", "/officers", signing_keys.sign(made, root_key, TYPE))
+
+
+def person(name, role, scope):
+    people[name] = make_person(server, name, role, scope)
+    people[name].principal = principal_of(server.people.url, name)
+
+
+def the_administrator_has_a_document_from_the_first_start():
+    me = admin.api("GET", "/self")
+    assert me["officers"] == "documents" and me["one_person"] is True and me["person"] == "administrator", me
+    mine = next(role for role in me["roles"] if role["role"] == "registry-admin")
+    assert mine["document"] == "registry-admin.administrator" and mine["origin"] == "binding" and "expires" in mine, mine
+    listed = admin.api("GET", "/officers")
+    assert listed["demanded"] and [(one["name"], one["state"], one["bound"]) for one in listed["officers"]] == [("registry-admin.administrator", "in force", True)], listed
+    key = next(one for one in admin.api("GET", "/keys/signing")["keys"] if one["name"] == listed["officers"][0]["document"]["body"]["key"])
+    assert key["document"]["body"]["principal"] == "robot:" + me["id"] == listed["officers"][0]["document"]["body"]["principal"], key
+    assert os.path.exists(os.path.join(server.folder, "officer", "administrator.pem"))
+    sijil("admin", "login", at, "--username", server.admin[0], "--ca-file", server.ca_file, given=server.admin[1])
+    shown = sijil("admin", "whoami", at)
+    assert "one person" in shown and "by the signed document registry-admin.administrator" in shown and "bindings alone" not in shown, shown
+    reviewed = admin.api("GET", "/access/review")
+    assert reviewed["officers"] == "documents" and any(one.get("one_person") and one.get("document") for one in reviewed["roles"]), reviewed
+    assert "one person" in sijil("admin", "admin", "access", "review", at)
+
+
+def a_row_of_the_database_gives_nothing():
+    """The database's superuser writes it, and names a subject of an issuer that is trusted."""
+    person("alice", "registry-admin", "")
+    server.people.add("mallory")
+    server.sql("INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), "
+               f"'{server.people.url}', 'mallory', 'registry-admin', 'system'); SELECT raise_authorization_epoch()")
+    people["mallory"] = sijil_test.login_of(server, "mallory")
+    people["mallory"].principal = principal_of(server.people.url, "mallory")
+    for who in ("alice", "mallory"):
+        assert roles(who) == [("unsigned-officer", "registry-admin", "", None)], roles(who)
+        refused(call(people[who], "POST", "/organisations", {"name": "hers", "label": {}}), 403, "SYS-OFFICER")
+        refused(call(people[who], "GET", "/bindings"), 403, "no document of officers")
+        refused(call(people[who], "GET", "/officers"), 403, "SYS-OFFICER")
+    told = call(people["mallory"], "POST", "/authz/explain", {"action": "organisation.create", "resource": ""}).json
+    assert not told["allowed"] and told["roles"][0]["bound_as"] == "registry-admin" and told["denials"][0]["rule"] == "SYS-OFFICER", told
+    assert told["changes"][0]["kind"] == "person" and "admin officers draft" in told["changes"][0]["text"], told
+    told = admin.api("POST", "/authz/explain", {"issuer": server.people.url, "subject": "mallory", "action": "binding.create", "resource": ""})
+    assert not told["allowed"] and told["denials"][0]["rule"] == "SYS-OFFICER", told
+    metrics = server.client().call("GET", "/metrics").body.decode()
+    if "sijil_officers" in metrics:
+        assert "sijil_officers_by_documents 1" in metrics and "sijil_officers_unsigned 2" in metrics, metrics
+
+
+def a_document_makes_the_binding_count():
+    enrol("alice")
+    mine = keys["alice", "sign"]
+    refused(by_root(document("registry-admin.alice", people["alice"].principal, Key(people["alice"].principal))), 403, "not an enrolled signing key")
+    refused(by_root(document("registry-admin.mallory", people["mallory"].principal, mine)), 403, "not an enrolled signing key")
+    refused(by_root(document("security-officer.alice", people["alice"].principal, mine)), 409, "no live binding as security-officer")
+    refused(by_root(document("org-admin.alice", people["alice"].principal, mine, on="nowhere")), 404, "there is no organisation")
+    refused(by_root(document("registry-admin.alice", people["alice"].principal, mine, on="main")), 400, "on:")
+    unknown = Key(people["alice"].principal)
+    refused(call(server.admin, "POST", "/officers", signing_keys.sign(document("registry-admin.alice", people["alice"].principal, mine), unknown.path, TYPE)), 403, "signed neither")
+    made = os.path.join(folder.name, "alice.json")
+    with open(made, "w", encoding="utf-8") as file:
+        json.dump({"name": "registry-admin.alice", "principal": people["alice"].principal, "key": mine.name, "role": "registry-admin", "on": ""}, file)
+    assert "in force" in sijil("admin", "admin", "officers", "draft", at, made, "--key", root_key)
+    assert roles("alice") == [("registry-admin", None, "", "registry-admin.alice")], roles("alice")
+    assert call(people["alice"], "POST", "/organisations", {"name": "acme", "label": {}}).status == 201
+    shown = sijil("admin", "admin", "officers", "list", at)
+    assert "registry-admin.alice" in shown and "alice" in shown, shown
+    assert roles("mallory")[0][0] == "unsigned-officer"
+
+
+def two_other_persons_sign():
+    for who in ("bob", "carol"):
+        person(who, "registry-admin", "")
+        enrol(who)
+        assert by_root(document(f"registry-admin.{who}", people[who].principal, keys[who, "sign"])).status == 201
+    for who in ("alice", "bob", "carol"):
+        enrol(who, "approve", sender="bob" if who != "bob" else "alice")
+    person("dora", "security-officer", "acme")
+    enrol_dora()
+    name, hers = "security-officer.dora", document("security-officer.dora", people["dora"].principal, keys["dora", "sign"], on="acme")
+    first = signing_keys.sign(hers, keys["alice", "approve"].path, TYPE)
+    answer = call(people["alice"], "POST", "/officers", first)
+    assert answer.status == 201 and answer.json["state"] == "draft", answer.body
+    draft = call(people["bob"], "GET", "/officers").json["drafts"][0]
+    assert draft["missing"] == 1 and draft["holder"]["subject"] == "dora" and draft["bound"] is True, draft
+    refused(call(people["bob"], "POST", f"/officers/{name}/approval", {"envelopes": [first, signing_keys.sign(hers, keys["carol", "approve"].path, TYPE)]}), 403, "another person")
+    refused(call(people["alice"], "POST", f"/officers/{name}/approval", {"envelopes": [first, signing_keys.sign(hers, keys["alice", "approve"].path, TYPE)]}), 409, "signed twice")
+    assert roles("dora")[0][0] == "unsigned-officer"
+    answer = call(people["bob"], "POST", f"/officers/{name}/approval", {"envelopes": [first, signing_keys.sign(hers, keys["bob", "approve"].path, TYPE)]})
+    assert answer.status == 201 and answer.json["state"] == "in force", answer.body
+    assert roles("dora") == [("security-officer", None, "acme", name)], roles("dora")
+    own = document("registry-admin.alice", people["alice"].principal, keys["alice", "sign"], version=2)
+    refused(call(people["alice"], "POST", "/officers", signing_keys.sign(own, keys["alice", "approve"].path, TYPE)), 403, "other persons than the officer")
+
+
+def enrol_dora():
+    """Her binding is of acme, so her key is, too."""
+    key = keys["dora", "sign"] = Key(people["dora"].principal, "sign", "acme")
+    made = key.document()
+    drafted = signing_keys.sign(made, key.path)
+    assert call(people["dora"], "POST", "/keys/signing", drafted).status == 201
+    assert call(people["bob"], "POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(made, root_key)]}).status == 201
+
+
+def the_same_name_again_is_nobody():
+    """Renamed, reassigned, deleted and created again: a document names the issuer's subject, the robot's id, and an organisation that was there."""
+    elsewhere = IssuerProcess(f"https://{at}")
+    admin.api("POST", "/issuers", {"url": elsewhere.url, "algorithms": ["ES256"], "jwks": elsewhere.fetch(elsewhere.fetch("/.well-known/openid-configuration")["jwks_uri"])})
+    admin.api("POST", "/bindings", {"issuer": elsewhere.url, "subject": "alice", "role": "registry-admin", "scope": ""})
+    people["other alice"] = sijil_test.Person(("oidc", elsewhere.fetch("/token", login=("alice", elsewhere.add("alice")))["id_token"]))
+    assert roles("other alice") == [("unsigned-officer", "registry-admin", "", None)], roles("other alice")
+    person("alice-2", "registry-admin", "")  # the issuer made her account again, under another subject
+    assert roles("alice-2")[0][0] == "unsigned-officer"
+    elsewhere.stop()
+    assert roles("dora")[0][0] == "security-officer"
+    plan = admin.api("GET", "/organisations/acme/deletion")
+    answer = call(server.admin, "DELETE", f"/organisations/acme?plan={plan['plan']}")
+    assert answer.status == 204, answer.body
+    assert call(people["alice"], "POST", "/organisations", {"name": "acme", "label": {}}).status == 201
+    admin.api("POST", "/bindings", {"issuer": server.people.url, "subject": "dora", "role": "security-officer", "scope": "acme"})
+    assert roles("dora") == [("unsigned-officer", "security-officer", "acme", None)], roles("dora")
+
+
+def a_withdrawn_key_ends_the_role():
+    key = keys["carol", "sign"]
+    assert roles("carol")[0][0] == "registry-admin"
+    answer = call(people["carol"], "POST", f"/keys/signing/{key.name}/withdrawal", signing_keys.sign(key.document(2, withdrawn="the laptop was stolen"), key.path))
+    assert answer.status == 201, answer.body
+    assert roles("carol")[0][0] == "unsigned-officer", roles("carol")
+
+
+def the_last_administrator_stays():
+    for who in ("bob", "alice"):
+        end = canonical({**json.loads(document(f"registry-admin.{who}", people[who].principal, keys[who, "sign"], version=3)), "body": {}, "withdrawn": "the end"})
+        answer = call(server.admin, "POST", f"/officers/registry-admin.{who}/withdrawal", signing_keys.sign(end, root_key, TYPE))
+        assert answer.status == 201 and roles(who)[0][0] == "unsigned-officer", answer.body
+    me = admin.api("GET", "/self")
+    version = admin.api("GET", "/officers/registry-admin.administrator")["document"]["version"]
+    end = canonical({**json.loads(document("registry-admin.administrator", "robot:" + me["id"], keys["alice", "sign"], version=version + 1)), "body": {}, "withdrawn": "the end"})
+    refused(call(server.admin, "POST", "/officers/registry-admin.administrator/withdrawal", signing_keys.sign(end, root_key, TYPE)), 403, "SYS-LAST-OFFICER")
+    mine = next(role for role in me["roles"] if role["role"] == "registry-admin")
+    refused(call(server.admin, "DELETE", "/bindings/" + mine["binding"]), 403, "SYS-LAST-OFFICER")
+    again = document("registry-admin.alice", people["alice"].principal, keys["alice", "sign"], version=4)
+    assert by_root(again, people["alice"]).status == 201  # her binding is enough to post what the root has signed: nobody is locked out
+    assert roles("alice")[0][0] == "registry-admin"
+    refused(by_root(document("registry-admin.bob", people["bob"].principal, keys["bob", "sign"], version=2)), 409, "sign a higher one")
+    assert call(people["alice"], "POST", "/officers/registry-admin.administrator/withdrawal", signing_keys.sign(end, root_key, TYPE)).status == 201
+    assert call(server.admin, "GET", "/bindings").status == 403
+
+
+if __name__ == "__main__":
+    run(the_administrator_has_a_document_from_the_first_start, a_row_of_the_database_gives_nothing, a_document_makes_the_binding_count, two_other_persons_sign,
+        the_same_name_again_is_nobody, a_withdrawn_key_ends_the_role, the_last_administrator_stays, server=server)

@@ -1,0 +1,290 @@
+"""Policy sets that several persons sign (docs/policies.md): cases of the scenario `policies`, on its server. The last ones there, because the root's key alone loads nothing
+any more after the first of them."""
+import base64
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import signing_keys
+import sijil_test
+from signing_keys import Key, canonical, utc
+from sijil_test import make_person, wait_until
+
+SET = "application/vnd.sijil.policy-set.v1+json"
+HOLDS = "SELECT count(*) FROM pg_locks WHERE relation = 'audit_checkpoint'::regclass AND mode = 'AccessExclusiveLock' AND granted"
+folder = tempfile.TemporaryDirectory()
+world = {}
+people, keys = {}, {}
+
+
+def principal_of(name):
+    return "ext:" + hashlib.sha256(f"{world['server'].people.url}\n{name}".encode()).hexdigest()
+
+
+def root_key():
+    return os.path.join(world["server"].folder, "officer", "approver.pem")
+
+
+def call(who, method, path, body=None):
+    text = body if isinstance(body, (bytes, str)) or body is None else json.dumps(body)
+    return world["server"].client(people.get(who, world["server"].admin)).call(method, "/api/v1" + path, text, {"Content-Type": "application/json"} if body else {},
+                                                                                scope="registry:admin:*")
+
+
+def sijil(who, *words, code=0):
+    """Runs the command as this person; each has a folder of its own for logins."""
+    home = os.path.join(folder.name, who)
+    environment = {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": world["server"].ca_file}
+    at = f"127.0.0.1:{world['server'].port}"
+    if not os.path.exists(home):
+        os.makedirs(home)
+        subprocess.run([sijil_test.program("sijil"), "login", at, "--username", people[who][0], "--ca-file", world["server"].ca_file], input=people[who][1] + "\n",
+                       text=True, check=True, capture_output=True, env=environment, timeout=60)
+    done = subprocess.run([sijil_test.program("sijil"), *[at if word == "HOST" else word for word in words]], text=True, capture_output=True, env=environment,
+                          timeout=120, check=False)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if "--json" in words and code == 0 else done.stdout + done.stderr
+
+
+def refused(answer, status, says):
+    assert answer.status == status and says in answer.body.decode(), (answer.status, answer.body)
+
+
+def active():
+    return world["server"].client(world["server"].admin).api("GET", "/policies?envelope=true")
+
+
+def payload(seconds=3600, base=None, root=None, regions=None, **approval):
+    """The active set again, as a draft, from docs/policies.md alone."""
+    now = active()
+    found = json.loads(base64.b64decode(json.loads(now["envelope"])["payload"]))
+    for member in ("digest", "approval", "root"):
+        found.pop(member, None)
+    found.update({"epoch": now["epoch"] + 1, "regions": {**found["regions"], **(regions or {})}, **({"root": root} if root else {})})
+    found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
+    found["approval"] = {"expires": utc(time.time() + seconds), "replaces": base or {"digest": now["digest"], "epoch": now["epoch"]}, **approval}
+    return canonical(found)
+
+
+def name_of(document):
+    return hashlib.sha256(document).hexdigest()[:16]
+
+
+def draft(document, who="bob"):
+    answer = call(who, "POST", "/policies/drafts", document)
+    assert answer.status == 201 and answer.json["name"] == name_of(document), answer.body
+    return answer.json
+
+
+def approve(who, document, key=None):
+    path = key if isinstance(key, str) else (key or keys[who]).path
+    return call(who, "POST", f"/policies/drafts/{name_of(document)}/approval", signing_keys.sign(document, path, SET))
+
+
+def waiting(document):
+    answer = call("bob", "GET", f"/policies/drafts/{name_of(document)}")
+    assert answer.status == 200, answer.body
+    return answer.json["persons"], answer.json["needed"]
+
+
+def enrol(who, key):
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    assert call(who, "POST", "/keys/signing", drafted).status == 201
+    return call("", "POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key())]}), document, drafted
+
+
+def prepare():
+    server = world["server"]
+    for name in ("alice", "bob", "carol", "dana"):
+        people[name] = make_person(server, name, "registry-admin", "")
+        if name != "alice":
+            keys[name] = Key(principal_of(name), "approve")
+            answer = enrol(name, keys[name])[0]
+            assert answer.status == 201, answer.body
+    keys["bob again"] = Key(principal_of("bob"), "approve")
+    assert enrol("bob", keys["bob again"])[0].status == 201
+
+
+def the_root_becomes_three_persons():
+    """Raised by the old number, which is the root's key, and by the new one."""
+    prepare()
+    assert "one person is enough, the root's key alone" in " ".join(sijil("bob", "policy", "show", "HOST").split())
+    content = os.path.join(folder.name, "set.json")
+    with open(content, "w", encoding="utf-8") as file:
+        file.write(sijil("bob", "policy", "show", "HOST", "--document"))
+    terms = ["--root", "3", "--policies", "2", "--officers", "3", "--holder", principal_of("alice")]
+    name = sijil("bob", "policy", "draft", "HOST", content, "--comment", "three persons", *terms, "--json")["name"]
+    before = active()
+    for who, key, persons in (("bob", keys["bob"].path, 1), ("alice", root_key(), 2)):
+        waits = sijil(who, "policy", "approve", "HOST", name, "--key", key, "--json")
+        assert (waits["state"], waits["needed"], waits["changes_root"]) == ("waits", 3, True), waits
+        assert active()["epoch"] == before["epoch"]
+    assert "bob again" not in sijil("bob", "policy", "drafts", "HOST")
+    done = sijil("carol", "policy", "approve", "HOST", name, "--key", keys["carol"].path, "--json")
+    assert done["state"] == "in-force" and active()["epoch"] == before["epoch"] + 1, done
+    assert active()["signers"] == {"policies": 2, "root": 3, "officers": 3, "one_person": False}
+    assert "2 persons must sign, 3 to change that" in " ".join(sijil("bob", "policy", "show", "HOST").split())
+
+
+def the_root_alone_brings_nothing_more():
+    found = json.loads(payload())
+    del found["approval"]
+    refused(call("", "POST", "/policies", signing_keys.sign(canonical(found), root_key(), SET)), 403, "needs 2 persons")
+    document = payload(root={"officers": 1, "policies": 1, "root": 1})
+    draft(document)
+    answer = approve("alice", document, root_key())
+    assert answer.status == 200 and waiting(document)[1] == 3, answer.body
+    refused(approve("carol", document, root_key()), 403, "another person")  # alice has the root's key
+    assert approve("bob", document).status == 200 and active()["signers"]["root"] == 3  # two, and it takes three
+    assert call("bob", "DELETE", f"/policies/drafts/{name_of(document)}").status == 204
+
+
+def two_persons_sign_and_two_keys_of_one_do_not():
+    document = payload(comment="by two")
+    draft(document)
+    assert approve("bob", document).status == 200 and waiting(document) == (1, 2)
+    refused(approve("bob", document), 409, "signed this draft already")
+    refused(approve("bob", document, keys["bob again"]), 409, "one person has signed twice")
+    refused(approve("dana", document, keys["carol"]), 403, "another person")  # a stolen key file
+    stranger = Key(principal_of("dana"), "approve")
+    refused(approve("dana", document, stranger), 403, "neither by the root nor by an approver")
+    answer = approve("carol", document)
+    assert answer.status == 201 and answer.json["state"] == "in-force", answer.body
+    assert active()["digest"] == json.loads(document)["digest"]
+    refused(call("bob", "GET", f"/policies/drafts/{name_of(document)}"), 404, "")
+    events = world["server"].client(world["server"].admin).api("GET", "/audit/events?order=descending&limit=100")["events"]
+    acts = [event["entry"]["act"] for event in events if event["entry"]["act"].startswith("policy.") and event["entry"]["out"] == "allowed"]
+    assert acts.index("policy.load") < acts.index("policy.approve") < acts.index("policy.draft"), acts
+
+
+def a_draft_replaces_the_set_in_force_and_no_other():
+    first, second = payload(comment="first"), payload(comment="second", regions={"local/second": {"geo": "AE"}})
+    draft(first)
+    draft(second)
+    for who in ("bob", "carol"):
+        last = approve(who, first)
+    assert last.status == 201
+    refused(approve("bob", second), 409, "draft it anew")
+    refused(call("bob", "POST", f"/policies/drafts/{name_of(second)}/activation"), 403, "nobody has signed")
+    refused(call("bob", "POST", "/policies/drafts", payload(base={"digest": "sha256:" + "a" * 64, "epoch": 1})), 403, "draft it anew")
+    sijil("carol", "policy", "approve", "HOST", name_of(second), "--key", keys["carol"].path, code=1)
+    assert call("bob", "DELETE", f"/policies/drafts/{name_of(second)}").status == 204
+
+
+def a_draft_ends_with_its_time_and_begins_with_it():
+    document = payload(seconds=2)
+    draft(document)
+    assert approve("bob", document).status == 200
+    wait_until(lambda: call("bob", "GET", f"/policies/drafts/{name_of(document)}").status == 404, 20, "the draft has not expired")
+    refused(approve("carol", document), 404, "expired")
+    refused(call("bob", "POST", "/policies/drafts", payload(seconds=8 * 86400)), 403, "at most 7 days")
+    begins = time.time() + 62  # the clocks of persons' machines may differ by 60 s
+    document = payload(effective_from=utc(begins))
+    draft(document)
+    for who in ("bob", "carol"):
+        answer = approve(who, document)
+    assert answer.status == 200 and answer.json["persons"] == answer.json["needed"] == 2, answer.body
+    refused(call("dana", "POST", f"/policies/drafts/{name_of(document)}/activation"), 403, "not to be in force yet")
+    wait_until(lambda: call("dana", "POST", f"/policies/drafts/{name_of(document)}/activation").status == 201, 30, "its time does not come")
+    assert active()["digest"] == json.loads(document)["digest"]
+
+
+def rows_of_the_databases_owner_count_for_nothing():
+    document = payload(comment="forged")
+    draft(document)
+    stranger = Key(principal_of("dana"), "approve")
+    forged = signing_keys.sign(document, root_key(), SET)
+    forged["signatures"] += signing_keys.sign(document, stranger.path, SET)["signatures"] * 3
+    server, before = world["server"], active()
+    server.sql(f"UPDATE policy_draft SET envelope = '\\x{json.dumps(forged).encode().hex()}', drafted_by = 'ext:nobody' WHERE name = '{name_of(document)}'")
+    assert waiting(document) == (1, 2)
+    refused(call("bob", "POST", f"/policies/drafts/{name_of(document)}/activation"), 403, "2 persons, and has those of 1")
+    other = payload(comment="another")
+    server.sql(f"UPDATE policy_draft SET payload = '\\x{other.hex()}', envelope = '' WHERE name = '{name_of(document)}'")
+    said = sijil("carol", "policy", "approve", "HOST", name_of(document), "--key", keys["carol"].path, code=6)
+    assert "another draft" in said, said
+    server.sql(f"DELETE FROM policy_draft WHERE name = '{name_of(document)}'")
+    row = json.dumps(signing_keys.sign(other, root_key(), SET)).encode()
+    server.sql("INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by) VALUES"
+               f" (1, '', 'policies', {before['epoch'] + 1}, decode('{json.loads(other)['digest'][7:]}', 'hex'), ARRAY['\\x{row.hex()}'::bytea], 'mallory')")
+    server.sql("SELECT raise_authorization_epoch()")
+    document = payload(comment="not by that")
+    draft(document)
+    for who in ("bob", "carol"):
+        last = approve(who, document)
+    assert last.status == 201 and active()["digest"] == json.loads(document)["digest"], last.body
+
+
+def a_kill_between_event_and_pin_loses_nothing():
+    server, document = world["server"], payload(comment="killed")
+    draft(document)
+    assert approve("bob", document).status == 200
+    before = active()["epoch"]
+    holding = threading.Thread(target=lambda: swallow(lambda: server.sql("BEGIN; LOCK TABLE audit_checkpoint; SELECT pg_sleep(2); COMMIT")))
+    holding.start()
+    wait_until(lambda: server.sql(HOLDS) == "1", 30, "the table is not locked")
+    sent = threading.Thread(target=lambda: swallow(lambda: approve("carol", document)), daemon=True)
+    sent.start()
+    loaded = f"SELECT count(*) FROM document WHERE kind = 1 AND version = {before + 1} AND digest = decode('{json.loads(document)['digest'][7:]}', 'hex')"
+    wait_until(lambda: server.sql(loaded) == "1", 30, "the set is not recorded")
+    server.stop(signal.SIGKILL)
+    holding.join()
+    server.start()
+    wait_until(lambda: active()["epoch"] == before + 1, 30, "the recorded set is not in force")
+    assert active()["digest"] == json.loads(document)["digest"]
+    refused(call("bob", "GET", f"/policies/drafts/{name_of(document)}"), 404, "")
+
+
+def swallow(work):
+    try:
+        work()
+    except Exception:  # the server was killed
+        pass
+
+
+def an_approver_takes_the_root_and_others():
+    key = Key(principal_of("alice"), "approve")  # who has the root's key: her own signature does not count
+    answer, document, drafted = enrol_by("alice", key)
+    refused(answer, 403, "")
+    key = Key(principal_of("dana"), "approve")
+    answer, document, drafted = enrol_by("dana", key)
+    assert answer.status == 200, answer.body
+    listed = [one for one in call("bob", "GET", "/keys/signing").json["drafts"] if one["name"] == key.name]
+    assert listed[0]["missing"] == 2, listed
+    for who, status in (("bob", 200), ("carol", 201)):
+        drafts = [one for one in call("bob", "GET", "/keys/signing").json["drafts"] if one["name"] == key.name]
+        envelopes = drafts[0]["envelopes"] + [signing_keys.sign(document, keys[who].path)]
+        answer = call(who, "POST", f"/keys/signing/{key.name}/approval", {"envelopes": envelopes})
+        assert answer.status == status, answer.body
+
+
+def enrol_by(who, key):
+    """The root's signature, sent by alice, who has its key."""
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    assert call(who, "POST", "/keys/signing", drafted).status == 201
+    return call("alice", "POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key())]}), document, drafted
+
+
+def an_earlier_set_comes_back_as_a_new_one():
+    history = sijil("bob", "policy", "history", "HOST", "--json")
+    assert [one["epoch"] for one in history if one["in_force"]] == [active()["epoch"]], history
+    comments = [one.get("comment") for one in history]
+    assert "three persons" in comments and "by two" in comments and "forged" not in comments, comments
+    old = next(one for one in history if one.get("comment") == "by two")
+    name = sijil("bob", "policy", "revert", "HOST", str(old["epoch"]), "--comment", "back", "--json")["name"]
+    for who in ("bob", "carol"):
+        done = sijil(who, "policy", "approve", "HOST", name, "--key", keys[who].path, "--json")
+    assert done["state"] == "in-force" and active()["epoch"] > old["epoch"], done
+    sijil("bob", "policy", "revert", "HOST", "99999", code=3)
+
+
+CASES = (the_root_becomes_three_persons, the_root_alone_brings_nothing_more, two_persons_sign_and_two_keys_of_one_do_not,
+         a_draft_replaces_the_set_in_force_and_no_other, a_draft_ends_with_its_time_and_begins_with_it, rows_of_the_databases_owner_count_for_nothing,
+         a_kill_between_event_and_pin_loses_nothing, an_approver_takes_the_root_and_others, an_earlier_set_comes_back_as_a_new_one)
