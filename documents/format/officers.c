@@ -102,7 +102,7 @@ json_t *officer_body(const struct officer *officer)
                      officer->on);
 }
 
-/* Nobody is an approver of its own power. The root appoints the approvers, so it may sign alone. */
+/* Nobody is an approver of its own power. The root appoints the approvers, so it may sign alone, as long as it is one person. */
 static struct result check_signers(const struct document *document, const struct document_trust *trust,
                                    const struct officer *officer, struct error *err)
 {
@@ -115,8 +115,8 @@ static struct result check_signers(const struct document *document, const struct
     sha256_of(bytes_of_text(officer->principal), principal);
     TRY(document_check_time(document, trust->now_ms, err));
     TRY(document_is_signed_by(document, trust->root, &has_root, err));
-    TRY(document_count_approvers(document, trust, &own, &persons, err));
-    if (has_root || persons >= document_signers_needed(document)) return SUCCESS;
+    TRY(document_count_persons(document, trust, &own, &persons, err));
+    if ((has_root && document_root_is_one(trust)) || persons >= document_signers_needed(document)) return SUCCESS;
     return failure(
         err, ERROR_DENIED,
         "a document of officers needs the signatures of %u approvers other than the officer, or of the root, and there are %u",

@@ -1,4 +1,4 @@
-/* Whose signatures bring a policy set into force, which set it replaces, and how many persons must sign from then on. */
+/* Whose signatures bring a policy set into force, which set it replaces, and how many persons must sign from then on; also for officers. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "crypto/digest.h"
+#include "documents/format/officers.h"
 #include "documents/format/set_approval.h"
 #include "documents/format/signing_key.h"
 
@@ -284,6 +285,54 @@ static void appoints_approvers(void **state)
     if (document_check(document, &trust, &err).ok != row->is_good) fail_msg("%s", row->is_good ? err.message : "it is accepted");
 }
 
+/* ---- officers ---- */
+
+static const struct officer_row {
+    const char *name;
+    enum terms terms;
+    bool is_holder; /* the officer has the root's key */
+    unsigned signers;
+    bool is_good;
+} officer_rows[] = {
+    {"the root, which is one", NOT_SET, false, BY(ROOT), true},
+    {"the root, which is one of several", TWO_OF_THREE, false, BY(ROOT), false},
+    {"the root and its holder", TWO_OF_THREE, false, BY(ROOT) | BY(OWN), false},
+    {"the root and an approver", TWO_OF_THREE, false, BY(ROOT) | BY(ONE), true},
+    {"two approvers", TWO_OF_THREE, false, BY(ONE) | BY(TWO), true},
+    {"the holder of the root for itself", TWO_OF_THREE, true, BY(ROOT) | BY(ONE), false},
+    {"two others for the holder of the root", TWO_OF_THREE, true, BY(ONE) | BY(TWO), true},
+};
+
+static void makes_officers(void **state)
+{
+    const struct officer_row *row = *state;
+    const struct officer officer = {row->is_holder ? HOLDER : "ext:" B64, "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs",
+                                    OFFICERS_ADMINISTRATORS, ""};
+    OWNED_JSON body = officer_body(&officer);
+    const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
+                                         .scope = "",
+                                         .name = OFFICERS_ADMINISTRATORS ".a",
+                                         .version = 1,
+                                         .effective_ms = NOW_MS - 1000,
+                                         .expires_ms = NOW_MS + DAY_MS,
+                                         .body = body};
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), envelope = BUFFER(16384);
+    const struct ecdsa_key *by[KEYS];
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!document_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    for (size_t i = 0; i < KEYS; i++)
+        if ((row->signers & BY(i)) != 0) by[count++] = keys[i];
+    assert_true(dsse_write(document_kind(DOCUMENT_OFFICERS)->type, buffer_bytes(&payload), by, count, &envelope, &err).ok);
+    const struct bytes view = buffer_bytes(&envelope);
+    if (!document_read(&view, 1, &document, &err).ok) fail_msg("%s", err.message);
+    trust_all(row->terms, &trust);
+    if (document_check(document, &trust, &err).ok != row->is_good) fail_msg("%s", row->is_good ? err.message : "it is accepted");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +346,7 @@ int main(void)
     failed += RUN_TABLE(base_rows, replaces_the_set_in_force);
     failed += RUN_TABLE(form_rows, forms_are_refused);
     failed += RUN_TABLE(enrol_rows, appoints_approvers);
+    failed += RUN_TABLE(officer_rows, makes_officers);
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < KEYS; i++) ecdsa_key_free(keys[i]);
     return failed;
