@@ -45,7 +45,13 @@ static struct result has_signed(const struct dsse *dsse, const uint8_t point[ECD
     return *has_out || why.kind != ERROR_NO_MEMORY ? SUCCESS : failure(err, why.kind, "%s", why.message);
 }
 
-/* A person with several keys counts once. The root of approvers is a person of its own. */
+/* Where several persons are the root, its key is one person's, who may have an approver's key as well. */
+static bool holds_root(const struct ledger_state *state, const struct document_approver *approver)
+{
+    return state->terms.root > 1 && memcmp(state->terms.holder, approver->principal, DOCUMENT_DIGEST_SIZE) == 0;
+}
+
+/* A person with several keys counts once. The root of approvers is a person of its own, unless the policy set says whose it is. */
 static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, unsigned needed,
                                     struct error *err)
 {
@@ -57,7 +63,7 @@ static struct result check_officers(const struct dsse *dsse, const struct ledger
     const size_t root = has ? 1 : 0;
     for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
         const struct document_approver *approver = &state->approvers[i];
-        bool is_known = false;
+        bool is_known = root == 1 && holds_root(state, approver);
         if (!document_approver_counts(approver, now_ms)) continue;
         TRY(has_signed(dsse, approver->point, &has, err));
         for (size_t k = 0; k < count; k++) is_known |= memcmp(persons[k], approver->principal, DOCUMENT_DIGEST_SIZE) == 0;

@@ -23,8 +23,9 @@ static struct keyring *keyring;
 static struct ledger *ledger;
 static struct key_register *keys;
 static struct log_rotation *rotation;
-static bool one_officer;  /* of keyd */
-static size_t stated_key; /* of the key ring, and in statements */
+static bool one_officer;   /* of keyd */
+static enum signer holder; /* of the root's key; ROOT: nobody says whose it is */
+static size_t stated_key;  /* of the key ring, and in statements */
 static struct ecdsa_key *signers[SIGNER_COUNT];
 
 static struct result begin_log(const void *context, struct ledger_state *state, struct error *err)
@@ -36,6 +37,7 @@ static struct result begin_log(const void *context, struct ledger_state *state, 
     (void)snprintf(state->finding, sizeof state->finding, "entry 4");
     memset(state->witness_digest, 0, sizeof state->witness_digest);
     memset(state->approvers, 0, sizeof state->approvers);
+    state->terms = (struct root_terms){.policies = 1, .root = holder == ROOT ? 1 : 2, .officers = 1, .holder = {(uint8_t)holder}};
     for (size_t i = ALICE; i <= REVOKED; i++) {
         struct document_approver *approver = &state->approvers[i - 1];
         ecdsa_key_public(signers[i], approver->point);
@@ -126,20 +128,23 @@ static void two_persons_must_sign(void **state)
         enum signer by[2];
         enum error_kind kind;
     } rows[] = {
-        {"the root twice", {ROOT, ROOT}, ERROR_DENIED},       {"one person with two keys", {ALICE, ALICE_AGAIN}, ERROR_DENIED},
-        {"a stranger", {ROOT, STRANGER}, ERROR_DENIED},       {"an expired approver", {ROOT, EXPIRED}, ERROR_DENIED},
-        {"a revoked approver", {BOB, REVOKED}, ERROR_DENIED}, {"the root and an approver", {ROOT, ALICE}, ERROR_NONE},
+        {"the root twice", {ROOT, ROOT}, ERROR_DENIED},        {"one person with two keys", {ALICE, ALICE_AGAIN}, ERROR_DENIED},
+        {"a stranger", {ROOT, STRANGER}, ERROR_DENIED},        {"an expired approver", {ROOT, EXPIRED}, ERROR_DENIED},
+        {"a revoked approver", {BOB, REVOKED}, ERROR_DENIED},  {"the root and its holder", {ROOT, ALICE}, ERROR_DENIED},
+        {"the root and an approver", {ROOT, BOB}, ERROR_NONE}, {"its holder's other key", {ROOT, ALICE_AGAIN}, ERROR_DENIED},
         {"two approvers", {BOB, ALICE_AGAIN}, ERROR_NONE},
     };
     struct error err = {0};
 
     (void)state;
+    holder = ALICE;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct succession wanted = fresh();
         (void)new_log(NULL);
         (void)ask(&wanted, rows[i].by, &err).ok;
         if (err.kind != rows[i].kind) fail_msg("%s: %s", rows[i].name, err.kind == ERROR_NONE ? "accepted" : err.message);
     }
+    holder = ROOT;
 }
 
 /* Only a keyd that was started so lets one administrator do it, and then it is the root, and the statement says so. */
