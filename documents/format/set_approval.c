@@ -204,6 +204,12 @@ static struct result check_there(const struct document *document, const struct d
     return failure(err, ERROR_DENIED, "a policy set with \"root\" says which set it replaces: draft it");
 }
 
+/* Without "approval" it does not say that others may sign it, and no reader takes it for theirs: in force, it would stop them all. */
+static bool needs_root(const struct document *document, const struct document_trust *trust)
+{
+    return whole(&trust->terms).root == 1 || json_object_get(document->json, "approval") == NULL;
+}
+
 /* The content of the set is not checked here: its signers have, and policy/ reads it before it takes effect. */
 struct result document_check_policy_set(const struct document *document, const struct document_trust *trust, struct error *err)
 {
@@ -214,9 +220,9 @@ struct result document_check_policy_set(const struct document *document, const s
         return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet");
     TRY(check_there(document, trust, err));
     TRY(set_count_signers(document, trust, &signers, err));
-    if (set_is_signed_enough(&signers, trust)) return SUCCESS;
-    if (whole(&trust->terms).root == 1 && !signers.has_root)
+    if (needs_root(document, trust) && !signers.has_root)
         return failure(err, ERROR_DENIED, "the document carries no valid signature of the trusted key");
+    if (set_is_signed_enough(&signers, trust)) return SUCCESS;
     const bool is_before = signers.persons < signers.needed;
     return failure(err, ERROR_DENIED, "the policy set needs the signatures of %u persons, and has those of %u",
                    is_before ? signers.needed : signers.demanded, is_before ? signers.persons : signers.others);

@@ -24,15 +24,16 @@ enum { ROOT, ONE, TWO, TWO_AGAIN, THREE, OWN, STRANGER, KEYS };
 #define BY(key) (1U << (key))
 static struct ecdsa_key *keys[KEYS];
 
-enum terms { NOT_SET, TWO_OF_THREE, SINGLE };
+enum terms { NOT_SET, TWO_OF_THREE, ONE_OF_TWO, SINGLE };
 
 static void set_terms(enum terms which, struct root_terms *terms)
 {
     *terms = (struct root_terms){0};
     if (which == NOT_SET) return;
-    *terms = which == SINGLE ? (struct root_terms){.policies = 1, .root = 1, .officers = 1}
-                             : (struct root_terms){.policies = 2, .root = 3, .officers = 3};
-    if (which == TWO_OF_THREE) sha256_of(bytes_of_text(HOLDER), terms->holder);
+    *terms = which == SINGLE       ? (struct root_terms){.policies = 1, .root = 1, .officers = 1}
+             : which == ONE_OF_TWO ? (struct root_terms){.policies = 1, .root = 2, .officers = 1}
+                                   : (struct root_terms){.policies = 2, .root = 3, .officers = 3};
+    if (which != SINGLE) sha256_of(bytes_of_text(HOLDER), terms->holder);
 }
 
 static void trust_all(enum terms which, struct document_trust *trust)
@@ -99,6 +100,9 @@ static const struct row {
     {"lowered by two", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO), ERROR_DENIED},
     {"lowered by three", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO) | BY(THREE), ERROR_NONE},
     {"lowered by the root", TWO_OF_THREE, AGREED, LOWER, BY(ROOT), ERROR_DENIED},
+    {"one of two, without a draft", ONE_OF_TWO, NULL, NULL, BY(ONE), ERROR_DENIED},
+    {"the root for one of two, without a draft", ONE_OF_TWO, NULL, NULL, BY(ROOT), ERROR_NONE},
+    {"one of two", ONE_OF_TWO, AGREED, NULL, BY(ONE), ERROR_NONE},
     {"the same numbers by two", TWO_OF_THREE, AGREED, RAISED, BY(ONE) | BY(TWO), ERROR_NONE},
 };
 
