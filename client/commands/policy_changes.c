@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/policy_priv.h"
 #include "client/terminal.h"
@@ -13,36 +14,27 @@
 #define TEXT_MAX         ((size_t)64 * 1024) /* of one exception */
 #define LOOSENINGS_SHOWN 10
 
-typedef struct result namer(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err);
+typedef struct result namer(const json_t *value, struct buffer *name, struct error *err);
 
-static struct result name_policy(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err)
+static struct result name_policy(const json_t *value, struct buffer *name, struct error *err)
 {
     const json_t *metadata = json_object_get(value, "metadata");
     const char *id = json_text_of(metadata, "id");
 
-    (void)err;
-    (void)snprintf(name_out, NAME_MAX_SHOWN, "%.64s@%lld", id == NULL ? "?" : id, (long long)number_of(metadata, "version"));
-    return SUCCESS;
+    return buffer_format(name, err, "%.64s@%lld", id == NULL ? "?" : id, (long long)number_of(metadata, "version"));
 }
 
-static struct result name_network(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err)
+static struct result name_network(const json_t *value, struct buffer *name, struct error *err)
 {
     const char *cidr = json_text_of(value, "cidr");
 
-    (void)err;
-    (void)snprintf(name_out, NAME_MAX_SHOWN, "%.64s", cidr == NULL ? "?" : cidr);
-    return SUCCESS;
+    return buffer_format(name, err, "%.64s", cidr == NULL ? "?" : cidr);
 }
 
-/* What has no name is named by its content. */
-static struct result name_content(const json_t *value, char name_out[NAME_MAX_SHOWN], struct error *err)
+/* What has no name is named by its whole content: of two with the same beginning, one would hide the other from whoever signs both. */
+static struct result name_content(const json_t *value, struct buffer *name, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(TEXT_MAX);
-
-    TRY(json_write_canonical(&text, value, err));
-    (void)snprintf(name_out, NAME_MAX_SHOWN, "%.*s", (int)(text.length < NAME_MAX_SHOWN ? text.length : NAME_MAX_SHOWN - 1),
-                   (const char *)text.data);
-    return SUCCESS;
+    return json_write_canonical(name, value, err);
 }
 
 /* A list as an object by names; an object as it is. */
@@ -53,41 +45,39 @@ static struct result by_name(const json_t *set, const char *member, namer *name_
 
     if (map == NULL) return api_no_memory(err);
     for (size_t i = 0; i < json_array_size(value); i++) {
-        char name[NAME_MAX_SHOWN];
-        TRY(name_of(json_array_get(value, i), name, err));
-        if (json_object_set(map, name, json_array_get(value, i)) != 0) return api_no_memory(err);
+        struct buffer OWNED_BUFFER name = BUFFER(TEXT_MAX);
+        TRY(name_of(json_array_get(value, i), &name, err));
+        if (json_object_set(map, buffer_text(&name), json_array_get(value, i)) != 0) return api_no_memory(err);
     }
     *map_out = GIVE(map);
     return SUCCESS;
 }
 
-static void say(const char *sign, const char *what, const char *name)
+/* The whole: what is cut off would be signed unseen. */
+static struct result say(const char *sign, const char *what, const char *name, unsigned *changes, struct error *err)
 {
-    char shown[NAME_MAX_SHOWN];
+    char *shown = memory_copy_text(name, strlen(name));
 
-    (void)snprintf(shown, sizeof shown, "%s", name);
+    if (shown == NULL) return api_no_memory(err);
     terminal_sanitize(shown);
     (void)fprintf(stderr, "  %s %s %s\n", sign, what, shown);
+    free(shown);
+    ++*changes;
+    return SUCCESS;
 }
 
-static unsigned compare_maps(const char *what, json_t *before, json_t *after)
+static struct result compare_maps(const char *what, json_t *before, json_t *after, unsigned *changes, struct error *err)
 {
     const char *name;
     json_t *value;
-    unsigned changes = 0;
 
     json_object_foreach (after, name, value) {
         const json_t *old = json_object_get(before, name);
-        if (old != NULL && json_equal(old, value) == 1) continue;
-        say(old == NULL ? "+" : "~", what, name);
-        changes++;
+        if (old == NULL || json_equal(old, value) != 1) TRY(say(old == NULL ? "+" : "~", what, name, changes, err));
     }
     json_object_foreach (before, name, value)
-        if (json_object_get(after, name) == NULL) {
-            say("-", what, name);
-            changes++;
-        }
-    return changes;
+        if (json_object_get(after, name) == NULL) TRY(say("-", what, name, changes, err));
+    return SUCCESS;
 }
 
 static struct result compare_root(const json_t *next, unsigned *changes, struct error *err)
@@ -97,10 +87,7 @@ static struct result compare_root(const json_t *next, unsigned *changes, struct 
 
     if (root == NULL) return SUCCESS;
     TRY(json_write_canonical(&text, root, err));
-    TRY(buffer_add_u8(&text, '\0', err));
-    say("~", "how many must sign from then on:", (const char *)text.data);
-    ++*changes;
-    return SUCCESS;
+    return say("~", "how many must sign from then on:", buffer_text(&text), changes, err);
 }
 
 static void tell_loosening(const struct policy_difference *difference)
@@ -155,7 +142,7 @@ struct result policy_show_changes(const struct policy_set *base, const struct po
         OWNED_JSON new = NULL;
         TRY(by_name(before, members[i].member, members[i].name_of, &old, err));
         TRY(by_name(after, members[i].member, members[i].name_of, &new, err));
-        changes += compare_maps(members[i].what, old, new);
+        TRY(compare_maps(members[i].what, old, new, &changes, err));
     }
     TRY(compare_root(after, &changes, err));
     if (changes == 0) (void)fprintf(stderr, "  nothing but its number\n");

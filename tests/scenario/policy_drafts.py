@@ -285,6 +285,19 @@ def an_earlier_set_comes_back_as_a_new_one():
     sijil("bob", "policy", "revert", "HOST", "99999", code=3)
 
 
+def whoever_signs_sees_all_of_it():
+    content, path = active()["set"], os.path.join(folder.name, "two.json")
+    content["declassified"] = [{"policy": content["policies"][0]["metadata"]["id"], "reason": "the licence has ended " * 5, "scope": [scope]}
+                               for scope in ("acme/one/**", "acme/two/**")]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    said = sijil("bob", "policy", "draft", "HOST", path)
+    assert '"acme/one/**"' in said and '"acme/two/**"' in said, said  # equal beginnings, and the end of each
+    for one in call("bob", "GET", "/policies/drafts").json["drafts"]:
+        assert call("bob", "DELETE", f"/policies/drafts/{one['name']}").status == 204
+
+
 CASES = (the_root_becomes_three_persons, the_root_alone_brings_nothing_more, two_persons_sign_and_two_keys_of_one_do_not,
          a_draft_replaces_the_set_in_force_and_no_other, a_draft_ends_with_its_time_and_begins_with_it, rows_of_the_databases_owner_count_for_nothing,
-         a_kill_between_event_and_pin_loses_nothing, an_approver_takes_the_root_and_others, an_earlier_set_comes_back_as_a_new_one)
+         a_kill_between_event_and_pin_loses_nothing, an_approver_takes_the_root_and_others, an_earlier_set_comes_back_as_a_new_one,
+         whoever_signs_sees_all_of_it)
