@@ -9,6 +9,7 @@
 #include "gateway/api/document_priv.h"
 #include "gateway/api/policy_priv.h"
 #include "policy/decider.h"
+#include "policy/places.h"
 #include "policy/set_draft.h"
 
 #define SIGNERS_MAX (DOCUMENT_APPROVERS_MAX + 1) /* and the root */
@@ -234,6 +235,7 @@ static struct result check_draft(const struct request *request, const struct pol
     OWNED(policy_set) *set = NULL;
 
     TRY(policy_set_compile(row->payload, &set, err));
+    TRY(places_check(set, err)); /* the last signer would learn it else, after all others */
     TRY(read_draft(row, trust, &draft, err));
     TRY(check_follows(request, &draft, trust->now_ms, err));
     if (draft.approval.expires_ms - trust->now_ms > (int64_t)SET_APPROVAL_DAYS_MAX * 86400000)

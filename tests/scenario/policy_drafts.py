@@ -173,6 +173,7 @@ def a_draft_replaces_the_set_in_force_and_no_other():
     refused(approve("bob", second), 409, "draft it anew")
     refused(call("bob", "POST", f"/policies/drafts/{name_of(second)}/activation"), 403, "nobody has signed")
     refused(call("bob", "POST", "/policies/drafts", payload(base={"digest": "sha256:" + "a" * 64, "epoch": 1})), 403, "draft it anew")
+    refused(call("bob", "POST", "/policies/drafts", payload(regions={"local/typo": {"geo": "ZZ"}})), 400, "no country")  # not after the last signature
     sijil("carol", "policy", "approve", "HOST", name_of(second), "--key", keys["carol"].path, code=1)
     assert call("bob", "DELETE", f"/policies/drafts/{name_of(second)}").status == 204
 
