@@ -12,6 +12,15 @@
 
 #define NEW_IDS_MAX 64 /* the most policies of a set */
 
+/* Targets of exceptions are any text. */
+static void print_named(const char *before, const char *text, const char *after)
+{
+    if (text[0] == '\0') return;
+    (void)printf("%s", before);
+    policy_source_print(text);
+    (void)printf("%s", after);
+}
+
 static void print_operations(uint32_t operations)
 {
     const uint32_t all = (1U << OP_COUNT) - 1;
@@ -92,7 +101,7 @@ static void print_reasons(const struct policy_difference *difference, const stru
     case POLICY_DECLASSIFIED: (void)printf("    labels under %s\n", difference->new_policy); break;
     case POLICY_DOUBT: break;
     }
-    if (difference->detail[0] != '\0') (void)printf("    %s\n", difference->detail);
+    print_named("    ", difference->detail, "\n");
 }
 
 static void print_difference(const struct policy_difference *difference, int64_t now_us, const struct policy_source *old,
@@ -103,8 +112,8 @@ static void print_difference(const struct policy_difference *difference, int64_t
     (void)printf("%-9s %s: ", policy_change_loosens(difference->change) ? "LOOSENS" : "tightens",
                  policy_change_name(difference->change));
     print_operations(difference->operations);
-    if (difference->scope[0] != '\0') (void)printf(" on %s", difference->scope);
-    if (difference->target_id[0] != '\0') (void)printf(" in %s", difference->target_id);
+    print_named(" on ", difference->scope, "");
+    print_named(" in ", difference->target_id, "");
     clock_format(difference->from_us / 1000, from);
     if (difference->from_us > now_us + 1000) (void)printf(", from %s", from);
     (void)printf("\n");

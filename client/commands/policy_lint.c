@@ -23,8 +23,14 @@ static void print_finding(const struct policy_source *source, const struct polic
     (void)printf(" %s: ", level_names[policy_finding_level(finding->code)]);
     if (finding->policy[0] != '\0') (void)printf("%s", finding->policy);
     if (finding->rule[0] != '\0') (void)printf(" %s", finding->rule);
-    if (finding->about[0] != '\0') (void)printf("%s(%s)", finding->policy[0] == '\0' ? "" : " ", finding->about);
-    (void)printf(": %s [%s]\n    %s\n", finding->what, policy_finding_name(finding->code), policy_finding_way_out(finding->code));
+    if (finding->about[0] != '\0') {
+        (void)printf("%s(", finding->policy[0] == '\0' ? "" : " ");
+        policy_source_print(finding->about);
+        (void)printf(")");
+    }
+    (void)printf(": ");
+    policy_source_print(finding->what);
+    (void)printf(" [%s]\n    %s\n", policy_finding_name(finding->code), policy_finding_way_out(finding->code));
 }
 
 static json_t *finding_json(const struct policy_source *source, const struct policy_finding *finding)

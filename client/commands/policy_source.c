@@ -9,6 +9,7 @@
 #include "client/commands/commands_priv.h"
 #include "client/commands/policy_priv.h"
 #include "client/local.h"
+#include "client/terminal.h"
 #include "client/yaml.h"
 #include "crypto/dsse.h"
 
@@ -131,6 +132,15 @@ unsigned policy_source_line(const struct policy_source *source, const char *poli
         return line_of_rule(each, yaml_element(lines, i), rule == NULL ? "" : rule);
     }
     return 0;
+}
+
+void policy_source_print(const char *text)
+{
+    char shown[1024];
+
+    (void)snprintf(shown, sizeof shown, "%s", text);
+    terminal_sanitize(shown);
+    (void)fputs(shown, stdout);
 }
 
 void policy_source_done(struct policy_source *source)

@@ -23,5 +23,7 @@ RESULT policy_source_parse(struct bytes text, struct policy_source *source, stru
 RESULT policy_source_read(struct invocation *invocation, const char *operand, struct policy_source *source, struct error *err);
 /** The line of policies[index], or of its rule of this id ("" or NULL: of the policy); 0 if it is not known. */
 unsigned policy_source_line(const struct policy_source *source, const char *policy, const char *rule);
+/** Shows text of a set on standard output, at most 1,023 bytes; what would steer the terminal becomes '?'. */
+void policy_source_print(const char *text);
 void policy_source_done(struct policy_source *source);
 #define OWNED_SOURCE __attribute__((cleanup(policy_source_done)))

@@ -42,17 +42,19 @@ static void reasons(const struct policy_expectation_answer *answer, char text[RE
 static void print_failure(const struct testing *testing, size_t index, const json_t *test, enum policy_operation op,
                           const struct policy_expectation_answer *answer)
 {
-    const char *rule = json_text_of(test, "rule"), *policy = json_text_of(test, "policy");
+    const char *rule = json_text_of(test, "rule");
+    const bool has_policy = json_object_get(test, "policy") != NULL;
     const unsigned line = expectations_line(testing->expectations, index);
-    char text[REASONS_SIZE], name[CELL_MAX];
+    char text[REASONS_SIZE], name[CELL_MAX], policy[CELL_MAX];
 
     reasons(answer, text);
     cell_text(json_object_get(test, "name"), name);
+    cell_text(json_object_get(test, "policy"), policy);
     if (line > 0) (void)printf("%s:%u: ", testing->name, line);
     else (void)printf("%s: test %zu: ", testing->name, index + 1);
     (void)printf("%s: %s: %s by %s; expected: %s%s%s%s%s\n", name, policy_operation_name(op),
                  answer->allows ? "allowed" : "denied", text, json_text_of(test, "expect"), rule == NULL ? "" : " by ",
-                 rule == NULL ? "" : rule, policy == NULL ? "" : " of ", policy == NULL ? "" : policy);
+                 rule == NULL ? "" : rule, has_policy ? " of " : "", has_policy ? policy : "");
 }
 
 static struct result note(struct testing *testing, size_t index, const json_t *test, enum policy_operation op,

@@ -45,6 +45,18 @@ def rule_of(document, policy, rule):
     return next(one for one in document["policies"][NAMES.index(policy)]["rules"] if one["id"] == rule)
 
 
+def what_others_wrote_steers_no_terminal(folder):
+    """The target of an exception is any text."""
+    person = {"iss": "https://id.example", "sub": "a"}
+    exception = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyException", "id": "ex-1", "type": "any", "project": "00000000-0000-4000-8000-000000000000",
+                 "policy": {"id": "health-ae", "version": 3, "digest": "sha256:" + "a" * 64}, "approvals": [{**person, "sub": "b"}, {**person, "sub": "c"}],
+                 "requested_by": person, "digests": ["sha256:" + "b" * 64], "lifts": ["H-STORE-AE"], "ops": ["ingest"], "targets": ["x\x1b[2J\u202ey"], "evidence": {},
+                 "not_before": "2026-11-01T00:00:00Z", "not_after": "2027-11-01T00:00:00Z"}
+    folder.edited("steers.json", lambda new: new.update(exceptions=[exception]))
+    done = folder.sijil("lint", "steers.json", code=1)
+    assert "the exception is for x?[2J???y," in done.stdout and "\x1b" not in done.stdout, done.stdout
+
+
 def what_loosens_is_named_with_its_line(folder):
     lines = folder.write("old.json", folder.samples)
     folder.edited("new.json", lambda new: rule_of(new, "health-ae", "H-STORE-AE")["target"]["geo_within"].append("SA"))
@@ -156,7 +168,7 @@ def a_wrong_expectation_ends_with_2(folder):
         assert message in folder.sijil("test", "set.json", "tests.yaml", code=2).stderr, message
 
 
-for check in (what_loosens_is_named_with_its_line, the_same_ends_with_0_whatever_its_form, a_file_that_is_no_set_ends_with_2,
+for check in (what_others_wrote_steers_no_terminal, what_loosens_is_named_with_its_line, the_same_ends_with_0_whatever_its_form, a_file_that_is_no_set_ends_with_2,
               a_new_id_loosens_nothing, lint_names_rule_line_and_way_out, the_example_of_expectations_holds,
               what_does_not_hold_is_said_with_its_line, a_wrong_expectation_ends_with_2):
     with tempfile.TemporaryDirectory() as path:
