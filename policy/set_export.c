@@ -92,12 +92,14 @@ struct result set_export_report_text(const struct set_export_report *report, str
                       policy_set_epoch(report->set), policy_set_digest(report->set), proof->index, proof->checkpoint.origin,
                       loaded));
     TRY(certificate_witnesses_text(proof, text, err));
-    TRY(buffer_add_text(text,
-                        "\nNot proven:\n"
-                        "  - that no later set is in force: ask the registry for the newest event\n    policy.load;\n"
-                        "  - that what it says fits a law: it is evidence for a review.\n\n"
-                        "The set, as of that time:\n\n",
-                        err));
+    TRY(buffer_add_text(
+        text,
+        "\nNot proven:\n"
+        "  - that it came into force: where several persons must sign a set, the\n    registry's log may have one that sijil-keyd has refused;\n"
+        "  - that no later set is in force: ask the registry for the newest event\n    policy.load;\n"
+        "  - that what it says fits a law: it is evidence for a review.\n\n"
+        "The set, as of that time:\n\n",
+        err));
     return policy_set_text(report->set, &reading, text, err);
 }
 

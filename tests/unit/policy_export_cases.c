@@ -107,6 +107,7 @@ static void a_true_file_is_verified(void **state)
     set_export_report_done(&report);
     assert_non_null(strstr(buffer_text(&text), "Verified: the policy set of epoch 7"));
     assert_non_null(strstr(buffer_text(&text), "at 2026-11-27T12:00:00"));
+    assert_non_null(strstr(buffer_text(&text), "that sijil-keyd has refused"));
     assert_non_null(strstr(buffer_text(&text), "that no later set is in force"));
     assert_non_null(strstr(buffer_text(&text), "registry-default@1"));
     assert_non_null(strstr(buffer_text(&json), "\"verified\":true"));
