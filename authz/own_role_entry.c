@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "authz/trust_rules_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
 
 /* ---- documents ---- */
@@ -18,6 +19,21 @@ static struct result reserve(struct trust_rules *rules, struct error *err)
 {
     if (rules->own_roles == NULL) rules->own_roles = memory_zeroed(OWN_ROLES_MAX, sizeof *rules->own_roles);
     return rules->own_roles == NULL ? no_memory(err) : SUCCESS;
+}
+
+/* Those that have expired go once their places are needed: the gateways let as many be in force as there are places. */
+static bool has_room(struct trust_rules *rules)
+{
+    const int64_t now_ms = clock_wall_ms();
+    size_t kept = 0;
+
+    if (rules->own_role_count < OWN_ROLES_MAX) return true;
+    for (size_t i = 0; i < rules->own_role_count; i++) {
+        if (now_ms < rules->own_roles[i].use.expires_ms) rules->own_roles[kept++] = rules->own_roles[i];
+        else json_decref(rules->own_roles[i].pinned.json);
+    }
+    rules->own_role_count = kept;
+    return kept < OWN_ROLES_MAX;
 }
 
 /* An action that this version does not know permits nothing. */
@@ -36,7 +52,7 @@ struct result own_role_entries_add(void *context, const struct pinned_document *
     struct error refused = {0};
     struct own_role role;
 
-    if (document->is_withdrawn || rules->own_role_count == OWN_ROLES_MAX) return SUCCESS;
+    if (document->is_withdrawn || !has_room(rules)) return SUCCESS;
     if (!own_role_read(document, &role, &refused).ok) return refused.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
     TRY(reserve(rules, err));
     struct own_role_entry *entry = &rules->own_roles[rules->own_role_count++];

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 
 #define DAY_MS INT64_C(86400000)
@@ -48,13 +49,13 @@ struct paper {
     bool is_withdrawn, is_unplaced;
 };
 
-static struct document *document_of(const struct paper *paper)
+static struct document *document_of(const struct paper *paper, const char *name)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(OWN_ROLE_BYTES_MAX);
     OWNED_JSON body = json_object();
     const struct document_parts parts = {.kind = DOCUMENT_OWN_ROLE,
                                          .scope = "",
-                                         .name = "a.own",
+                                         .name = name,
                                          .version = paper->version,
                                          .withdrawn = paper->is_withdrawn ? "no longer used" : NULL,
                                          .effective_ms = NOW + paper->begins_ms,
@@ -80,7 +81,7 @@ static struct document *document_of(const struct paper *paper)
 static struct authz_snapshot *snapshot_with(const struct paper *paper)
 {
     OWNED(trust_rules) *rules = NULL;
-    OWNED(document) *document = paper->actions == NULL && !paper->is_withdrawn ? NULL : document_of(paper);
+    OWNED(document) *document = paper->actions == NULL && !paper->is_withdrawn ? NULL : document_of(paper, "a.own");
     const struct pinned_document pinned = {document, 7};
     struct authz_robot rows[sizeof robots - 1];
     struct authz_binding bindings[5];
@@ -224,11 +225,35 @@ static void content_alone_is_told(void **state)
     }
 }
 
+/* As many may be in force as there are places, whatever was before. */
+static void roles_that_have_expired_take_no_place(void **state)
+{
+    const int64_t past_ms = clock_wall_ms() - NOW - 3 * DAY_MS;
+    struct pinned_document pinned[OWN_ROLES_MAX + 1];
+    struct own_role_use use = {.name = "z.own"};
+    const struct uuid organisation = id_of('A');
+    OWNED(trust_rules) *rules = NULL;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i <= OWN_ROLES_MAX; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "a.%03zu", i);
+        const struct paper old = {READS, NULL, 1, past_ms, 1, false, false}, new = {READS, NULL, 1, past_ms, 30, false, false};
+        pinned[i] = (struct pinned_document){i == OWN_ROLES_MAX ? document_of(&new, use.name) : document_of(&old, name), i};
+    }
+    must(trust_rules_of(pinned, COUNT(pinned), &rules, &err), &err);
+    own_role_resolve(rules, &organisation, &use);
+    assert_true(own_role_is_in_force(&use, clock_wall_ms()));
+    for (size_t i = 0; i < COUNT(pinned); i++) document_free((struct document *)(uintptr_t)pinned[i].document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_of_actions_is_closed),
         cmocka_unit_test(content_alone_is_told),
+        cmocka_unit_test(roles_that_have_expired_take_no_place),
     };
 
     (void)snapshot;
