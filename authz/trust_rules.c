@@ -181,6 +181,7 @@ static bool is_same(const struct trust_rules *before, const struct all_seen *see
            is_pin(&before->roles_pin, before->roles_are_sound, &seen->roles) &&
            is_pin(&before->officers_pin, before->officers_are_sound, &seen->officers) &&
            is_pin(&before->keys_pin, before->keys_are_sound, &seen->keys) &&
+           before->officers_pinned == seen->officers.reading.pinned &&
            before->officers_in_force == officers_in_force(before, clock_wall_ms());
 }
 
@@ -245,6 +246,7 @@ static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
     rules->glasses_pin = seen->glasses.reading.pin;
     rules->roles_pin = seen->roles.reading.pin;
     rules->officers_pin = seen->officers.reading.pin;
+    rules->officers_pinned = seen->officers.reading.pinned;
     rules->keys_pin = seen->keys.reading.pin;
     rules->is_sound = seen->rules.is_sound;
     rules->groups_are_sound = seen->groups.is_sound;

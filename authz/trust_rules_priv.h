@@ -14,6 +14,7 @@ struct trust_rules {
     struct trust_rules *self; /* lets a holder of a const pointer add an owner */
     struct document_pin pin, groups_pin, persons_pin, services_pin, glasses_pin, roles_pin, officers_pin;
     struct document_pin keys_pin; /* of the keys of persons: read if there are officers */
+    uint64_t officers_pinned;     /* the event of the newest officer that sijil-keyd has pinned, whatever the database has */
     bool is_sound, groups_are_sound, persons_are_sound, services_are_sound, glasses_are_sound, roles_are_sound,
         officers_are_sound, keys_are_sound;
     atomic_uint_least64_t read_until; /* of the trust rules; rises while they stay the same */

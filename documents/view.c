@@ -66,7 +66,7 @@ struct result document_view_update(struct document_view *view, enum document_kin
     (void)pthread_mutex_lock(&view->update_lock);
     const struct result updated = view_update_kind(view, kind, source, err);
     const struct view_kind *read = &view->kinds[kind]; /* only an update changes it */
-    *reading_out = (struct document_reading){read->pin, read->read_until};
+    *reading_out = (struct document_reading){read->pin, read->read_until, read->pinned};
     (void)pthread_mutex_unlock(&view->update_lock);
     return updated;
 }

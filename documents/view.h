@@ -41,6 +41,8 @@ struct document_reading {
     struct document_pin pin;
     uint64_t
         read_until; /* the next update goes on from this event: what earlier events have recorded is pinned, or refused for good */
+    uint64_t
+        pinned; /* the newest event that sijil-keyd has pinned, also where the database lacks it and `pin` is of an earlier one, or of none; 0: none */
 };
 
 /**

@@ -29,6 +29,7 @@ struct view_refusal {
 /* One kind. Only an update changes it, with the lock held; the update itself reads it without the lock. */
 struct view_kind {
     struct document_pin pin; /* after all events read */
+    uint64_t pinned;         /* the event that sijil-keyd had pinned at the last update that came to an end */
     uint64_t read_until;     /* the number of the next event */
     uint64_t named_count;    /* rows that events name */
     uint64_t unlogged_count;

@@ -377,6 +377,7 @@ struct result view_update_kind(struct document_view *view, enum document_kind ki
     (void)pthread_mutex_lock(&view->lock);
     update.kind->unlogged_count = unlogged;
     if (is_known) update.kind->is_corrupt = !updated.ok;
+    if (is_known) update.kind->pinned = update.pinned.epoch;
     (void)pthread_mutex_unlock(&view->lock);
     return updated.ok && counted.ok ? SUCCESS : failure(err, found.kind, "%s", found.message);
 }

@@ -1,5 +1,10 @@
-/* Documents that sijil-keyd refuses: gateways pass over them, and they never come into force. */
+/* Documents that sijil-keyd refuses: gateways pass over them, and they never come into force. And officers whose documents the database has lost. */
 #include "tests/integration/documents_fixture.h"
+
+#include "authz/officer_entry.h"
+#include "authz/snapshot_load.h"
+#include "authz/trust_rules.h"
+#include "documents/format/officers.h"
 
 #include <unistd.h>
 
@@ -68,11 +73,74 @@ static void what_keyd_refused_does_not_come_into_force_by_itself(void **state)
     store_close(&store);
 }
 
+static void record_officer(struct store *store, unsigned holder)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8 * 1024);
+    struct made_document made = {.envelopes = {BUFFER(16 * 1024), BUFFER(16 * 1024)}, .count = 1};
+    char key[ECDSA_THUMBPRINT_SIZE];
+    struct error err = {0};
+
+    holder_name(store, holder, key);
+    const struct officer officer = {store->principal, key, OFFICERS_ADMINISTRATORS, ""};
+    OWNED_JSON body = officer_body(&officer);
+    const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
+                                         .scope = "",
+                                         .name = OFFICERS_ADMINISTRATORS ".a",
+                                         .version = 1,
+                                         .effective_ms = clock_wall_ms() - 1000,
+                                         .expires_ms = clock_wall_ms() + DAY_MS,
+                                         .body = body};
+    if (!document_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(document_sign(DOCUMENT_OFFICERS, buffer_bytes(&payload), store->root, &made.envelopes[0], &err).ok);
+    made.views[0] = buffer_bytes(&made.envelopes[0]);
+    if (!document_read(made.views, 1, &made.document, &err).ok) fail_msg("%s", err.message);
+    const struct document_row row = {ACTION_OFFICERS_APPROVE, made.document, made.views, 1, "robot$ci"};
+    struct document_change change;
+    document_change_init(&change, &row, false);
+    assert_int_equal(submit(store, ACTION_OFFICERS_APPROVE, &change.change), ERROR_NONE);
+    made_done(&made);
+}
+
+/* What a gateway makes of the documents that has just been started. */
+static struct trust_rules *rules_of_start(struct store *store)
+{
+    const struct document_source source = {store->pg, keyd_process_client(store->log.keyd), store->log.sequencer};
+    struct trust_rules *rules = NULL;
+    struct error err = {0};
+
+    forget(store);
+    if (!trust_rules_load(store->view, &source, NULL, &rules, &err).ok) fail_msg("%s", err.message);
+    return rules;
+}
+
+/* Else whoever deletes the rows of the documents, and has a gateway start, makes officers of all rows. */
+static void officers_are_demanded_where_the_database_has_lost_their_documents(void **state)
+{
+    struct store store;
+
+    (void)state;
+    store_open(&store);
+    record_key(&store, 0, 1, true);
+    look_well(&store);
+    OWNED(trust_rules) *none = rules_of_start(&store);
+    assert_false(officers_are_demanded(none));
+    record_officer(&store, 0);
+    OWNED(trust_rules) *all = rules_of_start(&store);
+    assert_true(officers_are_demanded(all));
+    assert_int_equal(officers_in_force(all, clock_wall_ms()), 1);
+    database_execute(store.log.database, "DELETE FROM document; DELETE FROM document_pin");
+    OWNED(trust_rules) *lost = rules_of_start(&store);
+    assert_true(officers_are_demanded(lost));
+    assert_int_equal(officers_in_force(lost, clock_wall_ms()), 0);
+    store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_keyd_refuses_is_passed_over),
         cmocka_unit_test(what_keyd_refused_does_not_come_into_force_by_itself),
+        cmocka_unit_test(officers_are_demanded_where_the_database_has_lost_their_documents),
     };
 
     return cmocka_run_group_tests_name("refused documents", tests, NULL, NULL);
