@@ -110,12 +110,18 @@ static struct result keep_key(void *context, struct error *err)
 static struct result put_in_force_with(struct office *office, const struct appointing *appointing, struct error *err)
 {
     struct appointment appointment;
+    struct root_terms terms;
     struct error later = {0};
 
     TRY(file_read_at(appointing->papers, &appointment, sizeof appointment, 0, err));
     TRY(office_open(&appointing->embedded->settings, office, err));
+    TRY(keyd_root_terms(office->keyd, &terms, err));
     TRY(office_record(office, ACTION_KEY_APPROVE, appointment.key, err));
-    TRY(office_record(office, ACTION_OFFICERS_APPROVE, appointment.officer, err));
+    /* sijil-keyd would refuse it for good, and nobody could sign this version any more. */
+    if (terms.root > 1)
+        log_line(LOG_WARNING, "the root is several persons: the administrator is one when two of them have signed its document",
+                 NULL);
+    else TRY(office_record(office, ACTION_OFFICERS_APPROVE, appointment.officer, err));
     const struct document_source source = {office->pg, office->keyd, office->sequencer};
     if (document_view_refresh(office->view, &source, &later).ok) return SUCCESS;
     log_error("the administrator's document is recorded, and comes into force later", &later);
@@ -140,6 +146,6 @@ struct result officers_appoint(struct embedded *embedded, struct error *err)
     TRY(step_run(&embedded->users.self, sign_all, &appointing, err));
     TRY(step_run(&embedded->users.gateway, put_in_force, &appointing, err));
     TRY(step_run(&embedded->users.self, keep_key, &appointing, err));
-    log_line(LOG_INFO, "signed that the administrator is the registry-admin", "key", embedded->paths.administrator_key, NULL);
+    log_line(LOG_INFO, "made the signing key of the administrator", "key", embedded->paths.administrator_key, NULL);
     return SUCCESS;
 }

@@ -228,20 +228,27 @@ static const struct signing_row {
     enum signer signers[3];
     int64_t later_ms; /* until keyd sees it */
     bool counts;
+    const char *holder; /* of the root's key, if the root is several persons */
 } officer_signing_rows[] = {
-    {"the root alone", &officer_rows[0], 1, {ROOT}, 0, true},
-    {"two approvers", &officer_rows[0], 2, {ANN, BOB}, 0, true},
-    {"one approver", &officer_rows[0], 1, {ANN}, 0, false},
-    {"one person with two keys", &officer_rows[0], 2, {ANN, ANNS_OTHER_KEY}, 0, false},
-    {"the officer is no approver of itself", &officer_rows[0], 2, {ANN, ALICES_OWN_APPROVER}, 0, false},
-    {"nor beside two others, who are enough", &officer_rows[0], 3, {ANN, BOB, ALICES_OWN_APPROVER}, 0, true},
-    {"a stranger", &officer_rows[0], 2, {ANN, STRANGER}, 0, false},
-    {"nobody who counts", &officer_rows[0], 1, {STRANGER}, 0, false},
-    {"when it has expired", &officer_rows[0], 1, {ROOT}, 365 * DAY_MS, false},
-    {"an approver ends it", &officer_rows[5], 1, {BOB}, 0, true},
-    {"the root ends it", &officer_rows[5], 1, {ROOT}, 0, true},
-    {"the officer, an approver, ends its own", &officer_rows[5], 1, {ALICES_OWN_APPROVER}, 0, true},
-    {"a stranger ends nothing", &officer_rows[5], 1, {STRANGER}, 0, false},
+    {"the root alone", &officer_rows[0], 1, {ROOT}, 0, true, NULL},
+    {"two approvers", &officer_rows[0], 2, {ANN, BOB}, 0, true, NULL},
+    {"one approver", &officer_rows[0], 1, {ANN}, 0, false, NULL},
+    {"one person with two keys", &officer_rows[0], 2, {ANN, ANNS_OTHER_KEY}, 0, false, NULL},
+    {"the officer is no approver of itself", &officer_rows[0], 2, {ANN, ALICES_OWN_APPROVER}, 0, false, NULL},
+    {"nor beside two others, who are enough", &officer_rows[0], 3, {ANN, BOB, ALICES_OWN_APPROVER}, 0, true, NULL},
+    {"a stranger", &officer_rows[0], 2, {ANN, STRANGER}, 0, false, NULL},
+    {"nobody who counts", &officer_rows[0], 1, {STRANGER}, 0, false, NULL},
+    {"when it has expired", &officer_rows[0], 1, {ROOT}, 365 * DAY_MS, false, NULL},
+    {"an approver ends it", &officer_rows[5], 1, {BOB}, 0, true, NULL},
+    {"the root ends it", &officer_rows[5], 1, {ROOT}, 0, true, NULL},
+    {"the officer, an approver, ends its own", &officer_rows[5], 1, {ALICES_OWN_APPROVER}, 0, true, NULL},
+    {"a stranger ends nothing", &officer_rows[5], 1, {STRANGER}, 0, false, NULL},
+    {"the root alone, which is several persons", &officer_rows[0], 1, {ROOT}, 0, false, "ext:cem"},
+    {"the root's holder and an approver", &officer_rows[0], 2, {ROOT, ANN}, 0, true, "ext:cem"},
+    {"the root's holder twice", &officer_rows[0], 2, {ROOT, ANN}, 0, false, "ext:ann"},
+    {"the root's holder as the officer", &officer_rows[0], 2, {ROOT, ANN}, 0, false, ALICE},
+    {"two approvers beside such a root", &officer_rows[0], 2, {ANN, BOB}, 0, true, "ext:cem"},
+    {"the root's holder ends it", &officer_rows[5], 1, {ROOT}, 0, true, "ext:cem"},
 };
 
 static void approve(struct document_approver *approver, const struct ecdsa_key *key, const char *principal)
@@ -259,6 +266,8 @@ static void check_officer_signing(void **state)
     struct document_trust trust = {.now_ms = NOW_MS + row->later_ms};
     struct error err = {0};
 
+    if (row->holder != NULL) trust.terms = (struct root_terms){.policies = 2, .root = 2, .officers = 2};
+    if (row->holder != NULL) sha256_of(bytes_of_text(row->holder), trust.terms.holder);
     for (size_t i = 0; i < SIGNERS; i++) keys[i] = new_key();
     ecdsa_key_public(keys[ROOT], trust.root);
     approve(&trust.approvers[0], keys[ANN], "ext:ann");
