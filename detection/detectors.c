@@ -160,18 +160,12 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {{"rule.draft", "rule.approve"},
-             {"groups.draft", "groups.approve"},
-             {"role.draft", "role.approve"},
-             {"persons.draft", "persons.approve"},
-             {"scim.draft", "scim.approve"},
-             {"sink.draft", "sink.approve"},
-             {"detection.draft", "detection.approve"},
-             {"breakglass.request", "breakglass.approve"},
-             {"key.enroll", "key.approve"},
-             {"runner.invite", "runner.approve"},
-             {"runner.invite", "runner.confirm"},
-             {"run.request", "run.approve"}};
+} pairs[] = {
+    {"rule.draft", "rule.approve"},       {"groups.draft", "groups.approve"},       {"role.draft", "role.approve"},
+    {"persons.draft", "persons.approve"}, {"officers.draft", "officers.approve"},   {"scim.draft", "scim.approve"},
+    {"sink.draft", "sink.approve"},       {"detection.draft", "detection.approve"}, {"breakglass.request", "breakglass.approve"},
+    {"key.enroll", "key.approve"},        {"runner.invite", "runner.approve"},      {"runner.invite", "runner.confirm"},
+    {"run.request", "run.approve"}};
 
 /* A person may have two accounts, or act as a robot, behind which others may be, too. Somebody who is no person stands for itself. */
 static size_t dealer_count(const struct feeding *feeding)
