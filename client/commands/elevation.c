@@ -37,10 +37,11 @@ static struct result add_list(const char *scope, struct buffer *path, struct err
     char place[256];
     const char *slash = strchr(scope, '/'), *end = slash == NULL ? NULL : strchr(slash + 1, '/');
 
-    TRY(buffer_add_text(path, "/elevations?limit=1000", err));
+    TRY(buffer_add_text(path, "/elevations", err));
     if (scope[0] == '\0') return SUCCESS;
     (void)snprintf(place, sizeof place, "%.*s", end == NULL ? (int)strlen(scope) : (int)(end - scope), scope);
-    return audit_add_parameter(path, "scope", place, err);
+    TRY(buffer_add_text(path, "?scope=", err));
+    return http_escape(path, place, err);
 }
 
 struct result command_elevation_list(struct invocation *invocation, struct error *err)
@@ -60,6 +61,7 @@ static struct result find(struct session *session, const char *scope, const char
         struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
         OWNED_JSON answer = NULL;
         TRY(add_list(scope, &path, err));
+        TRY(buffer_format(&path, err, "%climit=1000", scope[0] == '\0' ? '?' : '&'));
         TRY(api_add_after(&path, next, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
         const json_t *rows = json_object_get(answer, "elevations");

@@ -222,6 +222,7 @@ class Elevations:
         id = self.state["elevation"]
         for who, role in (("frank", "project-admin"), ("erin", "consumer")):
             self.world.sijil(who, "login", self.world.at(), "--username", self.people[who][0], "--ca-file", self.server.ca_file, given=self.people[who][1])
+        assert id in self.world.sijil("frank", "admin", "elevation", "list", self.world.at(), "main/other")
         shown = self.world.sijil("frank", "admin", "elevation", "approve", self.world.at(), "main/other", id)
         assert "You grant:" in shown and "the release of May" in shown and "erin" in shown, shown
         wait_until(lambda: set(self.pushes()) == {202}, 10, "a gateway does not know the role")
@@ -230,7 +231,7 @@ class Elevations:
         role = next(one for one in self.server.client(self.people["erin"]).api("GET", "/self")["roles"] if one["role"] == "publisher")
         assert role["expires"] == row["until"] and role["binding"] == row["binding"], (role, row)
         assert self.grant("alice", id).status == 409  # once
-        events = self.server.client(self.server.admin).api("GET", "/audit/events?limit=50")["events"]
+        events = self.server.client(self.server.admin).api("GET", "/audit/events?limit=100")["events"]
         acts = [(one["entry"]["act"], one["entry"]["out"]) for one in events]
         assert ("elevation.request", "allowed") in acts and ("binding.create", "allowed") in acts, acts
 
