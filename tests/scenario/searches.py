@@ -380,8 +380,7 @@ def the_command_line_searches():
     assert [row["seq"] for row in again] == [row["seq"] for row in rows], (len(again), len(rows))
     assert "ACTION" in sijil("audit", "saved", host, "alice", "--purpose", "a test")
     sijil("audit", "saved", host, "alice", code=1)  # a name without a purpose
-    kept = server.sql("SELECT string_agg(encode(box, 'escape'), '') FROM audit_saved")
-    assert kept and "alice" not in kept and "denied" not in kept
+    assert server.sql("SELECT count(*) > 0 AND max(position('alice'::bytea IN box)) = 0 AND max(position('denied'::bytea IN box)) = 0 FROM audit_saved") == "t"
     assert Client(server, server.admin).api("GET", "/audit/searches")["searches"] == []  # nobody else's
     sijil("audit", "search", host, "--actor", "alice", "--since", "1h", "--purpose", "a test", "-n", "1", "--save", "alice")
     sijil("audit", "saved", host, "denials of alice", "--remove")
