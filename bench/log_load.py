@@ -35,18 +35,6 @@ def words_of(log, submitters):
     return [*become, os.path.join(BUILD, "bench/audit_bench"), database, keyd, origin, str(submitters), str(SECONDS), epoch]
 
 
-def cpu_of_server(log):
-    """CPU seconds of all processes, and of those that have ended: the sessions of a gateway end with it."""
-    ticks = 0
-    for pid in log.pids() + log.database_pids():
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                ticks += sum(int(field) for field in file.read().rsplit(")", 1)[1].split()[11:15])
-        except FileNotFoundError:
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def await_followers(log):
     """Until the index of searches and detection have all events."""
     log_searches.await_index(log)
@@ -57,29 +45,29 @@ def await_followers(log):
 def alone(log, submitters):
     """With what an event costs: CPU time of PostgreSQL, gateways and keyd, that of the appending program, and bytes of the journal; and that of the servers
     until all that follows the log has the event, too."""
-    words, before, cpu = words_of(log, submitters), log.server.sql("SELECT pg_current_wal_lsn()"), cpu_of_server(log)
+    words, before, cpu = words_of(log, submitters), log.server.sql("SELECT pg_current_wal_lsn()"), log_searches.cpu_of_server(log)
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = record_events(words)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     events = found["per_second"] * SECONDS
-    found["us of the servers"] = (cpu_of_server(log) - cpu) * 1e6 / events
+    found["us of the servers"] = (log_searches.cpu_of_server(log) - cpu) * 1e6 / events
     found["us of the appending program"] = (spent.ru_utime + spent.ru_stime - own.ru_utime - own.ru_stime) * 1e6 / events
     found["journal bytes"] = int(log.server.sql(f"SELECT pg_current_wal_lsn() - '{before}'")) / events
     await_followers(log)
-    found["us of the servers, to the end"] = (cpu_of_server(log) - cpu) * 1e6 / events
+    found["us of the servers, to the end"] = (log_searches.cpu_of_server(log) - cpu) * 1e6 / events
     return found
 
 
 def together(log, gateways, submitters):
     """With the CPU time of an event, as far as servers and appending programs have spent it when the last of them ends."""
     settle()
-    words, cpu, own = words_of(log, submitters), cpu_of_server(log), resource.getrusage(resource.RUSAGE_CHILDREN)
+    words, cpu, own = words_of(log, submitters), log_searches.cpu_of_server(log), resource.getrusage(resource.RUSAGE_CHILDREN)
     running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(gateways)]
     found = [figures_of(one.communicate()[0]) for one in running]
     spent, per_second = resource.getrusage(resource.RUSAGE_CHILDREN), sum(one["per_second"] for one in found)
     return {"per_second": per_second, "p50 ms": statistics.median(one["p50 ms"] for one in found),
             "p99 ms": max(one["p99 ms"] for one in found), "failed": sum(one["failed"] for one in found),
-            "us of the servers": (cpu_of_server(log) - cpu) * 1e6 / (per_second * SECONDS),
+            "us of the servers": (log_searches.cpu_of_server(log) - cpu) * 1e6 / (per_second * SECONDS),
             "us of the appending program": (spent.ru_utime + spent.ru_stime - own.ru_utime - own.ru_stime) * 1e6 / (per_second * SECONDS)}
 
 

@@ -8,7 +8,6 @@ import base64
 import concurrent.futures
 import http.client
 import json
-import os
 import statistics
 import threading
 import time
@@ -16,6 +15,7 @@ import time
 import registries
 import sijil_test
 from fleet import Fleet
+from log_searches import cpu_of_server
 from parts import settle
 from signing_keys import canonical, sign, utc
 
@@ -88,18 +88,6 @@ class Target:
         with open(self.fleet.path("postgres/pid"), encoding="ascii") as file:
             postmaster = int(file.read())
         return [postmaster, *sijil_test.children_of(postmaster)]
-
-
-def cpu_of(target):
-    """CPU seconds of gateways, sijil-keyd and PostgreSQL, those of ended sessions included."""
-    ticks = 0
-    for pid in target.pids() + target.database_pids():
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                ticks += sum(int(field) for field in file.read().rsplit(")", 1)[1].split()[11:15])
-        except FileNotFoundError:
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # --- a revocation at all gateways ----------------------------------------------------------------------------------------
@@ -188,13 +176,13 @@ class Grants:
 
 def grants_alone(fleet, target, admins, first):
     """What a grant costs all servers, without their idle work."""
-    before, began = cpu_of(target), time.monotonic()
+    before, began = cpu_of_server(target), time.monotonic()
     time.sleep(SECONDS / 2)
-    idle = (cpu_of(target) - before) / (time.monotonic() - began)
-    before, own = cpu_of(target), time.process_time()
+    idle = (cpu_of_server(target) - before) / (time.monotonic() - began)
+    before, own = cpu_of_server(target), time.process_time()
     with Grants(fleet, admins, GRANTS, first) as grants:
         time.sleep(SECONDS)
-    spent, own = cpu_of(target) - before - idle * grants.seconds, time.process_time() - own
+    spent, own = cpu_of_server(target) - before - idle * grants.seconds, time.process_time() - own
     return {"per second": round(grants.done / grants.seconds), "ms of the servers": round(spent * 1000 / grants.done, 3),
             "ms of the client": round(own * 1000 / grants.done, 3), "idle, cores": round(idle, 3), "next": grants.next}
 
