@@ -1,7 +1,7 @@
 /*
  * audit/decision.h -- the result of a decision, and its reasons.
  *
- * Only the decider makes decisions (policy/decider.c, through audit/decision_make.h; the lint keeps other files from
+ * Only the decider makes decisions (policy/decider/decider.c, through audit/decision_make.h; the lint keeps other files from
  * including that). A decision permits nothing yet: recording it yields the permit (audit/sequencer.h).
  */
 #pragma once

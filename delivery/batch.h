@@ -8,7 +8,7 @@
 
 #include "audit/follow.h"
 #include "delivery/message.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define DELIVERY_EVENTS_MAX 256
 #define DELIVERY_BYTES_MAX  ((size_t)1 << 20)

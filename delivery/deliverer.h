@@ -10,7 +10,7 @@
 
 #include "audit/sequencer.h"
 #include "documents/view.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 struct deliverer;
 

@@ -5,7 +5,7 @@
 #include "crypto/digest.h"
 #include "documents/view_priv.h"
 
-#define STALE_MS 30000 /* equal to the limit for rights in policy/decider.h */
+#define STALE_MS 30000 /* equal to the limit for rights in policy/decider/decider.h */
 
 struct result document_view_new(struct document_view **view_out, struct error *err)
 {
@@ -31,7 +31,7 @@ void document_view_free(struct document_view *view)
     free(view);
 }
 
-/* Policy sets are read in policy/set_load.h, because rights depend on them. */
+/* Policy sets are read in policy/decider/set_load.h, because rights depend on them. */
 static struct result refresh_kinds(struct document_view *view, const struct document_source *source, struct error *err)
 {
     for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)

@@ -4,7 +4,7 @@
  * The view is filled from the events of the log and the rows that they name, in the log's order, and compared with keyd's pin. The
  * pin is a chain over all documents of a kind, so a document that is missing, changed or added breaks it. The view then returns no
  * document of that kind (ERROR_CORRUPT). If a gateway dies after it recorded a document and before the pin, the next update of the
- * view asks sijil-keyd to pin it. Policy sets are not in the view (policy/set_load.h).
+ * view asks sijil-keyd to pin it. Policy sets are not in the view (policy/decider/set_load.h).
  *
  * The name of a key's document is the key's thumbprint. A thumbprint has one owner for ever: a later document of another owner does not
  * count, in any scope. A withdrawal in one scope withdraws the key in all scopes. The pin decides the order of the documents, so all

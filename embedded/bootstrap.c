@@ -16,7 +16,7 @@
 #include "gateway/background/witness_feed.h"
 #include "gateway/regions.h"
 #include "gateway/tables.h"
-#include "policy/set_install.h"
+#include "policy/decider/set_install.h"
 #include "registry/project.h"
 #include "storage/region_store.h"
 

@@ -5,7 +5,7 @@
 #include "audit/query.h"
 #include "documents/change.h"
 #include "embedded/enrolment_priv.h"
-#include "policy/set_load.h"
+#include "policy/decider/set_load.h"
 
 #define KEYD_TIMEOUT 5000
 

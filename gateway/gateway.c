@@ -41,7 +41,7 @@
 #include "gateway/regions.h"
 #include "gateway/routes.h"
 #include "gateway/tables.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "policy/set.h"
 #include "registry/log_archive.h"
 #include "registry/maintenance.h"

@@ -2,7 +2,7 @@
 
 #include "audit/sequencer.h"
 #include "documents/view.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/maintenance.h"
 
 static struct result result_of(bool is_ready)

@@ -15,7 +15,7 @@
 #include "gateway/pipeline/metrics.h"
 #include "gateway/readiness.h"
 #include "gateway/routes.h"
-#include "policy/metrics.h"
+#include "policy/decider/metrics.h"
 #include "registry/maintenance.h"
 #include "registry/metrics.h"
 

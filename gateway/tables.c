@@ -28,7 +28,7 @@
 #include "documents/change.h"
 #include "documents/invitation.h"
 #include "planning/plan_make.h"
-#include "policy/set_load.h"
+#include "policy/decider/set_load.h"
 #include "registry/brought_label.h"
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"

@@ -1,7 +1,7 @@
 /* planning/plan_limits.h -- the bounds of a plan. */
 #pragma once
 
-#include "policy/plan_limits.h"
+#include "policy/decider/plan_limits.h"
 #include "policy/set.h"
 
 #define PLAN_INPUT_MAX    (POLICY_SET_BYTES_MAX + 64) /* {"days":N,"set":...}: migrations/0151_plans_of_policies.sql */

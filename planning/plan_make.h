@@ -6,7 +6,7 @@
 #pragma once
 
 #include "planning/plan_limits.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "storage/pg.h"
 
 extern const struct pg_table plan_table;

@@ -6,7 +6,7 @@
 #include "audit/format/leaf.h"
 #include "crypto/digest.h"
 #include "planning/plan_make.h"
-#include "policy/plan.h"
+#include "policy/decider/plan.h"
 
 #define PLAN_EXAMPLES 3
 

@@ -3,7 +3,7 @@
 
 #include "policy/analysis_priv.h"
 
-#define UNKNOWN_CLIENT "client" /* as policy/decide_policies.c calls a client outside of all networks */
+#define UNKNOWN_CLIENT "client" /* as policy/decider/decide_policies.c calls a client outside of all networks */
 
 static bool differ(uint32_t operations, unsigned a, unsigned b)
 {

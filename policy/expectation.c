@@ -41,7 +41,7 @@ static struct result aim_at_address(const struct policy_set *set, const char *te
     struct network address;
 
     if (!network_of_address(text, &address)) return failure(err, ERROR_INVALID, "address: %.60s is no IP address", text);
-    aimed->id = "client"; /* as policy/decide_policies.c calls it */
+    aimed->id = "client"; /* as policy/decider/decide_policies.c calls it */
     aimed->target = policy_set_unknown(set);
     for (size_t i = 0; i < set->network_count; i++) {
         if (!network_holds(&set->networks[i].block, &address)) continue;

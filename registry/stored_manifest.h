@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "policy/decider.h" /* struct policy_retention */
+#include "policy/decider/decider.h" /* struct policy_retention */
 #include "registry/brought_label.h"
 #include "registry/manifest.h"
 #include "registry/registry.h"

@@ -5,8 +5,8 @@
 #include "audit/query.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "policy/decider/set_store.h"
 #include "policy/set.h"
-#include "policy/set_store.h"
 #include "training/bundle_priv.h"
 #include "training/format/bundle.h"
 

@@ -9,7 +9,7 @@
 #include "audit/sequencer.h"
 #include "crypto/keyd_client.h"
 #include "documents/view.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/papers.h"
 
 /** `pg` needs run_table, run_lease_table, document_table, policy_set_table, audit_query_table and audit_tree_table. */

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/run.h"
 
 /**

@@ -6,9 +6,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/dsse.h"
+#include "policy/decider/set_store.h"
 #include "policy/label_annotation.h"
 #include "policy/set.h"
-#include "policy/set_store.h"
 #include "policy/train.h"
 #include "training/label_stated_priv.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "audit/permit.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/format/envelope.h"
 
 extern const struct pg_table run_stated_table;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/format/chain.h"
 #include "training/order_priv.h"
 #include "training/run.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "documents/view.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/run.h"
 
 struct run_standing {

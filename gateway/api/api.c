@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "gateway/pipeline/resolve.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 #define PROOF_WAIT_MS 150

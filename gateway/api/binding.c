@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/resolve.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 #define DAY_S    86400

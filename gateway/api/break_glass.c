@@ -4,7 +4,7 @@
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "gateway/api/break_glass_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 /* ---- targets ---- */
 

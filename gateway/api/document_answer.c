@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "gateway/api/document_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define SIGNERS_WITH_ROOT 2 /* the holder and the root: for each kind that has drafts */
 

@@ -3,7 +3,7 @@
 
 #include "documents/change.h"
 #include "gateway/api/document_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define DAY_MS INT64_C(86400000)
 

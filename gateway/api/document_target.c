@@ -7,7 +7,7 @@
 #include "crypto/digest.h"
 #include "documents/change.h"
 #include "gateway/api/document_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 struct resource *document_scope_pair(struct request *request, enum action action, const char *scope)

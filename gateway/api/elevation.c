@@ -7,7 +7,7 @@
 #include "authz/trust_login.h"
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 SCHEMA(elevation_wanted, "a role for some hours", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "its name"),

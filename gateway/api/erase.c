@@ -9,7 +9,7 @@
 #include "crypto/digest.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/route.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/jobs/erase.h"
 #include "registry/names/reference.h"
 

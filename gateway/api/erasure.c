@@ -8,7 +8,7 @@
 #include "gateway/api/erasure_priv.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/pipeline/signed_body.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 /* ---- targets ---- */
 

@@ -8,7 +8,7 @@
 #include "gateway/api/audit_priv.h"
 #include "gateway/api/erasure_priv.h"
 #include "gateway/pipeline/document.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 SCHEMA(erasure_wanted, "a person in the log",
        HAS_TEXT("subject", REQUIRED, FORM_FREE, 1, 255,

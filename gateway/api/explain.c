@@ -1,5 +1,5 @@
 /* POST /api/v1/authz/explain: why somebody may do something, or may not (docs/identity.md, "Decisions explained"). */
-#include "policy/explain.h"
+#include "policy/decider/explain.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

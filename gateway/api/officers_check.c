@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "gateway/api/log_document_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 /* ---- whom a document names ---- */
 

@@ -10,9 +10,9 @@
 #include "crypto/digest.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/api/policy_priv.h"
-#include "policy/decider.h"
-#include "policy/set_draft.h"
-#include "policy/set_load.h"
+#include "policy/decider/decider.h"
+#include "policy/decider/set_draft.h"
+#include "policy/decider/set_load.h"
 
 #define DESCRIPTION_MAX (64 * 1024) /* 64 policies at some 300 bytes */
 

@@ -8,9 +8,9 @@
 #include "documents/format/set_approval.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/api/policy_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
+#include "policy/decider/set_draft.h"
 #include "policy/places.h"
-#include "policy/set_draft.h"
 
 #define SIGNERS_MAX (DOCUMENT_APPROVERS_MAX + 1) /* and the root */
 

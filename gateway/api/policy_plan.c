@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "gateway/api/job_priv.h"
 #include "planning/plan_limits.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "policy/set.h"
 
 SCHEMA(plan_wanted, "a policy set that is proposed",

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "policy/label.h"
 #include "registry/project.h"
 

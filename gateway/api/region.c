@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "gateway/api/api_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "policy/set.h"
 #include "policy/target.h"
 #include "registry/registry.h"

@@ -1,5 +1,5 @@
 /* GET /api/v1/access/review: who can do what inside a scope, and when it was last used (docs/identity.md, "A review of access"). */
-#include "policy/review.h"
+#include "policy/decider/review.h"
 
 #include <string.h>
 #include <time.h>

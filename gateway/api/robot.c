@@ -5,7 +5,7 @@
 #include "authz/robot.h"
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 #define DAY_S 86400

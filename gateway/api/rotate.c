@@ -2,7 +2,7 @@
 #include "authz/robot.h"
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define DAY_S       86400
 #define WAIT_MAX_MS 3000 /* longer only if the clocks differ */

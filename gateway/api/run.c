@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "gateway/api/run_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/checkpoint.h"
 
 #define ENVELOPES_MAX (1 + RUN_APPROVALS_MAX)

@@ -8,7 +8,7 @@
 #include "gateway/api/document_priv.h"
 #include "gateway/api/run_priv.h"
 #include "gateway/pipeline/resolve.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/format/artifacts.h"
 
 struct result run_body_read(const struct request *request, enum run_type type, struct run_envelope **envelope_out,

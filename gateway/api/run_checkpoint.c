@@ -6,7 +6,7 @@
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "gateway/pipeline/run_gate.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/checkpoint.h"
 #include "training/content.h"
 #include "training/label_stated.h"

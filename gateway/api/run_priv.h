@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/api/api_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/format/chain.h"
 #include "training/run.h"
 

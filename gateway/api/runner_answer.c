@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "gateway/api/runner_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 PART(runner_body, "a runner's key, and the place that it was enrolled for", HAS_ID("runner", REQUIRED, "the runner"),
      HAS_TEXT("public_key", REQUIRED, FORM_FREE, 87, 87, "base64url of the uncompressed point"),

@@ -7,7 +7,7 @@
 #include "documents/change.h"
 #include "gateway/api/runner_priv.h"
 #include "gateway/background/maintenance.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define RUNNER_DOCUMENTS_MAX (DOCUMENT_HISTORY_MAX - 4) /* a bundle reads all; some may come at two gateways at once */
 

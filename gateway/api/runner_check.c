@@ -8,7 +8,7 @@
 #include "crypto/digest.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/format/bundle.h"
 #include "training/format/spec.h"
 #include "training/label.h"

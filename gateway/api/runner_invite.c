@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "crypto/runner_code.h"
 #include "gateway/api/runner_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 #define SKEW_MS 60000 /* between the clocks of a person's machine and of the gateway */

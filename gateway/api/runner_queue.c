@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "gateway/api/runner_work_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "training/format/spec.h"
 
 SCHEMA(queue_wanted, "which runs a scheduler asks for",

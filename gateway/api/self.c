@@ -5,7 +5,7 @@
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "gateway/api/break_glass_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 PART(
     held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),

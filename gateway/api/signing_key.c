@@ -11,7 +11,7 @@
 #include "documents/change.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/pipeline/signed_body.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 /* ---- the request ---- */

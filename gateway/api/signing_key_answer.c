@@ -11,7 +11,7 @@
 #include "documents/prove.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/pipeline/schema.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 PART(key_body, "a key and its owner",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 40, 68, "`robot:` and a UUID, or `ext:` and 64 hex digits"),

@@ -5,7 +5,7 @@
 #include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "gateway/api/trust_rule_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 /* ---- targets ---- */
 

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "gateway/oci/oci_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/project.h"
 
 #define CATALOG_DEFAULT 100

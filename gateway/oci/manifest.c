@@ -7,7 +7,7 @@
 #include "gateway/oci/manifest_label_priv.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/run_gate.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/held_checkpoint.h"
 #include "registry/names/reference.h"
 #include "registry/stored_manifest.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "gateway/oci/oci_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 /* Who may label the repository answers for what others keep there. The token of a push can't name that right, so the roles of its owner count. */
 static bool may_label(const struct request *request)

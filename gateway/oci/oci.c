@@ -9,7 +9,7 @@
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "gateway/pipeline/run_gate.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
 struct result oci_refuse(struct request *request, unsigned status, const char *code, const char *message)

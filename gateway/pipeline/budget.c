@@ -6,7 +6,7 @@
 #include "authz/role.h"
 #include "base/clock.h"
 #include "gateway/pipeline/exchange_priv.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define QUEUE_SHARED 64 /* a shorter queue is not divided */
 #define REALM_SIZE   (sizeof((struct principal *)0)->issuer + 16)

@@ -14,7 +14,7 @@
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/signed_body.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 _Static_assert(offsetof(struct exchange, http) == 0, "gateway/http gives its own part back");
 

@@ -12,7 +12,7 @@
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/runner_gate.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define ABOUT_MAX 160 /* a code, a blank, "sha256:" and 64 digits */
 

@@ -9,7 +9,7 @@
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/run_endings.h"
 #include "gateway/pipeline/run_gate.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 #define STALE_MAX 100 /* ends a loop even if the clock stands still */
 

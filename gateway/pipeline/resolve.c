@@ -3,7 +3,7 @@
 #include "authz/role.h"
 #include "base/clock.h"
 #include "gateway/pipeline/gateway.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/registry.h"
 
 void resolve_name(const struct request *request, struct resource *resource)

@@ -7,7 +7,7 @@
 #include "crypto/runner_certificate.h"
 #include "documents/view.h"
 #include "gateway/pipeline/gateway.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 
 /* The documents with the name of the certificate's key. A key may have been enrolled in several scopes. */
 struct search {

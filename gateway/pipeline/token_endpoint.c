@@ -13,7 +13,7 @@
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
 #include "gateway/pipeline/token_login.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 #include "registry/registry.h"
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "crypto/digest.h"
-#include "policy/decider.h" /* struct policy_retention */
+#include "policy/decider/decider.h" /* struct policy_retention */
 #include "registry/registry.h"
 
 /* X(constant, name, action that begins it, function that runs it, its three phases) */

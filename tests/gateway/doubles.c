@@ -21,7 +21,7 @@
 #include "base/memory.h"
 #include "base/work.h"
 #include "crypto/keyd_client.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/maintenance.h"
 
 _Atomic enum double_mode double_mode;

@@ -13,9 +13,9 @@
 #include "audit/query.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "policy/decider.h"
-#include "policy/set_install.h"
-#include "policy/set_store.h"
+#include "policy/decider/decider.h"
+#include "policy/decider/set_install.h"
+#include "policy/decider/set_store.h"
 #include "tests/support/audit_log.h"
 
 #define PROJECT_SQL                                                                                             \

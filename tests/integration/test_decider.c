@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "policy/decider_priv.h"
-#include "policy/metrics.h"
+#include "policy/decider/decider_priv.h"
+#include "policy/decider/metrics.h"
 
 static void the_first_set_is_installed_and_pinned(void **state)
 {

@@ -4,7 +4,7 @@
 #include "authz/break_glass_entry.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "policy/snapshot_priv.h"
+#include "policy/decider/snapshot_priv.h"
 
 static void without_keyd_it_gets_stale_and_denies(void **state)
 {

@@ -1,7 +1,7 @@
 /* The policy set in force is the one that the log names and sijil-keyd has pinned, whatever other rows the database has. */
 #include "tests/integration/decider_fixture.h"
 
-#include "policy/metrics.h"
+#include "policy/decider/metrics.h"
 
 static void a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start(void **state)
 {

@@ -11,7 +11,7 @@ import sys
 import yaml
 
 DEFINITIONS = ("gateway/http/metrics.def", "gateway/pipeline/metrics.def", "audit/metrics.def", "delivery/metrics.def", "detection/metrics.def",
-               "policy/metrics.def", "registry/metrics.def", "registry/region_metrics.def")
+               "policy/decider/metrics.def", "registry/metrics.def", "registry/region_metrics.def")
 IN_SOURCES = ("gateway/durations.c", "crypto/metrics.c")  # rows that are made from other tables
 ROW = re.compile(r'^(?:X|COUNTED)\((\w+),\s*"(\w+)",\s*((?:"(?:[^"\\]|\\.)*"|SIJIL_\w+|\s)+),\s*METRIC_(\w+),\s*"((?:[^"\\]|\\.)*)"\)', re.M)
 MADE = re.compile(r'\.name = "(\w+)",[\s\\]*\.help = "([^"]*)",[\s\\]*\.labels = "(\w+)=\\"" ?#?\w+ ?"\\"",[\s\\]*\.kind = METRIC_(\w+)')

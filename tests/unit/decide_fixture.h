@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/decider_priv.h"
+#include "policy/decider/decider_priv.h"
 
 #define NOW_MS         INT64_C(1795171186000)
 #define NETWORKS       "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"geo\":\"AE/DU\",\"assurance\":2,\"recipient\":\"same-controller\"}}]"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "planning/plan_priv.h"
-#include "policy/plan_priv.h"
+#include "policy/decider/plan_priv.h"
 
 /* ---- networks ---- */
 

@@ -6,7 +6,7 @@
 
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
-#include "policy/decider_priv.h"
+#include "policy/decider/decider_priv.h"
 
 static struct uuid id_of(char letter)
 {

@@ -3,7 +3,7 @@
 #include "audit/sequencer.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/request.h"
-#include "policy/decider.h"
+#include "policy/decider/decider.h"
 #include "registry/tag.h"
 
 struct result rogue(struct request *request, struct pg *pg, struct error *err);

@@ -1,0 +1,161 @@
+/* Evaluates policies for the name of a repository, without a request: whether it may be listed, and how long it must be kept. */
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/decider/decider_priv.h"
+#include "policy/train.h"
+
+static struct result ask_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = OP_LIST}, &decision, err));
+    *may_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+struct result evaluate_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
+{
+    struct error problem = {0};
+
+    *may_out = false;
+    if (context->is_stale || context->snapshot->set == NULL || ask_listing(context, name, may_out, &problem).ok) return SUCCESS;
+    return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
+}
+
+struct result evaluate_run_duties(const struct decision_context *context, const char *name, struct run_duties *duties,
+                                  struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = OP_TRAIN}, &decision, err));
+    const int64_t demanded = policy_decision_approvals(decision);
+    if (demanded > duties->approvals) duties->approvals = demanded;
+    duties->signed_request = duties->signed_request || policy_decision_signed_request(decision);
+    return SUCCESS;
+}
+
+static void add_answer(const struct policy_decision *decision, const struct policy_denial *denial, struct train_answer *answer)
+{
+    const int64_t approvals = policy_decision_approvals(decision);
+
+    if (approvals > answer->approvals) answer->approvals = approvals;
+    answer->signed_request = answer->signed_request || policy_decision_signed_request(decision);
+    if (denial == NULL) return;
+    answer->is_allowed = false;
+    if (answer->rule[0] == '\0') (void)snprintf(answer->rule, sizeof answer->rule, "%s", denial->rule);
+}
+
+struct result evaluate_train(const struct decision_context *context, const char *name, const char *region,
+                             struct train_answer *answer_out, struct error *err)
+{
+    const struct policy_set *set = context->snapshot->set;
+    const struct train_query again = {.repository = name, .region = region, .now_ms = context->request->now_ms};
+    struct train_answer answer = {.is_allowed = true};
+    OWNED(policy_decision) *full = NULL, *by_runner = NULL;
+
+    if (context->is_stale || set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_TRAIN}, &full, err));
+    TRY(policy_train(set, &again, &by_runner, err));
+    add_answer(full, policy_decision_allows(full) ? NULL : policy_decision_denial(full, 0), &answer);
+    add_answer(by_runner, policy_train_denial(by_runner), &answer);
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(set));
+    *answer_out = answer;
+    return SUCCESS;
+}
+
+struct result evaluate_store(const struct decision_context *context, const char *name, struct store_answer *answer_out,
+                             struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG};
+    struct store_answer answer = {.is_allowed = true};
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0] && answer.is_allowed; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
+        answer.is_allowed = policy_decision_allows(decision);
+        if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+    }
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
+    *answer_out = answer;
+    return SUCCESS;
+}
+
+struct result evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
+                                struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_METADATA}, &decision,
+                            err));
+    *shows_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+/* What is known of the registry as a whole has no label, so no policy is about it: it goes to each region that the officers have listed. */
+struct result evaluate_delivery(const struct decision_context *context, const char *name, const char *region, bool *delivers_out,
+                                struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_LOG, OP_EXPORT};
+    const struct policy_set *set = context->snapshot->set;
+    bool delivers = true;
+
+    if (context->is_stale || set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    if (name[0] == '\0') delivers = policy_set_region(set, region) != NULL;
+    for (size_t i = 0; name[0] != '\0' && i < sizeof operations / sizeof operations[0] && delivers; i++) {
+        const struct repository_query query = {.name = name, .region = region, .op = operations[i], .is_there = true};
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &query, &decision, err));
+        delivers = policy_decision_allows(decision);
+    }
+    *delivers_out = delivers;
+    return SUCCESS;
+}
+
+/* A pin means that a policy applies to the content. Without that policy nobody knows for how long the content must be kept. */
+static void note_pin(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    for (size_t i = 0; i < policy_decision_denial_count(decision); i++) {
+        const struct policy_denial *denial = policy_decision_denial(decision, i);
+        if (strcmp(denial->rule, "SYS-PIN-MISSING") != 0) continue;
+        retention->for_ever = true;
+        (void)snprintf(retention->rule, sizeof retention->rule, "%s", denial->rule);
+        (void)snprintf(retention->policy, sizeof retention->policy, "%s", denial->policy);
+    }
+}
+
+static void note_retention(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    const char *rule = NULL, *policy = NULL;
+    const int64_t days = policy_decision_retains(decision, &rule, &policy);
+
+    if (retention->for_ever || days <= retention->days) return;
+    retention->days = days;
+    (void)snprintf(retention->rule, sizeof retention->rule, "%s", rule);
+    (void)snprintf(retention->policy, sizeof retention->policy, "%s", policy);
+}
+
+struct result evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
+                                 struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG}; /* the operations of a push */
+    struct policy_retention retention = {.days = 0};
+
+    if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t i = 0; context->snapshot->set != NULL && i < sizeof operations / sizeof operations[0]; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
+        note_pin(decision, &retention);
+        note_retention(decision, &retention);
+    }
+    *retention_out = retention;
+    return SUCCESS;
+}

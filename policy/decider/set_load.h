@@ -1,0 +1,66 @@
+/*
+ * policy/decider/set_load.h -- policy sets, documents of the first kind (documents/document_store.h): records a new one, and
+ * finds the one in force.
+ *
+ * A stored set is in force only after sijil-keyd has pinned it, and sijil-keyd pins only a set that an event
+ * policy.load of the signed log names. First the row and the event become durable, then the log is signed, then
+ * sijil-keyd is asked to pin the set with the event's proof. If a gateway dies in between, the next load pins the
+ * set. A row without such an event is ignored, even if its set is signed by the approver (docs/decisions/0004).
+ */
+#pragma once
+
+#include "audit/format/policy_load.h"
+#include "audit/sequencer.h"
+#include "policy/set.h"
+
+struct keyd_client;
+
+/** Statements of the changes of this folder, for the sequencer. It needs document_table, too. */
+extern const struct pg_table policy_set_table;
+
+/** Appends a set and raises the authorization epoch, in the transaction of its event (action policy.load). */
+struct policy_set_change {
+    struct change change;  /* give &change to the record */
+    struct bytes envelope; /* the envelope and both sets must outlive the record */
+    const struct policy_set *set, *before;
+    const char *draft; /* the name of the draft that ends with it; NULL: there was none */
+    int64_t now_us;
+    uint8_t digest[32];
+    char loaded_by[256];
+    char detail[POLICY_LOAD_DETAIL_SIZE]; /* of the event: names the set */
+};
+/**
+ * Fills in `change` for an envelope that policy_set_read() accepted. `before` is the set in force, or NULL: content
+ * that it labels and `set` does not keeps its label. Recording fails with ERROR_CONFLICT if another set was loaded in
+ * between. `loaded_by`: "robot$acme+ci".
+ */
+void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
+                            const struct policy_set *before, const char *loaded_by);
+
+/** Rows that are newer than the set in force and have no event: they were not written by the application. */
+#define UNRECORDED_SETS_MAX 1000 /* rows or events that one search reads; it reads none of their envelopes */
+struct unrecorded_sets {
+    uint64_t count, newest; /* newest: the highest epoch; count is at most UNRECORDED_SETS_MAX */
+};
+
+/** `pg` needs policy_set_table and audit_tree_table; its sequencer document_table, too. */
+struct policy_set_source {
+    struct pg *pg;
+    struct keyd_client *keyd;
+    struct sequencer *sequencer;       /* has the log signed, which proves an event */
+    struct unrecorded_sets unrecorded; /* set by the last policy_set_load() */
+};
+/**
+ * Finds the set in force: the stored set that sijil-keyd has pinned. If a newer set was loaded and is not pinned yet, it
+ * is pinned first. If the set is still `current` (may be NULL), this adds an owner to it. *set_out is NULL if no set is
+ * in force yet. ERROR_CORRUPT if the pinned set is not stored; ERROR_UNAVAILABLE. Blocks: the log may have to be signed.
+ */
+RESULT policy_set_load(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
+                       struct error *err);
+
+/**
+ * Checks an envelope before a policy_set_load_change() is submitted: the approver that sijil-keyd has pinned must
+ * have signed it, and it must be well-formed, newer than the set in force, and name known places. ERROR_DENIED, ERROR_INVALID,
+ * ERROR_LIMIT, ERROR_CONFLICT. Calls sijil-keyd, so never on an event thread.
+ */
+RESULT policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err);
