@@ -126,6 +126,25 @@ static bool detect_bytes(struct feeding *feeding, struct alarm *alarm)
     return true;
 }
 
+/* ---- copies ---- */
+
+/* An upload's bytes are there once it is completed; before that, its event only says that they may come. */
+bool detector_is_arrival(const struct leaf *leaf)
+{
+    if (is_action(leaf, "upload.commit") || is_action(leaf, "upload.begin")) return is_outcome(leaf, "completed");
+    return (is_action(leaf, "blob.mount") || is_action(leaf, "manifest.push")) &&
+           (is_outcome(leaf, "allowed") || is_outcome(leaf, "completed"));
+}
+
+/* A dataset of many blobs is one cause. */
+static bool detect_copy(struct feeding *feeding, struct alarm *alarm)
+{
+    if (feeding->known == NULL || feeding->known->copy[0] == '\0') return false;
+    name_actor(feeding->leaf, alarm);
+    (void)snprintf(alarm->copy, sizeof alarm->copy, "%s", feeding->known->copy);
+    return counted(feeding, key_of_text(feeding, "copy", feeding->known->copy), alarm);
+}
+
 /* ---- places ---- */
 
 static bool detect_country(struct feeding *feeding, struct alarm *alarm)
@@ -310,4 +329,5 @@ detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS
                                                                [DETECTOR_SELF_DEALING] = detect_self_dealing,
                                                                [DETECTOR_GAP] = detect_gap,
                                                                [DETECTOR_CLOCK] = detect_clock,
-                                                               [DETECTOR_SINK] = detect_sink};
+                                                               [DETECTOR_SINK] = detect_sink,
+                                                               [DETECTOR_COPY] = detect_copy};

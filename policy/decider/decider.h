@@ -213,6 +213,13 @@ RESULT decider_carried_label(struct decider *decider, const struct carried_query
                              struct error *err);
 
 /**
+ * Whether content of the repository `other` has a class, subjects or regimes that `name` has not. Neither need exist. ERROR_UNAVAILABLE while the
+ * policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_label_lacks(struct decider *decider, const char *name, const char *other, int64_t now_ms, bool *lacks_out,
+                           struct error *err);
+
+/**
  * Whether the policies allow `metadata` of the repository `name` in a region: whether somebody there may know that it is used, and how much. An
  * unknown region allows nothing. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
  */

@@ -92,6 +92,8 @@ struct carried_query;
 struct carried_label;
 RESULT evaluate_carried(const struct decision_context *context, const struct carried_query *query, struct carried_label *answer,
                         struct error *err);
+RESULT evaluate_label_lacks(const struct decision_context *context, const char *name, const char *other, bool *lacks_out,
+                            struct error *err);
 /**
  * Evaluates the policies for the operation `list` on the repository `name`. A repository whose evaluation exceeds a
  * limit may not be listed.
