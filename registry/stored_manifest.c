@@ -28,8 +28,9 @@ static struct result run_push(const struct permit *permit, struct change *change
     struct manifest_push *push = (struct manifest_push *)(void *)change; /* its first member */
 
     permit_require(permit, ACTION_MANIFEST_PUSH, &push->where);
-    TRY(bring_label(permit, pg, push->label, err));
-    return manifest_rows_insert(pg, push, err);
+    const struct result brought = bring_label(permit, pg, push->label, err);
+    push->is_label_refused = !brought.ok && err->kind == ERROR_DENIED;
+    return brought.ok ? manifest_rows_insert(pg, push, err) : brought;
 }
 
 _Static_assert(DIGEST_TEXT_SIZE + MANIFEST_TAGS_MAX * (1 + TAG_MAX) <= CHANGE_DETAIL_MAX + 1, "an event names every tag");

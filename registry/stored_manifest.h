@@ -43,6 +43,7 @@ struct manifest_push {
     const struct brought_label *label;    /* that it brings to its repository; NULL: none; must outlive the record */
     char detail[CHANGE_DETAIL_MAX + 1];   /* of the event: the digest, and the tags after spaces */
     char missing[DIGEST_TEXT_SIZE];       /* set if the change fails with ERROR_NOT_FOUND: the first missing digest */
+    bool is_label_refused;                /* set if it fails because its label can't be brought */
     bool is_wrong; /* set if it fails with ERROR_INVALID: a stated size or media type differs from the stored one */
 };
 /** Seals the bytes; stores nothing. The caller calls manifest_push_done(). `manifest` must outlive the record. */

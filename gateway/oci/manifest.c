@@ -223,7 +223,11 @@ static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE
 
 static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
 {
+    struct error unrecorded = {0};
+
     if (push->condition->has_failed) return refuse_condition(request, err);
+    if (push->is_label_refused && !manifest_labelling_refuse(request, push->manifest, &unrecorded).ok)
+        return failure(err, unrecorded.kind, "%s", unrecorded.message);
     if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
     OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
@@ -275,7 +279,7 @@ static struct result store(struct request *request, struct pg *pg, struct manife
     OWNED_LABELLING labelling;
     bool goes_on = false;
 
-    TRY(manifest_labelling_find(request, push, &labelling, &goes_on, err));
+    TRY(manifest_labelling_find(request, pg, push, &labelling, &goes_on, err));
     return goes_on ? seal_and_store(request, pg, push, err) : SUCCESS;
 }
 
