@@ -22,15 +22,16 @@ struct policy_set;
 
 /** The parts of a set; JSON as in docs/policies.md. NULL is an empty part. Borrowed. */
 struct policy_set_parts {
-    uint64_t epoch;       /* from 1; larger than that of any set before */
-    json_t *policies;     /* array of policy documents */
-    json_t *regions;      /* {"azure/uaenorth": facts} */
-    json_t *groups;       /* {"GCC": group} */
-    json_t *networks;     /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
-    json_t *exceptions;   /* array */
-    json_t *declassified; /* array [{"policy": id, "scope": patterns, "reason": text}]; NULL: the set lacks the member */
-    json_t *root;         /* how many persons must sign from then on (documents/format/set_approval.h); NULL: as many as now */
-    json_t *approval;     /* what its signers agree to; NULL: the root signs alone */
+    uint64_t epoch;     /* from 1; larger than that of any set before */
+    json_t *policies;   /* array of policy documents */
+    json_t *regions;    /* {"azure/uaenorth": facts} */
+    json_t *groups;     /* {"GCC": group} */
+    json_t *networks;   /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
+    json_t *exceptions; /* array */
+    json_t *
+        declassified; /* array [{"policy": id, "scope": patterns, "reason": text, "evidence": digest}]; NULL: the set lacks the member */
+    json_t *root;     /* how many persons must sign from then on (documents/format/set_approval.h); NULL: as many as now */
+    json_t *approval; /* what its signers agree to; NULL: the root signs alone */
 };
 /** Whether this is the name of a member of a policy set. The signer must refuse unknown members, not drop them. */
 bool policy_set_has_member(const char *name);
@@ -52,6 +53,12 @@ const json_t *policy_set_json(const struct policy_set *set);
 /** Compiles a payload without its signature: before it is signed, and in tests. */
 RESULT policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err);
 
+/**
+ * Whether all that `set` declassifies, and `before` (NULL: none) does not, names its evidence: the digest of a file with the grounds. Sets that are older than
+ * this member have none, and what they declassify stays as it is. ERROR_INVALID.
+ */
+RESULT policy_set_check_evidence(const struct policy_set *set, const struct policy_set *before, struct error *err)
+    __attribute__((nonnull(1, 3)));
 /** The bytes that policy_set_read() has read; empty for a set that was compiled from its document. A view. */
 struct bytes policy_set_envelope(const struct policy_set *set);
 uint64_t policy_set_epoch(const struct policy_set *set);

@@ -335,6 +335,8 @@ static struct result tell_declassified(const struct policy_set *set, struct buff
         TRY(add_texts(json_object_get(each, "scope"), &line, err));
         TRY(buffer_format(&line, err, ": labels that %s left have no effect, because %s", json_text_of(each, "policy"),
                           json_text_of(each, "reason")));
+        const char *evidence = json_text_of(each, "evidence");
+        TRY(evidence == NULL ? buffer_add_text(&line, " (without evidence)", err) : buffer_format(&line, err, " (%s)", evidence));
         TRY(set_text_paragraph("  ", 4, buffer_text(&line), text, err));
     }
     return SUCCESS;

@@ -327,7 +327,8 @@ static const struct shape regions = {
     .kind = SHAPE_MAP, .what = "an object", .each = &shape_target, .most = POLICY_LIST_MAX, .key_holds = is_region};
 OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
 LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
-OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
+OBJECT_OF(declassification, {"evidence", &content_digest, false}, {"policy", &identifier, true}, {"reason", &some_text, true},
+          {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
 /* set.c reads "approval" and "root" (documents/format/set_approval.h). */
 PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"approval", &anything, false},

@@ -232,10 +232,12 @@ static struct result check_draft(const struct request *request, const struct pol
                                  const struct document_trust *trust, int64_t *expires_ms_out, struct error *err)
 {
     OWNED_DRAFT draft = {.document = NULL};
+    OWNED(policy_set) *before = decider_policy_set(request->gateway->decider);
     OWNED(policy_set) *set = NULL;
 
     TRY(policy_set_compile(row->payload, &set, err));
     TRY(places_check(set, err)); /* the last signer would learn it else, after all others */
+    TRY(policy_set_check_evidence(set, before, err));
     TRY(read_draft(row, trust, &draft, err));
     TRY(check_follows(request, &draft, trust->now_ms, err));
     if (draft.approval.expires_ms - trust->now_ms > (int64_t)SET_APPROVAL_DAYS_MAX * 86400000)

@@ -54,6 +54,7 @@ static struct result insert(const struct permit *permit, struct pg *pg, const st
 
     memcpy(document.digest, load->digest, sizeof document.digest);
     TRY(check_before(pg, load, err));
+    TRY(policy_set_check_evidence(load->set, load->before, err));
     if (load->draft != NULL) TRY(end_draft(pg, load->draft, err));
     TRY(policy_set_insert(permit, pg, &row, err));
     return stored_labels_keep(pg, load, err);

@@ -271,7 +271,7 @@ def what_policies_keep_stays():
     assert before["kept_count"] == 0
     load_policies()  # without the policy the period is unknown, so the content stays pinned
     assert delete("projects/globex/kept", before["plan"], expect=(403,)).json["rule"] == "SYS-PIN-MISSING"
-    load_policies(declassified=[{"policy": "archive", "scope": ["globex/kept/**"], "reason": "the licence has ended"}])
+    load_policies(declassified=[{"policy": "archive", "scope": ["globex/kept/**"], "reason": "the licence has ended", "evidence": sha256(b"a letter")}])
     delete("projects/globex/kept", plan_of("projects/globex/kept")["plan"])
 
 

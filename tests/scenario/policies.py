@@ -267,7 +267,12 @@ def a_policy_that_is_removed_leaves_its_pin():
     assert load(sign(payload(policies=adgm_only(labels={})))).status == 201
     assert rule() == "A-READ"
     retired = [{"policy": "adgm", "scope": ["main/adgm/**"], "reason": "the licence has ended"}]
+    refused = load(sign(payload(declassified=retired)))
+    assert refused.status == 400 and b"evidence" in refused.body, (refused.status, refused.body)
+    assert rule() == "A-READ", "nothing was lifted"
+    retired[0]["evidence"] = sha256(b"the letter that ends the licence")
     assert load(sign(payload(declassified=retired))).status == 201
+    assert load(sign(payload(declassified=retired))).status == 201, "the same again"
     assert rule() == 200
     assert load(sign(payload())).status == 201  # no longer declassified: the stored content is there
     assert rule() == "SYS-PIN-MISSING"

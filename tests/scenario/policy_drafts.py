@@ -292,6 +292,18 @@ def whoever_signs_sees_all_of_it():
                                for scope in ("acme/one/**", "acme/two/**")]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file)
+    assert "evidence" in sijil("bob", "policy", "draft", "HOST", path, code=1)
+    grounds, first = os.path.join(folder.name, "letter"), content["declassified"][0]
+    with open(grounds, "w", encoding="utf-8") as file:
+        file.write("a letter")
+    sijil("bob", "policy", "declassify", "HOST", first["policy"], "acme/one/**", "--reason", first["reason"], "--evidence", grounds, "-o", path + ".1")
+    sijil("bob", "policy", "declassify", path + ".1", first["policy"], "acme/two/**", "--reason", first["reason"], "--evidence", grounds, "-o", path + ".2")
+    sijil("bob", "policy", "declassify", path + ".2", first["policy"], "acme/two/**", "--reason", first["reason"], "--evidence", "/dev/null", code=1)
+    with open(path + ".2", encoding="utf-8") as file:
+        made = json.load(file)
+    assert made["declassified"] == [{**each, "evidence": sijil_test.sha256(b"a letter")} for each in content["declassified"]], made["declassified"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**content, "declassified": made["declassified"]}, file)
     said = sijil("bob", "policy", "draft", "HOST", path)
     assert '"acme/one/**"' in said and '"acme/two/**"' in said, said  # equal beginnings, and the end of each
     for one in call("bob", "GET", "/policies/drafts").json["drafts"]:
