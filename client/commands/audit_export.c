@@ -308,6 +308,14 @@ static struct result ask_or_remove(struct invocation *invocation, struct session
     return asked;
 }
 
+static void advise_to_continue(struct invocation *invocation, const struct export_file *file)
+{
+    char advice[sizeof file->part + 80];
+
+    (void)snprintf(advice, sizeof advice, "%s is kept: --continue goes on with it, as the login that has begun it", file->part);
+    invocation_explain(invocation, "part", advice);
+}
+
 struct result command_audit_export(struct invocation *invocation, struct error *err)
 {
     OWNED_EXPORT file = {.fd = -1};
@@ -325,6 +333,7 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     struct result fetched = audit_await_event(invocation, session, file.number, err);
     if (fetched.ok) fetched = fetch_all(invocation, session, &file, err);
     terminal_progress_end();
+    if (!fetched.ok && file.length > 0) advise_to_continue(invocation, &file);
     if (file.length == 0) (void)unlink(file.part); /* --continue could not go on with it */
     TRY(fetched);
     return tell(invocation, &file, err);
