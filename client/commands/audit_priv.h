@@ -42,6 +42,7 @@ struct audit_query {
     const char *path; /* "/audit/events?order=ascending&actor=..." */
     bool is_ascending;
     uint64_t most;
+    bool counts; /* the path asks for counts: the visitor gets its rows */
 };
 struct audit_searched {
     uint64_t events;        /* visited */
@@ -51,12 +52,12 @@ struct audit_searched {
 /** After the answer was shown: ERROR_UNAVAILABLE if the registry did not search all of its log, because no one may take such an answer for a complete one. */
 RESULT audit_check_whole(const struct audit_searched *searched, struct error *err);
 /**
- * Fetches the events that the options of the command ask for, at most `most`, page by page. Shows the progress on standard error, if it is a
- * terminal. The options are those of AUDIT_SEARCH_OPTIONS.
+ * Counts the events that the options of the command ask for (AUDIT_SEARCH_OPTIONS), by what `by` names. The visitor gets each row of each answer, so a name may come
+ * again. Shows the progress on standard error, if it is a terminal.
  */
-RESULT audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
+RESULT audit_search_counts(struct invocation *invocation, const char *by, const struct audit_visitor *visitor,
                            struct audit_searched *searched_out, struct error *err);
-/** The same for a query of the caller, in a session of the caller. */
+/** Fetches the events of a query of the caller, in a session of the caller, page by page, and shows the progress. */
 RESULT audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
                           const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err);
 
