@@ -323,6 +323,7 @@ struct document_pin_request {
     uint64_t size;                                   /* of the log at keyd's last checkpoint; the proof is for this size */
     size_t proof_count;
     uint8_t proof[KEYD_PROOF_MAX][32];
+    struct bytes base; /* of keyd_pin_set() alone: the envelope of the set that is pinned now; empty: there is none */
 };
 /**
  * keyd counts the signatures and pins the document. ERROR_DENIED: too few valid signatures by keys that count, or an epoch
@@ -349,9 +350,26 @@ struct document_chain_request {
  */
 RESULT keyd_certify_runner(struct keyd_client *client, const struct document_chain_request *proof, struct buffer *der,
                            struct error *err);
-/** As keyd_pin_document(), for a policy set, which is larger and has one envelope. */
+/**
+ * As keyd_pin_document(), for a policy set, which is larger and has one envelope. keyd does not see what it changes, so where several persons must sign
+ * it counts as a loosening.
+ */
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);
+/** The same, and keyd finds what the set changes of `base`. ERROR_DENIED: that is not the set that keyd has pinned. */
+RESULT keyd_pin_set(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
+                    struct error *err);
+
+#define KEYD_POLICY_IDS_MAX 64 /* policies of one set */
+/** The SHA-256 of the ids of the policies of a set with this digest. */
+struct keyd_policy_ids {
+    uint8_t digest[DOCUMENT_DIGEST_SIZE];
+    size_t count;
+    uint8_t each[KEYD_POLICY_IDS_MAX][DOCUMENT_DIGEST_SIZE];
+};
+/** *unused_out: a bit for each id that no set had which keyd has pinned. Of ids of sets before it kept them, keyd does not say so. */
+RESULT keyd_ask_policy_ids(struct keyd_client *client, const struct keyd_policy_ids *ids, uint64_t *unused_out,
+                           struct error *err);
 
 #define KEYD_RUN_MAX               (10 * 1024 * 1024) /* bytes of a run's bundle in a message: 8 MiB, and a policy set of 2 MiB */
 #define KEYD_RUN_ENVELOPE_MAX      131072

@@ -184,16 +184,6 @@ static void read_pin_document(struct reader *fields, struct keyd_reply *reply)
     read_pin(fields, &reply->as.pin);
 }
 
-static struct result write_pin_policy(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
-{
-    return write_pin(frame, &reply->as.pin, err);
-}
-
-static void read_pin_policy(struct reader *fields, struct keyd_reply *reply)
-{
-    read_pin(fields, &reply->as.pin);
-}
-
 static struct result write_document_approver(struct buffer *frame, const struct document_approver *approver, struct error *err)
 {
     TRY(buffer_add(frame, approver->point, sizeof approver->point, err));
@@ -376,6 +366,12 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
 }
+#define write_pin_policy      write_pin_document
+#define read_pin_policy       read_pin_document
+#define write_pin_set         write_pin_document
+#define read_pin_set          read_pin_document
+#define write_policy_ids      keyd_write_unused_ids
+#define read_policy_ids       keyd_read_unused_ids
 #define write_recover         write_pin_approver
 #define read_recover          read_pin_approver
 #define write_last_checkpoint write_checkpoint

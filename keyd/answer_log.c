@@ -1,4 +1,4 @@
-/* Requests about the keys and the origin of the log, and about how many persons the root is. */
+/* Requests about the keys and the origin of the log, and about what policy sets demand. */
 #include "keyd/answer_priv.h"
 
 #include "base/clock.h"
@@ -58,5 +58,13 @@ struct result answer_root_terms(const struct keyd *keyd, const struct keyd_reque
     (void)request, (void)scratch, (void)err;
     ledger_read(keyd->ledger, &state);
     reply->as.root_terms = state.terms;
+    return SUCCESS;
+}
+
+struct result answer_policy_ids(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                struct scratch *scratch, struct error *err)
+{
+    (void)scratch, (void)err;
+    if (keyd->ids != NULL) reply->as.unused_ids = policy_ids_unused(keyd->ids, &request->as.policy_ids);
     return SUCCESS;
 }

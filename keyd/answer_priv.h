@@ -20,4 +20,5 @@ ANSWER(log_keys);
 ANSWER(recover);
 ANSWER(last_checkpoint);
 ANSWER(root_terms);
+ANSWER(policy_ids);
 #undef ANSWER

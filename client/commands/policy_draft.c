@@ -229,6 +229,19 @@ static struct result check_base(const struct policy_set *set, const struct activ
     return failure(err, ERROR_CONFLICT, "the draft replaces another set than the one in force: draft it anew");
 }
 
+/* As the registry says: sijil-keyd finds what the set changes itself, and counts. */
+static void show_needed(const json_t *answer)
+{
+    const char *change = json_text_of(answer, "change");
+    char why[CELL_MAX];
+
+    cell_text(json_object_get(answer, "why"), why);
+    (void)fprintf(stderr, "  %-14s %lld of %lld persons%s%s\n", "signed", (long long)number_of(answer, "persons"),
+                  (long long)number_of(answer, "needed"),
+                  change != NULL && strcmp(change, "loosens") == 0 ? ", one more because it loosens: " : "",
+                  change != NULL && strcmp(change, "loosens") == 0 ? why : "");
+}
+
 static void show_terms(const struct policy_set *set)
 {
     static const char *const members[] = {"comment", "effective_from", "expires", "plan"};
@@ -263,6 +276,7 @@ struct result command_policy_approve(struct invocation *invocation, struct error
     TRY(check_base(set, &active, err));
     TRY(policy_show_changes(active.set, set, err));
     show_terms(set);
+    show_needed(answer);
     TRY(policy_set_sign(payload, key, &envelope, err));
     return post(invocation, session, path, buffer_bytes(&envelope), err);
 }

@@ -29,6 +29,8 @@ static void fill(struct policy_draft *draft, const struct pg_rows *rows, size_t 
     draft->envelope = pg_bytes(rows, row, 2);
     draft->drafted_by = pg_text(rows, row, 3);
     draft->expires_ms = pg_int8(rows, row, 4);
+    draft->change = (enum set_change)pg_int8(rows, row, 5);
+    draft->why = pg_text(rows, row, 6);
 }
 
 void policy_draft_done(struct policy_draft *draft)
@@ -95,7 +97,8 @@ static struct result run_add(const struct permit *permit, struct change *change,
     if (waiting.of_principal >= POLICY_DRAFTS_EACH || waiting.all >= POLICY_DRAFTS_MAX)
         return failure(err, ERROR_LIMIT, "too many drafts of policy sets wait already (%d, of them %d of yours): discard one",
                        (int)waiting.all, (int)waiting.of_principal);
-    const struct policy_draft_row row = {draft->name, draft->drafted_by, draft->payload, draft->expires_ms};
+    const struct policy_draft_row row = {draft->name,       draft->drafted_by,   draft->payload,
+                                         draft->expires_ms, draft->found.change, draft->found.why};
     return policy_draft_insert(pg, &row, err);
 }
 
@@ -168,16 +171,15 @@ struct result policy_history_read(const struct permit *permit, struct pg *pg, ui
     return SUCCESS;
 }
 
-struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *payload,
+struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *envelope,
                                   struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
-    OWNED(dsse) *dsse = NULL;
 
     permit_require(permit, ACTION_POLICY_READ, &the_system);
     TRY(policy_set_loaded(pg, epoch, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_NOT_FOUND, "no policy set of epoch %llu was loaded", (unsigned long long)epoch);
-    TRY(dsse_read(pg_bytes(rows, 0, 0), POLICY_SET_ENVELOPE_MAX, &dsse, err));
-    return buffer_add(payload, dsse->payload.data, dsse->payload.length, err);
+    const struct bytes found = pg_bytes(rows, 0, 0);
+    return buffer_add(envelope, found.data, found.length, err);
 }
