@@ -30,6 +30,7 @@
 #include "planning/plan_make.h"
 #include "policy/decider/set_load.h"
 #include "registry/brought_label.h"
+#include "registry/content_hold.h"
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
@@ -106,6 +107,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_session_table,
     &run_budget_table,
     &brought_label_statements,
+    &content_hold_statements,
     &run_queue_table,
     &run_offer_table,
     &run_draft_table,

@@ -235,6 +235,7 @@ static const struct event_row {
     {"tag.delete", DONE, untag},
     {"manifest.delete", DONE, remove_manifest},
     {"manifest.collect", DONE, remove_manifest},
+    {"manifest.expire", DONE, remove_manifest},
     {"repository.delete", LATER, delete_place},
     {"project.delete", LATER, delete_place},
     {"organisation.delete", LATER, delete_place},

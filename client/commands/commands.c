@@ -125,6 +125,7 @@ static const struct option_row key_options[] = {
 };
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
+    {'M', "mine", NULL, "an event of your own: a receipt, which needs no right to read the log"},
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
     WITNESS_POLICY_OPTION,
 };

@@ -101,9 +101,11 @@ static void print_report(const json_t *job)
     static const struct column removed[] = {{"", "repository"}, {"@", "digest"}, {"  ", "why"}};
     static const struct column projects[] = {
         {"", "name"}, {"  manifests ", "manifests"}, {"  tags ", "tags"}, {"  blobs ", "blobs"}, {"  bytes ", "bytes"}};
+    static const struct column unmet[] = {{"unmet: ", "repository"}, {"  ", "why"}};
     const json_t *report = json_object_get(job, "report");
 
     print_rows(json_object_get(report, "removed"), removed, COUNT(removed));
+    print_rows(json_object_get(report, "unmet"), unmet, COUNT(unmet));
     print_rows(json_object_get(report, "projects"), projects, COUNT(projects));
     (void)printf("%s: %" PRId64 " manifests with %" PRId64 " tags, %" PRId64 " of %" PRId64 " blobs, %" PRId64 " bytes, %" PRId64
                  " sessions\n",

@@ -147,9 +147,14 @@ struct policy_retention {
     bool for_ever; /* its label pins a policy that is not in force; until a set has this policy or declassifies the repository */
     int64_t days;  /* since it was stored; 0: no policy requires it */
     char rule[65], policy[80]; /* that require it; "" if none does */
+    bool has_maximum;          /* a policy ends it: */
+    int64_t maximum_days;      /* since it was stored */
+    char ending_rule[65], ending_policy[80];
+    int64_t min_sites; /* that must have it; 0: no policy says */
+    size_t anchors;    /* copies that must be elsewhere */
 };
 /**
- * The longest retain_min_days of the policies for the repository `name`, over the operations of a push; and whether
+ * The longest retain_min_days, the shortest retain_max_days and the copies that are demanded by the policies for the repository `name`, over the operations of a push; and whether
  * its label pins a policy that is not in force. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
  */
 RESULT decider_retention(struct decider *decider, const char *name, int64_t now_ms, struct policy_retention *retention_out,

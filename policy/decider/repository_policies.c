@@ -143,6 +143,28 @@ static void note_retention(const struct policy_decision *decision, struct policy
     (void)snprintf(retention->policy, sizeof retention->policy, "%s", policy);
 }
 
+static void note_end(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    const char *rule = NULL, *policy = NULL;
+    int64_t days = 0;
+
+    if (!policy_decision_ends(decision, &days, &rule, &policy)) return;
+    if (retention->has_maximum && days >= retention->maximum_days) return;
+    retention->has_maximum = true;
+    retention->maximum_days = days;
+    (void)snprintf(retention->ending_rule, sizeof retention->ending_rule, "%s", rule);
+    (void)snprintf(retention->ending_policy, sizeof retention->ending_policy, "%s", policy);
+}
+
+static void note_copies(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    const int64_t sites = policy_decision_sites(decision);
+    const size_t anchors = policy_decision_anchors(decision);
+
+    if (sites > retention->min_sites) retention->min_sites = sites;
+    if (anchors > retention->anchors) retention->anchors = anchors;
+}
+
 struct result evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
                                  struct error *err)
 {
@@ -155,6 +177,8 @@ struct result evaluate_retention(const struct decision_context *context, const c
         TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
         note_pin(decision, &retention);
         note_retention(decision, &retention);
+        note_end(decision, &retention);
+        note_copies(decision, &retention);
     }
     *retention_out = retention;
     return SUCCESS;

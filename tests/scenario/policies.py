@@ -401,8 +401,16 @@ def last_words():
     return [(one["entry"]["act"], note) for one in found if "bytes had gone" in (note := one["entry"].get("why", {}).get("note", ""))]
 
 
+def tight(scope):
+    """Nothing may be stored there any more. It gives no label, so nothing is pinned to it."""
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+            "metadata": {"id": "tight", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+            "closed": False,
+            "rules": [{"id": "T-STOP", "effect": "deny", "ops": ["ingest"], "target": {"geo_within": ["AE"]}, "message": "moved away"}]}
+
+
 def a_stream_ends_with_its_right():
-    """A robot that was revoked after 64 KiB received all of 150 MB, over 25 s."""
+    """A robot that was revoked after 64 KiB received all of 150 MB, over 25 s. A set that tightens ends a download and an upload as well."""
     size = 150_000_000
     assert load(sign(payload(networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2}}]))).status == 201
     models = server.client(state["other"]).repository("main/models/large")
@@ -410,17 +418,21 @@ def a_stream_ends_with_its_right():
     leavers = [sijil_test.make_robot(server, name, "publisher", "main/health") for name in ("leaver", "writer")]
     leaver, writer = (server.client(login).repository("main/health/scans") for login in leavers)
     before = metric('sijil_stream_leases_total{came="renewed"}')
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "tight"})
+    tightened = server.client(sijil_test.make_robot(server, "tight", "publisher", "main/tight")).repository("main/tight/model")
+    policies = json.loads(payload())["policies"] + [tight("main/tight/**")]
 
     stays = Stream(models, "GET", f"/v2/{models.name}/blobs/{unaffected}", size, 0.001)
     ends = {("blob.read", "SYS-NOT-LIVE"): Stream(leaver, "GET", f"/v2/{leaver.name}/blobs/{blob}", size, 0.02),
             ("blob.read", "H-READ-AE"): Stream(health(), "GET", f"/v2/{leaver.name}/blobs/{blob}", size, 0.02),
+            ("upload.write", "T-STOP"): Stream(tightened, "PATCH", urllib.parse.urlsplit(tightened.begin()).path, size, 0.02),
             ("upload.write", "SYS-NOT-LIVE"): Stream(writer, "PATCH", urllib.parse.urlsplit(writer.begin()).path, size, 0.02)}
     sijil_test.wait_until(lambda: all(one.moved > 65536 for one in ends.values()), 30, "the streams do not begin")
     admin = server.client(server.admin)
     for robot in admin.api("GET", "/robots?organisation=main&limit=1000")["robots"]:
         if robot["name"] in [login[0] for login in leavers]:
             admin.api("DELETE", "/robots/" + robot["id"])
-    assert load(sign(payload())).status == 201
+    assert load(sign(payload(policies=policies))).status == 201
     begun = time.monotonic()
     for one in ends.values():
         one.join(40)
@@ -428,11 +440,13 @@ def a_stream_ends_with_its_right():
     assert seconds < 10 + 8, f"cut off after {seconds:.0f} s; a lease lasts 10 s"
     for end, one in ends.items():
         assert not one.whole and one.moved < size / 2, (end, one.moved)
-    sijil_test.wait_until(lambda: len(last_words()) == 3, 20, "an end is not in the log")
+    sijil_test.wait_until(lambda: len(last_words()) == len(ends), 20, "an end is not in the log")
     said = {(act, note.rsplit(": ", 1)[1]): int(note.split()[0]) for act, note in last_words()}
     assert said.keys() == ends.keys(), said
     for end, one in ends.items():
         assert abs(said[end] - one.moved) < 8 << 20, (end, said[end], one.moved)  # bytes in buffers between the ends
+    answer = tightened.call("POST", "blobs/uploads/")
+    assert answer.status == 403 and answer.json["errors"][0]["detail"]["rule"] == "T-STOP", answer.body
     stays.join(60)
     assert stays.whole, f"who keeps the right came to {stays.moved} of {size} bytes"
     sijil_test.wait_until(lambda: metric('sijil_stream_leases_total{came="renewed"}') >= before + size // (64 << 20), 20,
