@@ -232,6 +232,7 @@ static const struct event_row {
     struct result (*take)(struct fsck_rows *rows, const struct happening *event, struct error *err);
 } events[] = {
     {"manifest.push", DONE, push},
+    {"manifest.promote", DONE, push},
     {"tag.delete", DONE, untag},
     {"manifest.delete", DONE, remove_manifest},
     {"manifest.collect", DONE, remove_manifest},

@@ -4,7 +4,9 @@
 
 #include "base/clock.h"
 #include "gateway/http/condition.h"
+#include "gateway/oci/manifest_evidence_priv.h"
 #include "gateway/oci/manifest_label_priv.h"
+#include "gateway/oci/manifest_promotion_priv.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/run_gate.h"
 #include "policy/decider/decider.h"
@@ -263,7 +265,8 @@ static struct result seal_and_store(struct request *request, struct pg *pg, stru
         manifest_push_prepare(request->gateway->registry, pg, oci_where(request), request->body, push, err);
 
     if (!prepared.ok) return refuse_push(request, push, err);
-    const struct result stored = request_record(request, &push->change, err);
+    const struct result stored = push->is_promotion ? request_record_as(request, ACTION_MANIFEST_PROMOTE, &push->change, err)
+                                                    : request_record(request, &push->change, err);
     manifest_push_done(push);
     if (!stored.ok) return refuse_push(request, push, err);
     created(request, push);
@@ -276,6 +279,9 @@ static struct result store(struct request *request, struct pg *pg, struct manife
     bool goes_on = false;
 
     TRY(manifest_labelling_find(request, push, &labelling, &goes_on, err));
+    if (goes_on) TRY(manifest_promotion_find(request, pg, push, &goes_on, err));
+    if (goes_on) TRY(manifest_evidence_check(request, push, &goes_on, err));
+    if (push->is_promotion && push->label != NULL) labelling.label.action = ACTION_MANIFEST_PROMOTE;
     return goes_on ? seal_and_store(request, pg, push, err) : SUCCESS;
 }
 

@@ -197,6 +197,17 @@ struct store_answer {
 RESULT decider_store(struct decider *decider, const char *name, int64_t now_ms, struct store_answer *answer_out,
                      struct error *err);
 
+/** Whether the policies for `name`, with the label that it has, let its content be promoted into a region. Errors as of decider_store(). */
+RESULT decider_promotes(struct decider *decider, const char *name, const char *region, int64_t now_ms,
+                        struct store_answer *answer_out, struct error *err);
+
+/**
+ * Appends the names of the evidence that the policies demand of a push into the repository `name`, each once and with its zero; `promotes`: of a promotion.
+ * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_evidence(struct decider *decider, const char *name, bool promotes, int64_t now_ms, struct buffer *names,
+                        struct error *err);
+
 /** What a training run writes, and all that it reads; or a push. */
 struct carried_query {
     const char *output; /* a repository, which need not exist */

@@ -86,6 +86,48 @@ struct result evaluate_store(const struct decision_context *context, const char 
     return SUCCESS;
 }
 
+static bool has_name(const struct buffer *names, const char *name)
+{
+    for (size_t at = 0; at < names->length; at += strlen((const char *)names->data + at) + 1)
+        if (strcmp((const char *)names->data + at, name) == 0) return true;
+    return false;
+}
+
+struct result evaluate_evidence(const struct decision_context *context, const char *name, bool promotes, struct buffer *names,
+                                struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG, OP_PROMOTE};
+    const size_t count = sizeof operations / sizeof operations[0] - (promotes ? 0 : 1);
+
+    if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t o = 0; context->snapshot->set != NULL && o < count; o++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[o]}, &decision, err));
+        for (size_t i = 0; i < policy_decision_evidence_count(decision); i++) {
+            const char *demanded = policy_decision_evidence(decision, i);
+            if (!has_name(names, demanded)) TRY(buffer_add(names, demanded, strlen(demanded) + 1, err));
+        }
+    }
+    return SUCCESS;
+}
+
+struct result evaluate_promotion(const struct decision_context *context, const char *name, const char *region,
+                                 struct store_answer *answer_out, struct error *err)
+{
+    const struct repository_query query = {.name = name, .region = region, .op = OP_PROMOTE};
+    struct store_answer answer = {.is_allowed = false};
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &query, &decision, err));
+    answer.is_allowed = policy_decision_allows(decision);
+    if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
+    *answer_out = answer;
+    return SUCCESS;
+}
+
 struct result evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
                                 struct error *err)
 {

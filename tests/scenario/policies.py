@@ -453,6 +453,95 @@ def a_stream_ends_with_its_right():
                           "its right was not decided again")
 
 
+def gate(scope):
+    """What is there is promoted nowhere, and nothing is promoted to there."""
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+            "metadata": {"id": "gate", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+            "closed": False,
+            "rules": [{"id": "P-GATE", "effect": "deny", "ops": ["promote"], "target": {"geo_within": ["AE"]}, "message": "by the release board"}]}
+
+
+def newest_push(repository):
+    found = server.client(server.admin).api("GET", f"/audit/events?order=descending&limit=50&key=res:{repository}")["events"]
+    return next((one["entry"]["act"], one["entry"]["out"]) for one in found if one["entry"]["act"].startswith("manifest.p"))
+
+
+def a_copy_is_promoted_however_it_is_made():
+    """promote had no mover behind it: a copy into another project was decided as any push."""
+    admin = server.client(server.admin)
+    for name in ("lab", "prod"):
+        admin.api("POST", "/projects", {"organisation": "main", "name": name})
+    both = server.client(sijil_test.make_robot(server, "both", "publisher", "main"))
+    blind = server.client(sijil_test.make_robot(server, "blind", "publisher", "main/prod")).repository("main/prod/model")
+    lab, prod, data = both.repository("main/lab/model"), both.repository("main/prod/model"), b"weights" * 100
+    lab.push_blob(data)
+    manifest = lab.manifest(data)
+    assert lab.put_manifest("v1", manifest).status == 201
+    own = json.loads(payload())["policies"]
+
+    assert load(sign(payload(policies=[*own, gate("main/prod/**")]))).status == 201
+    mounted = prod.call("POST", f"blobs/uploads/?mount={urllib.parse.quote(sha256(data))}&from={lab.name}", scope=f"{prod.scope} repository:{lab.name}:pull")
+    assert mounted.status == 202, mounted.status  # nothing is mounted from another project: the bytes are sent again
+    prod.push_blob(data)
+    other = prod.manifest(data, annotations={"another": "manifest"})
+    copies = (("v1", manifest), (sha256(manifest), manifest), ("v2", other), ("sha256-0.sig", other))
+    for reference, copy in copies:
+        refused = prod.put_manifest(reference, copy)
+        assert refused.status == 403 and refused.json["errors"][0]["detail"]["rule"] == "P-GATE", (reference, refused.body)
+    assert newest_push("main/prod/model") == ("manifest.promote", "denied")
+    assert prod.call("GET", "tags/list").json["tags"] in ([], None)
+    for place, content in ((prod, b"made here" * 100), (blind, data)):  # a client that may not read the lab learns nothing of it
+        place.push_blob(content)
+        assert place.put_manifest("own", place.manifest(content)).status == 201
+        assert newest_push("main/prod/model") == ("manifest.push", "allowed")
+
+    admin.api("PUT", "/projects/main/prod/rules", {"immutable": [{"repositories": "*", "tags": "release-*"}]})
+    fresh = prod.manifest(b"made here" * 100)
+    for reference in ("release-1", "plain?tag=release-1"):
+        refused = prod.put_manifest(reference, fresh)
+        assert refused.status == 403 and refused.json["errors"][0]["detail"]["rule"] == "P-GATE", (reference, refused.body)
+    assert prod.put_manifest("plain", fresh).status == 201
+
+    assert load(sign(payload(policies=[*own, gate("main/lab/**")]))).status == 201  # what is in the lab stays there
+    refused = prod.put_manifest("v3", manifest)
+    assert refused.status == 403 and b"main/lab/model, whose policies let it not be promoted to here: rule P-GATE" in refused.body, refused.body
+    assert lab.put_manifest("v2", manifest).status == 201
+    assert load(sign(payload())).status == 201
+    for reference, copy in (*copies, ("release-1", fresh)):
+        assert prod.put_manifest(reference, copy).status == 201, reference
+        assert newest_push("main/prod/model") == ("manifest.promote", "allowed"), reference
+
+
+def evidence_is_a_file_that_is_there():
+    """A policy could demand evidence, and pushes went through without any."""
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "proven"})
+    place = server.client(sijil_test.make_robot(server, "prover", "publisher", "main/proven")).repository("main/proven/data")
+    policy = gate("main/proven/**")
+    policy["rules"] = [{"id": "E-DPIA", "effect": "oblige", "ops": ["ingest"], "oblige": {"evidence": ["dpia", "source"]}},
+                       {"id": "E-BOARD", "effect": "oblige", "ops": ["promote"], "oblige": {"evidence": ["board"]}}]
+    own = json.loads(payload())["policies"]
+    assert load(sign(payload(policies=[*own, policy]))).status == 201
+    data, dpia = b"rows" * 100, b"an assessment" * 10
+    for blob in (data, dpia):
+        place.push_blob(blob)
+    before = metric("sijil_evidence_lacking_total")
+    named = {"sijil.evidence.dpia": sha256(dpia), "sijil.evidence.source": sha256(data)}
+    for annotations, lacks in (({}, b"dpia"), ({"sijil.evidence.dpia": sha256(dpia)}, b"source"), ({**named, "sijil.evidence.dpia": sha256(b"elsewhere")}, b"dpia"),
+                               ({**named, "sijil.evidence.dpia": "a promise"}, b"dpia")):
+        refused = place.put_manifest("v1", place.manifest(data, dpia, annotations=annotations))
+        assert refused.status == 403 and b"the evidence " in refused.body and lacks in refused.body, refused.body
+    assert place.put_manifest("v1", place.manifest(data, annotations=named)).status == 403  # the file is no blob of this manifest
+    assert metric("sijil_evidence_lacking_total") == before + 5 and newest_push("main/proven/data") == ("manifest.push", "failed")
+    proven = place.manifest(data, dpia, annotations=named)
+    assert place.put_manifest("v1", proven).status == 201
+    server.client(server.admin).api("PUT", "/projects/main/proven/rules", {"immutable": [{"repositories": "*", "tags": "release-*"}]})
+    refused = place.put_manifest("release-1", proven)
+    assert refused.status == 403 and b"board" in refused.body, refused.body
+    assert place.put_manifest("release-1", place.manifest(data, dpia, annotations={**named, "sijil.evidence.board": sha256(dpia)})).status == 201
+    assert load(sign(payload())).status == 201
+    assert place.put_manifest("v2", place.manifest(data)).status == 201
+
+
 def metric(name):
     for line in server.client().call("GET", "/metrics").body.decode().splitlines():
         if line.startswith(name + " "):
@@ -467,7 +556,7 @@ sijil_test.run(
     a_stock_client_pushes_what_it_may_not_look_at, who_may_not_see_it_learns_no_rule,
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
-    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
+    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right, a_copy_is_promoted_however_it_is_made, evidence_is_a_file_that_is_there,
     a_set_with_unknown_words_is_not_loaded, a_set_from_answers_reaches_an_outsider,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set,
     a_set_that_nobody_loaded_never_comes_into_force, *policy_drafts.CASES, server=server)
