@@ -23,6 +23,8 @@ struct result keyd_write_pin_witnesses(struct buffer *frame, const struct keyd_r
 void keyd_read_pin_witnesses(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_cosigned(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_cosigned(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_witnesses(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_recover(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_recover(struct reader *fields, struct keyd_request *request);
 /** The fields of a request for a certificate of erasure. */
@@ -39,6 +41,13 @@ struct result keyd_write_root_terms(struct buffer *frame, const struct keyd_repl
 void keyd_read_root_terms(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_nonces(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_nonces(struct reader *fields, struct keyd_reply *reply);
+/** Of a replaced key, and of the keys that wait. */
+struct result keyd_write_key_power_asked(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_key_power_asked(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_replaced(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_replaced(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_key_power(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_key_power(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_token(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_token(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_bound_token(struct buffer *frame, const struct keyd_request *request, struct error *err);

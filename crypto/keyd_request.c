@@ -320,6 +320,10 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
 #define read_token            keyd_read_token
 #define write_bound_token     keyd_write_bound_token
 #define read_bound_token      keyd_read_bound_token
+#define write_replace_key     write_pin_document
+#define read_replace_key      read_pin_document
+#define write_key_power       keyd_write_key_power_asked
+#define read_key_power        keyd_read_key_power_asked
 #define write_root_terms      write_identify
 #define read_root_terms       read_identify
 #define write_nonces          write_identify

@@ -152,7 +152,10 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 
     const bool is_broken = is_action(leaf, "breakglass.approve") && is_outcome(leaf, "allowed");
 
-    if (!is_grant && !is_broken && !is_action(leaf, "administrator.replace")) return false;
+    const bool is_replaced =
+        is_action(leaf, "key.replace") && is_outcome(leaf, "allowed"); /* without a signature of the key before */
+
+    if (!is_grant && !is_broken && !is_replaced && !is_action(leaf, "administrator.replace")) return false;
     name_actor(leaf, alarm);
     return alone(feeding, alarm);
 }
@@ -160,12 +163,20 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {
-    {"rule.draft", "rule.approve"},       {"groups.draft", "groups.approve"},       {"role.draft", "role.approve"},
-    {"persons.draft", "persons.approve"}, {"officers.draft", "officers.approve"},   {"scim.draft", "scim.approve"},
-    {"sink.draft", "sink.approve"},       {"detection.draft", "detection.approve"}, {"breakglass.request", "breakglass.approve"},
-    {"key.enroll", "key.approve"},        {"runner.invite", "runner.approve"},      {"runner.invite", "runner.confirm"},
-    {"run.request", "run.approve"}};
+} pairs[] = {{"rule.draft", "rule.approve"},
+             {"groups.draft", "groups.approve"},
+             {"role.draft", "role.approve"},
+             {"persons.draft", "persons.approve"},
+             {"officers.draft", "officers.approve"},
+             {"scim.draft", "scim.approve"},
+             {"sink.draft", "sink.approve"},
+             {"detection.draft", "detection.approve"},
+             {"breakglass.request", "breakglass.approve"},
+             {"key.enroll", "key.approve"},
+             {"key.enroll", "key.replace"},
+             {"runner.invite", "runner.approve"},
+             {"runner.invite", "runner.confirm"},
+             {"run.request", "run.approve"}};
 
 /* A person may have two accounts, or act as a robot, behind which others may be, too. Somebody who is no person stands for itself. */
 static size_t dealer_count(const struct feeding *feeding)

@@ -209,7 +209,8 @@ static struct result answer_pin_document(const struct keyd *keyd, const struct k
                                          struct scratch *scratch, struct error *err)
 {
     (void)scratch;
-    return document_pin(keyd->ledger, keyd->keys, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
+    return document_pin(&(struct replacement_place){keyd->replacements, keyd->ledger, keyd->keys}, &request->as.pin,
+                        clock_wall_ms(), &reply->as.pin, err);
 }
 
 static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,

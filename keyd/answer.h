@@ -11,6 +11,7 @@
 #include "keyd/mint_limits.h"
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
+#include "keyd/replacement.h"
 #include "keyd/run_ledger.h"
 #include "training/format/bundle.h"
 
@@ -24,6 +25,7 @@ struct keyd {
     struct key_register *keys;
     struct quorum *quorum;
     struct log_rotation *rotation;
+    struct replacements *replacements;
     bool one_officer;         /* keyd/recovery.h */
     run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
 };

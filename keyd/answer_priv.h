@@ -20,4 +20,6 @@ ANSWER(log_keys);
 ANSWER(recover);
 ANSWER(last_checkpoint);
 ANSWER(root_terms);
+ANSWER(replace_key);
+ANSWER(key_power);
 #undef ANSWER

@@ -67,6 +67,7 @@ struct pinning {
     const struct document *document;
     struct ledger *ledger;
     struct key_register *keys;
+    const struct replacement_place *place;
     uint64_t sequence;
     int64_t now_ms;
     bool is_approved;        /* by the root or an approver */
@@ -137,6 +138,8 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     if (ledger_is_broken(pinning->ledger)) /* its file may have another pin than `before` */
         return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: sijil-keyd starts again");
     note.pin = *pin;
+    const struct replacement_naming naming = {pinning->document, note.before, note.pin, pinning->now_ms};
+    if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(replacements_name(pinning->place->replacements, &naming, err));
     return key_register_note(pinning->keys, &note, err); /* last, because it is durable before the pin */
 }
 
@@ -199,6 +202,16 @@ static struct result check_officer(const struct pinning *pinning, struct error *
     return key_register_check_holder(pinning->keys, &(struct key_register_holder){officer.key, owner, pinning->now_ms}, err);
 }
 
+static struct result check_key(struct pinning *pinning, const struct document_trust *trust, struct error *err)
+{
+    bool by_old = false;
+
+    TRY(signing_key_is_approved(pinning->document, trust, &pinning->is_approved, err));
+    TRY(replacements_check(pinning->place, pinning->document, pinning->now_ms, &by_old, err));
+    pinning->is_approved = pinning->is_approved || by_old; /* an approver has let it wait, so it may take a place for ever */
+    return SUCCESS;
+}
+
 static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
@@ -207,8 +220,7 @@ static struct result pin_proven(struct pinning *pinning, struct error *err)
     pinning->terms = trust.terms;
     if (!is_set_in_force(pinning)) TRY(document_check(pinning->document, &trust, err));
     pinning->is_approved = true; /* no other kind can be enrolled or withdrawn without approvers */
-    if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
-        TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
+    if (pinning->document->kind == DOCUMENT_SIGNING_KEY) TRY(check_key(pinning, &trust, err));
     if (pinning->document->kind == DOCUMENT_BREAK_GLASS) TRY(check_glass(pinning, err));
     if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(check_officer(pinning, err));
     return ledger_change(pinning->ledger, set_pin, pinning, err);
@@ -234,16 +246,34 @@ static void read_pin(struct ledger *ledger, enum document_kind kind, struct docu
     *pin_out = *pin_of(&state, kind);
 }
 
-struct result document_pin(struct ledger *ledger, struct key_register *keys, const struct document_pin_request *request,
-                           int64_t now_ms, struct document_pin *pin_out, struct error *err)
+struct result document_pin(const struct replacement_place *place, const struct document_pin_request *request, int64_t now_ms,
+                           struct document_pin *pin_out, struct error *err)
 {
     OWNED(document) *document = NULL;
 
     _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
                    "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
-    struct pinning pinning = {document, ledger, keys, request->sequence, now_ms, false, {0}};
+    struct pinning pinning = {document, place->ledger, place->keys, place, request->sequence, now_ms, false, {0}};
     TRY(pin_checked(request, &pinning, err));
-    read_pin(ledger, document->kind, pin_out);
+    if (document->kind == DOCUMENT_SIGNING_KEY) TRY(replacements_end(place->replacements, document->name, err));
+    read_pin(place->ledger, document->kind, pin_out);
     return SUCCESS;
+}
+
+struct result document_replace(const struct replacement_place *place, const struct document_pin_request *request, int64_t now_ms,
+                               int64_t *counts_ms_out, struct error *err)
+{
+    const struct document_entry entry = {request->leaf, request->sequence};
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+
+    TRY(document_read(request->envelopes, request->envelope_count, &document, err));
+    if (document->kind != DOCUMENT_SIGNING_KEY || document->is_withdrawn)
+        return failure(err, ERROR_INVALID, "only the enrolment of a signing key waits");
+    TRY(document_check_event_of(document, DOCUMENT_REPLACES, &entry, err));
+    TRY(check_inclusion(place->ledger, request, err));
+    document_trust_read(place->ledger, now_ms, &trust);
+    TRY(document_check(document, &trust, err));
+    return replacements_begin(place, document, now_ms, counts_ms_out, err);
 }

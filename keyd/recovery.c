@@ -182,6 +182,7 @@ struct recovering {
     const struct succession *wanted;
     const struct keyring *keyring;
     struct key_register *keys;
+    struct replacements *replacements;
     uint64_t number;   /* of the log that ends */
     uint8_t first_key; /* the place of the key that signs now, and begins the next one */
 };
@@ -226,6 +227,8 @@ static struct result apply(const void *context, struct ledger_state *state, stru
     TRY(check_key(wanted, recovering->keyring, recovering->first_key, err));
     TRY(check_pins(wanted, state, err));
     const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
+    const size_t officers = document_kind(DOCUMENT_OFFICERS)->number - 1U;
+    TRY(replacements_set_back(recovering->replacements, &state->pins[officers], &wanted->pins[officers], err));
     TRY(key_register_set_back(recovering->keys, &past, err));
     state->log_number++;
     state->log_first_key = recovering->first_key;
@@ -253,7 +256,7 @@ struct result recovery_take(const struct recovery_place *place, const struct key
     TRY(check_before(&wanted, &state, number, err));
     TRY(check_checkpoint(place, request, &wanted, &state, err));
     log_rotation_hold(place->signer.rotation); /* no other key follows meanwhile */
-    const struct recovering recovering = {&wanted, place->signer.keyring, place->keys, number,
+    const struct recovering recovering = {&wanted, place->signer.keyring, place->keys, place->replacements, number,
                                           log_rotation_newest(place->signer.rotation)};
     const struct result taken = ledger_change(place->signer.ledger, apply, &recovering, err);
     log_rotation_release(place->signer.rotation);

@@ -245,6 +245,7 @@ static const struct option_row witnesses_sign_options[] = {
     }
 static const struct option_row key_enroll_options[] = {
     KEY_OPTIONS,
+    {'O', "old", "FILE", "the private key of yours that this one replaces, or a pkcs11: URI: an officer's or approver's new key waits a day without it"},
     {'p', "purpose", "NAME", "sign: what its holder asks for; approve: documents of others (default: sign)"},
     {'e', "expires", "DAYS", "days until it ends, at most 732 (default: 365)"},
     SCOPE_OPTION,

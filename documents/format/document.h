@@ -84,6 +84,13 @@ void document_detail(const struct document *document, char detail_out[DOCUMENT_D
  * event that was denied, failed or changed nothing has another form. ERROR_NOT_FOUND; the errors of leaf_read().
  */
 RESULT document_check_event(const struct document *document, struct bytes entry, uint64_t sequence, struct error *err);
+/** The same for an event with another action, which names the document and does not bring it into force. */
+struct document_entry {
+    struct bytes leaf;
+    uint64_t sequence;
+};
+RESULT document_check_event_of(const struct document *document, const char *action, const struct document_entry *entry,
+                               struct error *err);
 
 /**
  * The pin after `document`, whose event has the number `sequence`. If `document` was pinned last, the pin stays

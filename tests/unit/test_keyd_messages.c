@@ -120,13 +120,9 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.run = run();
     } else if (type == KEYD_RUN_REQUEST) {
         request.as.run_request = by_token();
-    } else if (type == KEYD_PIN_DOCUMENT) {
-        request.as.pin = (struct document_pin_request){.envelope_count = 2,
-                                                       .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
-                                                       .leaf = bytes_of_text("{}"),
-                                                       .sequence = 3,
-                                                       .size = 9,
-                                                       .proof_count = 3};
+    } else if (type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY) {
+        request.as.pin = request_of(KEYD_PIN_POLICY).as.pin;
+        request.as.pin.envelopes[request.as.pin.envelope_count++] = bytes_of_text("[]");
     } else {
         fill_of_log(&request);
     }
@@ -168,6 +164,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.token_keys = (struct keyd_token_keys){.count = 2, .each = {{4, 1}, {4, 2}}};
     } else if (type == KEYD_NONCES) {
         reply.as.nonces = (struct keyd_nonces){.first = 5, .each = {{1}, {2}, {3}, {4}, {5}}};
+    } else if (type == KEYD_KEY_POWER) {
+        reply.as.key_power.count = 2;
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");

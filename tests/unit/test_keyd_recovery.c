@@ -22,6 +22,7 @@ static struct folder folder;
 static struct keyring *keyring;
 static struct ledger *ledger;
 static struct key_register *keys;
+static struct replacements *replacements;
 static struct log_rotation *rotation;
 static bool one_officer;   /* of keyd */
 static enum signer holder; /* of the root's key; ROOT: nobody says whose it is */
@@ -59,7 +60,7 @@ static struct checkpoint_signer signer_of_log(void)
 
 static struct recovery_place place(void)
 {
-    return (struct recovery_place){signer_of_log(), keys, one_officer};
+    return (struct recovery_place){signer_of_log(), keys, replacements, one_officer};
 }
 
 static int new_log(void **state)
@@ -336,10 +337,12 @@ static void it_outlives_a_start(void **state)
     (void)state;
     must(ask(&wanted, by, &err), &err);
     key_register_free(keys);
+    replacements_free(replacements);
     ledger_free(ledger);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
     must(log_rotation_use(rotation, ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err); /* their pins belong together */
+    must(replacements_open(folder.fd, keyring_ledger_key(keyring), ledger, &replacements, &err), &err);
     ledger_read(ledger, &now);
     assert_true(now.log_number == 2 && now.log_size == LEFT);
 }
@@ -368,6 +371,7 @@ static void open_files(void)
     must(keyring_open(folder.fd, bytes_of_text("unit"), &keyring, &err), &err);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
+    must(replacements_open(folder.fd, keyring_ledger_key(keyring), ledger, &replacements, &err), &err);
     must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
     must(log_rotation_use(rotation, ledger, &err), &err);
 }
@@ -375,6 +379,7 @@ static void open_files(void)
 static void close_files(void)
 {
     key_register_free(keys);
+    replacements_free(replacements);
     log_rotation_free(rotation);
     ledger_free(ledger);
     keyring_free(keyring);
