@@ -128,16 +128,24 @@ static const struct option_row proof_options[] = {
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
     WITNESS_POLICY_OPTION,
 };
+#define SIGN_WITH_OPTION                                                                                   \
+    {                                                                                                      \
+        SIGN_WITH, "sign-with", "FILE",                                                                    \
+            "your enrolled private key, or a pkcs11: URI, which signs this request where that is demanded" \
+    }
 static const struct option_row robot_create_options[] = {
+    SIGN_WITH_OPTION,
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
 };
 static const struct option_row robot_rotate_options[] = {
+    SIGN_WITH_OPTION,
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
     {'k', "certificate", "FILE|NAME",
      "no secret: it logs in by this certificate (PEM), or by one that has the name dns:HOST or uri:URI"},
     {'g', "grace", "TIME", "how long the old secret stays valid: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
 };
 static const struct option_row binding_create_options[] = {
+    SIGN_WITH_OPTION,
     {'e', "expires", "DAYS", "days until it ends (default: as the registry is configured, a year)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
@@ -151,12 +159,14 @@ static const struct option_row issuer_trust_options[] = {
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
 };
 static const struct option_row issuer_add_options[] = {
+    SIGN_WITH_OPTION,
     {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
     {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256 and ES256)"},
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
     {'k', "keys-url", "URL", "where its keys are (default: where its metadata says)"},
 };
 static const struct option_row delete_options[] = {
+    SIGN_WITH_OPTION,
     {'n', "dry-run", NULL, "delete nothing; show the plan"},
     {'p', "plan", "DIGEST", "delete what the plan of this digest shows"},
 };
@@ -245,7 +255,8 @@ static const struct option_row witnesses_sign_options[] = {
     }
 static const struct option_row key_enroll_options[] = {
     KEY_OPTIONS,
-    {'O', "old", "FILE", "the private key of yours that this one replaces, or a pkcs11: URI: an officer's or approver's new key waits a day without it"},
+    {'O', "old", "FILE",
+     "the private key of yours that this one replaces, or a pkcs11: URI: an officer's or approver's new key waits a day without it"},
     {'p', "purpose", "NAME", "sign: what its holder asks for; approve: documents of others (default: sign)"},
     {'e', "expires", "DAYS", "days until it ends, at most 732 (default: 365)"},
     SCOPE_OPTION,
