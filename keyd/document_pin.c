@@ -138,9 +138,11 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     if (ledger_is_broken(pinning->ledger)) /* its file may have another pin than `before` */
         return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: sijil-keyd starts again");
     note.pin = *pin;
-    const struct replacement_naming naming = {pinning->document, note.before, note.pin, pinning->now_ms};
-    if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(replacements_name(pinning->place->replacements, &naming, err));
-    return key_register_note(pinning->keys, &note, err); /* last, because it is durable before the pin */
+    const struct replacement_naming naming = {pinning->keys, pinning->document, note.before, note.pin, pinning->now_ms};
+    const bool names = pinning->document->kind == DOCUMENT_OFFICERS;
+    if (names) TRY(replacements_try(pinning->place->replacements, &naming, err));
+    TRY(key_register_note(pinning->keys, &note, err)); /* last, because it is durable before the pin */
+    return names ? replacements_name(pinning->place->replacements, &naming, err) : SUCCESS; /* of what the register has let in */
 }
 
 static struct result set_asked(const void *context, struct ledger_state *state, struct error *err)

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/format/officers.h"
+#include "keyd/replacement_admin.h"
 #include "keyd/replacement_format.h"
 
 #define HOUR_MS INT64_C(3600000)
@@ -76,7 +77,8 @@ struct result replacements_open(int directory, const uint8_t key[JOURNAL_KEY_SIZ
     TRY(open_or_make(replacements, directory, key, &pinned, err));
     if (!is_pin(&pinned, &replacements->state.now) && !is_pin(&pinned, &replacements->state.before)) /* it is written first */
         return failure(err, ERROR_CORRUPT,
-                       REPLACEMENT_FILE " and " LEDGER_FILE " have different last documents of officers: restore both from one backup");
+                       REPLACEMENT_FILE " and " LEDGER_FILE
+                                        " have different last documents of officers: restore both from one backup");
     *replacements_out = GIVE(replacements);
     return SUCCESS;
 }
@@ -144,6 +146,7 @@ static struct result name(struct replacement_state *state, const void *context, 
 
     state->before = naming->before;
     state->now = naming->pin;
+    if (officer_document_is_of(naming->document, OFFICERS_ADMINISTRATORS)) TRY(replacement_note_admin(state, naming, err));
     if (naming->document->is_withdrawn) return SUCCESS;
     TRY(officer_read(naming->document, &officer, err));
     sha256_of(bytes_of_text(officer.principal), wanted.principal);
@@ -152,9 +155,20 @@ static struct result name(struct replacement_state *state, const void *context, 
     if (place == NULL && state->named_count < REPLACEMENT_NAMED_MAX) place = &state->named[state->named_count++];
     if (place == NULL) place = find_ended(state, naming->now_ms);
     if (place == NULL)
-        return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d persons that documents of officers have named", REPLACEMENT_NAMED_MAX);
+        return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d persons that documents of officers have named",
+                       REPLACEMENT_NAMED_MAX);
     *place = wanted;
     return SUCCESS;
+}
+
+struct result replacements_try(struct replacements *replacements, const struct replacement_naming *naming, struct error *err)
+{
+    (void)pthread_mutex_lock(&replacements->lock);
+    replacements->undo = replacements->state;
+    const struct result tried = name(&replacements->state, naming, err);
+    replacements->state = replacements->undo;
+    (void)pthread_mutex_unlock(&replacements->lock);
+    return tried;
 }
 
 struct result replacements_name(struct replacements *replacements, const struct replacement_naming *naming, struct error *err)
@@ -273,9 +287,10 @@ static struct result check_wait(const struct replacement_place *place, const str
 
     if (!find_wait(place->replacements, asked, &waiting) ||
         memcmp(waiting.document, asked->document->digest, DOCUMENT_DIGEST_SIZE) != 0)
-        return failure(err, ERROR_DENIED,
-                       "this person has a key already: sign the document of the new one with it, too (\"replaces\"), or begin the wait of %lld hours",
-                       (long long)(REPLACEMENT_WAIT_MS / HOUR_MS));
+        return failure(
+            err, ERROR_DENIED,
+            "this person has a key already: sign the document of the new one with it, too (\"replaces\"), or begin the wait of %lld hours",
+            (long long)(REPLACEMENT_WAIT_MS / HOUR_MS));
     const int64_t left_ms = waiting.since_ms + REPLACEMENT_WAIT_MS - asked->now_ms;
     if (left_ms <= 0) return SUCCESS;
     return failure(err, ERROR_DENIED, "the key %s waits for %lld more minutes", asked->document->name,
@@ -306,7 +321,8 @@ struct result replacements_check(const struct replacement_place *place, const st
     if (!signing_key_has_old(&asked.key)) return SUCCESS;
     *by_old_out = find_wait(place->replacements, &asked, &waiting);
     if (*by_old_out) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the key %s does not wait: the key itself, the root or an approver withdraws it", document->name);
+    return failure(err, ERROR_DENIED, "the key %s does not wait: the key itself, the root or an approver withdraws it",
+                   document->name);
 }
 
 /* The oldest ones can't be pinned any more. */
@@ -390,8 +406,8 @@ static struct result set_back(struct replacement_state *state, const void *conte
     return SUCCESS;
 }
 
-struct result replacements_set_back(struct replacements *replacements, const struct document_pin *before, const struct document_pin *pin,
-                                    struct error *err)
+struct result replacements_set_back(struct replacements *replacements, const struct document_pin *before,
+                                    const struct document_pin *pin, struct error *err)
 {
     const struct pins pins = {before, pin};
 

@@ -17,11 +17,12 @@
 #include "keyd/key_register.h"
 #include "keyd/ledger.h"
 
-#define REPLACEMENT_FILE      "replacements"
-#define REPLACEMENT_WAIT_MS   INT64_C(86400000)
-#define REPLACEMENT_KEPT_MS   (8 * INT64_C(86400000)) /* an enrolment can't be pinned a week after its holder has signed */
-#define REPLACEMENT_NAMED_MAX 1024                    /* persons: four times the documents of officers that a gateway takes */
-#define REPLACEMENT_LONG_DAYS 32                      /* after the end of its document a person is forgotten, if its place is needed */
+#define REPLACEMENT_FILE       "replacements"
+#define REPLACEMENT_WAIT_MS    INT64_C(86400000)
+#define REPLACEMENT_KEPT_MS    (8 * INT64_C(86400000)) /* an enrolment can't be pinned a week after its holder has signed */
+#define REPLACEMENT_NAMED_MAX  1024                    /* persons: four times the documents of officers that a gateway takes */
+#define REPLACEMENT_ADMINS_MAX 256 /* documents of administrators: as many as a gateway takes of all officers */
+#define REPLACEMENT_LONG_DAYS  32  /* after the end of its document a person is forgotten, if its place is needed */
 
 struct replacements;
 
@@ -44,12 +45,18 @@ struct replacement_place {
     struct key_register *keys;
 };
 
-/** A document of officers that is about to be pinned: its person counts as named from now on. Durable on return. ERROR_LIMIT. */
+/**
+ * A document of officers that is about to be pinned: its person counts as named from then on. Changes nothing yet. ERROR_LIMIT. ERROR_DENIED: it withdraws the last document in force of an
+ * administrator whose key counts. So of two that withdraw each other's at the same moment, at whichever gateways, the second one is refused.
+ */
 struct replacement_naming {
+    struct key_register *keys;
     const struct document *document;
     struct document_pin before, pin; /* of the kind */
     int64_t now_ms;
 };
+RESULT replacements_try(struct replacements *replacements, const struct replacement_naming *naming, struct error *err);
+/** The same, when the register of keys has let it in; durable on return. */
 RESULT replacements_name(struct replacements *replacements, const struct replacement_naming *naming, struct error *err);
 
 /** What keyd asks of another key of this principal. */

@@ -8,8 +8,10 @@ enum {
     PIN_SIZE = 8 + DOCUMENT_DIGEST_SIZE,
     NAMED_SIZE = DOCUMENT_DIGEST_SIZE + 4,
     WAITING_SIZE = 3 * DOCUMENT_DIGEST_SIZE + 8,
-    BODY_SIZE = 1 + 2 * PIN_SIZE + 4 + 1 + REPLACEMENT_NAMED_MAX * NAMED_SIZE + KEY_WAITING_MAX * WAITING_SIZE,
-    COPY_SIZE = 10 * 4096
+    ADMIN_SIZE = 3 * DOCUMENT_DIGEST_SIZE + 8,
+    BODY_SIZE = 1 + 2 * PIN_SIZE + 4 + 1 + REPLACEMENT_NAMED_MAX * NAMED_SIZE + KEY_WAITING_MAX * WAITING_SIZE + 4 +
+                REPLACEMENT_ADMINS_MAX * ADMIN_SIZE,
+    COPY_SIZE = 17 * 4096
 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 
@@ -53,6 +55,15 @@ static void write_body(const void *context, uint8_t *body_out)
         store_u64(at, (uint64_t)waiting->since_ms);
         at += 8;
     }
+    store_u32(at, state->admin_count);
+    at += 4;
+    for (size_t i = 0; i < REPLACEMENT_ADMINS_MAX; i++) {
+        const struct replacement_admin *admin = &state->admins[i];
+        at = put(put(put(at, admin->name, sizeof admin->name), admin->key, sizeof admin->key), admin->principal,
+                 sizeof admin->principal);
+        store_u64(at, (uint64_t)admin->end_ms);
+        at += 8;
+    }
 }
 
 static void get(struct reader *reader, uint8_t *out, size_t size)
@@ -92,14 +103,23 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
         get(&reader, waiting->document, sizeof waiting->document);
         waiting->since_ms = (int64_t)reader_u64(&reader);
     }
+    state->admin_count = reader_u32(&reader);
+    for (size_t i = 0; i < REPLACEMENT_ADMINS_MAX; i++) {
+        struct replacement_admin *admin = &state->admins[i];
+        get(&reader, admin->name, sizeof admin->name);
+        get(&reader, admin->key, sizeof admin->key);
+        get(&reader, admin->principal, sizeof admin->principal);
+        admin->end_ms = (int64_t)reader_u64(&reader);
+    }
+    if (state->admin_count > REPLACEMENT_ADMINS_MAX) state->admin_count = REPLACEMENT_ADMINS_MAX;
     if (state->named_count > REPLACEMENT_NAMED_MAX) state->named_count = REPLACEMENT_NAMED_MAX;
     if (state->waiting_count > KEY_WAITING_MAX) state->waiting_count = KEY_WAITING_MAX;
 }
 
 const struct journal_format replacement_format = {.name = REPLACEMENT_FILE,
-                                             .magic = "SJRP",
-                                             .version = 1,
-                                             .copy_size = COPY_SIZE,
-                                             .body_size = body_size,
-                                             .write = write_body,
-                                             .read = read_body};
+                                                  .magic = "SJRP",
+                                                  .version = 1,
+                                                  .copy_size = COPY_SIZE,
+                                                  .body_size = body_size,
+                                                  .write = write_body,
+                                                  .read = read_body};

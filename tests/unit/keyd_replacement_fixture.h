@@ -194,7 +194,10 @@ static enum error_kind wait_for(const struct wanted *wanted)
                   wanted->action == NULL ? DOCUMENT_REPLACES : wanted->action, replace_it);
 }
 
-static enum error_kind appoint(const char *principal, const struct ecdsa_key *key)
+static uint64_t old_version; /* of the next document of officers; 0: a new one */
+
+/* A document of the administrator "a", or another name; without a key it is withdrawn. */
+static enum error_kind appoint_as(const char *name, const char *principal, const struct ecdsa_key *key)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(8192);
     const struct ecdsa_key *const signers[3] = {root, NULL, NULL};
@@ -202,19 +205,26 @@ static enum error_kind appoint(const char *principal, const struct ecdsa_key *ke
     char thumbprint[ECDSA_THUMBPRINT_SIZE];
     struct error err = {0};
 
-    ecdsa_key_public(key, point);
+    ecdsa_key_public(key == NULL ? first : key, point);
     ecdsa_thumbprint(point, thumbprint);
     const struct officer officer = {principal, thumbprint, OFFICERS_ADMINISTRATORS, ""};
-    OWNED_JSON body = officer_body(&officer);
+    OWNED_JSON body = key == NULL ? json_object() : officer_body(&officer);
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",
-                                         .name = OFFICERS_ADMINISTRATORS ".a",
+                                         .name = name,
                                          .body = body,
-                                         .version = size + 1,
+                                         .version = old_version > 0 ? old_version : size + 1,
+                                         .withdrawn = key == NULL ? "the end" : NULL,
                                          .effective_ms = now_ms,
                                          .expires_ms = NOW_MS + ENDS};
     assert_true(document_compose(&parts, &payload, &err).ok);
-    return record(DOCUMENT_OFFICERS, buffer_bytes(&payload), signers, "officers.approve", pin_it);
+    return record(DOCUMENT_OFFICERS, buffer_bytes(&payload), signers, key == NULL ? "officers.revoke" : "officers.approve",
+                  pin_it);
+}
+
+static enum error_kind appoint(const char *principal, const struct ecdsa_key *key)
+{
+    return appoint_as(OFFICERS_ADMINISTRATORS ".a", principal, key);
 }
 
 static void restart(void)
@@ -253,7 +263,8 @@ static int set_up(void **state)
     ecdsa_key_public(root, point);
     assert_true(approver_pin(world.ledger, point, &err).ok);
     assert_int_equal(open_replacements(), ERROR_NONE);
-    const struct wanted mary = {.key = approver, .signers = {approver, root, NULL}, .principal = MARY, .purpose = SIGNING_APPROVE};
+    const struct wanted mary = {
+        .key = approver, .signers = {approver, root, NULL}, .principal = MARY, .purpose = SIGNING_APPROVE};
     const struct wanted alice = enrolment(first, ALICE);
     assert_int_equal(enrol(&mary), ERROR_NONE);
     assert_int_equal(enrol(&alice), ERROR_NONE);

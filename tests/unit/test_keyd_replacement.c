@@ -127,7 +127,8 @@ static void an_approver_s_next_key_waits(void **state)
     next.replaces = approver;
     next.signers[2] = approver;
     assert_int_equal(enrol(&next), ERROR_NONE);
-    const struct wanted third = {.key = stranger, .signers = {stranger, root, NULL}, .principal = MARY, .purpose = SIGNING_APPROVE};
+    const struct wanted third = {
+        .key = stranger, .signers = {stranger, root, NULL}, .principal = MARY, .purpose = SIGNING_APPROVE};
     assert_int_equal(enrol(&third), ERROR_DENIED); /* with a key that she has, for another purpose */
     assert_int_equal(wait_for(&third), ERROR_NONE);
 }
@@ -141,6 +142,43 @@ static void others_may_have_several_keys(void **state)
     assert_int_equal(wait_for(&other), ERROR_CONFLICT);
     assert_int_equal(enrol(&other), ERROR_NONE);
     assert_false(power_of(BOB).is_named);
+}
+
+/* ---- the last administrator ---- */
+
+/* Each of two signs the end of the other, and both gateways ask: keyd decides which was first. */
+static void two_administrators_do_not_end_each_other(void **state)
+{
+    const struct wanted of_bob = enrolment(second, BOB);
+    const char *alice = OFFICERS_ADMINISTRATORS ".a", *bob = OFFICERS_ADMINISTRATORS ".b";
+
+    (void)state;
+    assert_int_equal(appoint_as(alice, ALICE, NULL), ERROR_DENIED); /* there is no other one */
+    assert_int_equal(enrol(&of_bob), ERROR_NONE);
+    assert_int_equal(appoint_as(bob, BOB, second), ERROR_NONE);
+    restart();
+    assert_int_equal(appoint_as(alice, ALICE, NULL), ERROR_NONE);
+    assert_int_equal(appoint_as(bob, BOB, NULL), ERROR_DENIED);
+    assert_int_equal(appoint_as(alice, ALICE, first), ERROR_NONE);
+    const struct wanted lost = {
+        .key = first, .signers = {approver, NULL, NULL}, .principal = ALICE, .purpose = SIGNING_SIGN, .withdrawn = "stolen"};
+    assert_int_equal(enrol(&lost), ERROR_NONE);                   /* a stolen key ends at once, whoever is left */
+    assert_int_equal(appoint_as(bob, BOB, NULL), ERROR_DENIED);   /* with a key that was withdrawn nobody counts */
+    assert_int_equal(appoint_as(alice, ALICE, NULL), ERROR_NONE); /* it did not count */
+}
+
+/* With the signature of an approver that is still good. */
+static void an_old_withdrawal_takes_no_administrator_away(void **state)
+{
+    const struct wanted of_bob = enrolment(second, BOB);
+
+    (void)state;
+    assert_int_equal(enrol(&of_bob), ERROR_NONE);
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".b", BOB, second), ERROR_NONE);
+    old_version = 1;
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".a", ALICE, NULL), ERROR_DENIED);
+    old_version = 0;
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".b", BOB, NULL), ERROR_NONE); /* Alice is left */
 }
 
 /* ---- the file ---- */
@@ -209,6 +247,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_officer_takes_it_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_approver_s_next_key_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(others_may_have_several_keys, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_administrators_do_not_end_each_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_old_withdrawal_takes_no_administrator_away, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_file_lets_nothing_in, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_file_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_wait_outlives_the_log, set_up, tear_down),
