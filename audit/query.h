@@ -92,6 +92,9 @@ RESULT audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t
 RESULT audit_prove_erasure(const struct permit *permit, struct pg *pg, uint64_t sequence,
                            const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
     __attribute__((nonnull));
+/** The same for a residency report: the permit is of a report.residency, and the event, of the system, a policy.load. */
+RESULT audit_prove_set(const struct permit *permit, struct pg *pg, uint64_t sequence, const struct signed_checkpoint *checkpoint,
+                       const struct proven_entry *proven, struct error *err) __attribute__((nonnull));
 /** An entry for the bundle of a training run. */
 struct run_entry {
     enum action action; /* that the permit allows, on the run's project */

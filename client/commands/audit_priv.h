@@ -5,12 +5,15 @@
 
 #include <jansson.h>
 
+#include "audit/format/export_terms.h"
 #include "client/commands/api_priv.h"
 
 /** Adds --within to a path. An auditor of an organisation or a project must name it; only auditors of the registry read the whole log. */
 RESULT audit_add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
 /** Appends a time: "7d", "12h" and "30m" are so long ago, "2026-11-20" is that midnight where the reader is; a number stays. NULL: nothing. ERROR_INVALID. */
 RESULT audit_time_of(const char *value, struct buffer *text, struct error *err);
+/** Reads what audit_time_of() has made; "" changes nothing. A number of an event is taken as it is, a time sets `unit`. ERROR_INVALID names the option. */
+RESULT audit_read_bound(const char *name, const struct buffer *text, uint64_t *bound, enum export_unit *unit, struct error *err);
 /** Whether the options with these letters are such times. */
 RESULT audit_check_times(const struct invocation *invocation, const char *letters, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */

@@ -149,12 +149,10 @@ static void take_comment(struct bytes envelope, struct policy_past_set *past)
     (void)snprintf(past->comment, sizeof past->comment, "%s", approval.comment);
 }
 
-struct result policy_history_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
-                                  struct error *err)
+static struct result read_history(struct pg *pg, uint64_t first, struct policy_history *history, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, ACTION_POLICY_READ, &the_system);
     TRY(policy_sets_loaded(pg, first, history->most, &rows, err));
     history->count = pg_rows_count(rows);
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
@@ -166,6 +164,33 @@ struct result policy_history_read(const struct permit *permit, struct pg *pg, ui
         history->each[i] = past;
     }
     return SUCCESS;
+}
+
+struct result policy_history_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
+                                  struct error *err)
+{
+    permit_require(permit, ACTION_POLICY_READ, &the_system);
+    return read_history(pg, first, history, err);
+}
+
+struct result policy_history_report(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
+                                    struct error *err)
+{
+    (void)permit_resource(permit, ACTION_REPORT_RESIDENCY);
+    return read_history(pg, first, history, err);
+}
+
+struct result policy_set_report(const struct permit *permit, struct pg *pg, uint64_t number, struct buffer *envelope,
+                                struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    (void)permit_resource(permit, ACTION_REPORT_RESIDENCY);
+    TRY(policy_sets_loaded(pg, number, 1, &rows, err));
+    if (pg_rows_count(rows) == 0 || pg_int8(rows, 0, 0) != (int64_t)number)
+        return failure(err, ERROR_NOT_FOUND, "event %llu loads no policy set", (unsigned long long)number);
+    const struct bytes stored = pg_bytes(rows, 0, 5);
+    return buffer_add(envelope, stored.data, stored.length, err);
 }
 
 struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *payload,

@@ -66,6 +66,12 @@ struct policy_history {
 /** From event `first` on, the oldest first. */
 RESULT policy_history_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
                            struct error *err) __attribute__((nonnull));
+/** The same for a permit of report.residency: a report names the sets under which decisions about a project were made. */
+RESULT policy_history_report(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
+                             struct error *err) __attribute__((nonnull));
+/** Appends the envelope of the set that event `number` loads. The permit is of report.residency. ERROR_NOT_FOUND. */
+RESULT policy_set_report(const struct permit *permit, struct pg *pg, uint64_t number, struct buffer *envelope, struct error *err)
+    __attribute__((nonnull));
 /** The payload of the newest set with this epoch. ERROR_NOT_FOUND. */
 RESULT policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *payload, struct error *err)
     __attribute__((nonnull));
