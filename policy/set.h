@@ -65,8 +65,15 @@ uint64_t policy_set_checked_until(const struct policy_set *set);
 void policy_set_note_checked(struct policy_set *set, uint64_t until);
 const struct policy_documents *policy_set_documents(const struct policy_set *set);
 const struct policy_groups *policy_set_groups(const struct policy_set *set);
-/** Facts of a region; NULL if it is not in the catalogue. */
-const struct policy_target *policy_set_region(const struct policy_set *set, const char *region);
+/**
+ * Facts of a region at a time; NULL if it is not in the catalogue. Once an attested attribute has expired, nothing is known of its attributes, so rules
+ * that ask for one deny.
+ */
+const struct policy_target *policy_set_region(const struct policy_set *set, const char *region, int64_t now_us);
+/** The first moment at which an attested attribute of a region has expired, in microseconds since 1970; 0: none ever does. */
+int64_t policy_set_attested_until(const struct policy_set *set);
+/** The member `store` of a region: which store it is (docs/regions.md). NULL: the set does not say, or lacks the region. Borrowed. */
+const json_t *policy_set_region_store(const struct policy_set *set, const char *region);
 /** Facts of the network with the longest prefix that contains `address`, and its name ("10.1.0.0/16"); NULL if there is none. */
 const struct policy_target *policy_set_network(const struct policy_set *set, const struct sockaddr *address,
                                                const char **name_out);

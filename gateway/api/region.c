@@ -1,6 +1,7 @@
 /* /api/v1/regions: the regions, the facts that the policies have about each, and whether it can be used (docs/api.md). */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "gateway/api/api_priv.h"
 #include "policy/decider/decider.h"
 #include "policy/set.h"
@@ -29,7 +30,7 @@ struct result target_region_list(struct request *request, struct lookup *lookup,
  * anything there. */
 static struct result facts_of(const struct policy_set *set, const char *region, json_t **facts_out, struct error *err)
 {
-    const struct policy_target *target = set == NULL ? NULL : policy_set_region(set, region);
+    const struct policy_target *target = set == NULL ? NULL : policy_set_region(set, region, clock_wall_ms() * 1000);
 
     if (target != NULL) return json_read(bytes_of_text(policy_target_canonical(target)), FACTS_MAX, facts_out, err);
     *facts_out = json_object();

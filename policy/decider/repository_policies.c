@@ -109,7 +109,7 @@ struct result evaluate_delivery(const struct decision_context *context, const ch
 
     if (context->is_stale || set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    if (name[0] == '\0') delivers = policy_set_region(set, region) != NULL;
+    if (name[0] == '\0') delivers = policy_set_region(set, region, context->request->now_ms * 1000) != NULL;
     for (size_t i = 0; name[0] != '\0' && i < sizeof operations / sizeof operations[0] && delivers; i++) {
         const struct repository_query query = {.name = name, .region = region, .op = operations[i], .is_there = true};
         OWNED(policy_decision) *decision = NULL;
