@@ -301,6 +301,11 @@ static bool detect_sink(struct feeding *feeding, struct alarm *alarm)
     return is_action(feeding->leaf, "sink.stop") && alone(feeding, alarm);
 }
 
+static bool detect_region(struct feeding *feeding, struct alarm *alarm)
+{
+    return is_action(feeding->leaf, "region.quarantine") && is_outcome(feeding->leaf, "completed") && alone(feeding, alarm);
+}
+
 detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS] = detect_denials,
                                                                [DETECTOR_PULLS] = detect_pulls,
                                                                [DETECTOR_BYTES] = detect_bytes,
@@ -310,4 +315,5 @@ detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS
                                                                [DETECTOR_SELF_DEALING] = detect_self_dealing,
                                                                [DETECTOR_GAP] = detect_gap,
                                                                [DETECTOR_CLOCK] = detect_clock,
-                                                               [DETECTOR_SINK] = detect_sink};
+                                                               [DETECTOR_SINK] = detect_sink,
+                                                               [DETECTOR_REGION] = detect_region};

@@ -33,6 +33,7 @@
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
+#include "registry/region.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 #include "training/budget.h"
@@ -60,6 +61,7 @@ const struct pg_table *const gateway_tables[] = {
     &rights_table,
     &robot_rotate_table,
     &project_statements,
+    &region_state_statements,
     &repository_statements,
     &seal_statements,
     &stored_blob_statements,

@@ -222,6 +222,26 @@ static const struct option_row policy_draft_options[] = {
     {'O', "officers", "NUMBER", "with --root: so many must sign the key of an approver (default: 1)"},
     {'H', "holder", "PRINCIPAL", "with --root: the person that has the root's key, as \"whoami\" shows it"},
 };
+static const struct option_row region_add_options[] = {
+    {'g', "geo", "PLACE", "where it is: AE, AE/DU"},
+    {'r', "regime", "REGIME", "whose law it is under: AE-FED, DIFC; may be repeated"},
+    {'n', "operator", "NAME", "who runs it"},
+    {'C', "controlled-from", "COUNTRY", "where the operator is controlled from; may be repeated"},
+    {'K', "key-ring", "NAME", "the key ring that its keys are in"},
+    {'G', "key-geo", "PLACE", "where these keys are"},
+    {'x', "key-control", "HOW", "customer-hsm, customer-soft or provider-kms"},
+    {'a', "attr", "NAME[=DAY,FILE]", "an attribute, with the last day on which FILE attests it; may be repeated"},
+    {'E', "location-evidence", "TEXT", "what the place is known from"},
+    {'s', "site", "NAME", "its site"},
+    {'e', "endpoint", "URL", "of a bucket: its store"},
+    {'b', "bucket", "NAME", "of a bucket: its name; without it the region is a folder"},
+    {'l', "location", "NAME", "of a bucket: what the store calls its place"},
+    {'q', "prefix", "PREFIX", "of a bucket: of all keys"},
+    {'F', "file-system", "KIND", "of a folder: ext4, xfs"},
+    {'u', "change", NULL, "change what you name of a region that is there"},
+    {'c', "comment", "TEXT", "what the set is for; signed with it"},
+    {'w', "wait", "DAYS", "how long it waits for signatures, at most 7 (default: 7)"},
+};
 static const struct option_row recover_sign_options[] = {
     KEY_OPTIONS,
     {'o', "output", "FILE", "where the signed plan goes; - is standard output (default: -)"},

@@ -281,14 +281,6 @@ struct result command_keys(struct invocation *invocation, struct error *err)
     return SUCCESS;
 }
 
-struct result command_region_list(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"REGION", "id"},     {"GEO", "geo"},     {"REGIMES", "regimes"},
-                                            {"DRIVER", "driver"}, {"READY", "ready"}, {"PROBLEM", "problem"}};
-
-    return api_table(invocation, "/regions", "regions", columns, COUNT(columns), err);
-}
-
 struct result command_deletion_certificate(struct invocation *invocation, struct error *err)
 {
     const char *output = invocation_option(invocation, 'o');

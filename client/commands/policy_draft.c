@@ -137,7 +137,8 @@ static struct result post(struct invocation *invocation, struct session *session
     return api_print(invocation, answer, err);
 }
 
-static struct result draft(struct invocation *invocation, struct session *session, const json_t *content, struct error *err)
+struct result policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content,
+                                   struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED_ACTIVE active = {.set = NULL};
@@ -166,7 +167,7 @@ struct result command_policy_draft(struct invocation *invocation, struct error *
     TRY(local(file_read(path, &text, err), path, err));
     TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &content, err), path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    return draft(invocation, session, content, err);
+    return policy_draft_content(invocation, session, content, err);
 }
 
 struct result command_policy_revert(struct invocation *invocation, struct error *err)
@@ -182,7 +183,7 @@ struct result command_policy_revert(struct invocation *invocation, struct error 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     (void)snprintf(path, sizeof path, "/policies?epoch=%llu", (unsigned long long)epoch);
     TRY(api_call_in(session, "GET", path, NULL, &answer, err));
-    return draft(invocation, session, json_object_get(answer, "set"), err);
+    return policy_draft_content(invocation, session, json_object_get(answer, "set"), err);
 }
 
 /* ---- approving ---- */

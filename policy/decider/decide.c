@@ -41,14 +41,28 @@ static bool has_moved(const struct decision_draft *draft, const struct pair *pai
     return pair->project == NULL || !uuid_equal(&resource->project, &pair->project->id);
 }
 
+/* The region that the bytes are in, or will be. */
+static const struct region_refusal *region_refusal(const struct decision_draft *draft, const struct pair *pair)
+{
+    const struct tenancy *tenancy = &draft->context->snapshot->tenancy;
+    const char *named = pair->pair->resource.region;
+    const char *region = named[0] != '\0' || pair->project == NULL ? named : pair->project->home_region;
+    const struct region_state *state = tenancy->has_closed_region ? tenancy_region(tenancy, region) : NULL;
+
+    return state == NULL ? NULL : region_refusal_of(state, pair->pair->action);
+}
+
 static void check_existence(struct decision_draft *draft, const struct pair *pair)
 {
+    const struct region_refusal *refusal = region_refusal(draft, pair);
+
     if (has_moved(draft, pair))
         refuse(draft, VERDICT_DENY, "SYS-STALE",
                "The thing of this name was deleted meanwhile, or the name belongs to another thing now; ask again.");
     else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
              pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(draft, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");
+    else if (refusal != NULL) refuse(draft, VERDICT_DENY, refusal->rule, refusal->message);
 }
 
 static void find_digest(struct pair *pair)

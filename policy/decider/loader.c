@@ -40,6 +40,8 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     metric_set(&policy_metrics_rows[POLICY_METRIC_ENDLESS], (int64_t)authz_snapshot_endless(loaded->authz));
     metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
     if (decider->snapshot != loaded) count_officers(loaded->authz);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_ATTESTED],
+               loaded->set == NULL ? 0 : policy_set_attested_until(loaded->set) / 1000000);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);

@@ -213,6 +213,13 @@ static const struct attack {
     {"time passes", DETECTOR_CLOCK, 0, {{5, 86400000, ALICE, "blob.read", "allowed", "a/b/c", 0, 0, 0, NULL}}},
     {"a sink stops", DETECTOR_SINK, 1, {{1, 0, "system", "sink.stop", "allowed", "#siem", 0, 0, 0, NULL}}},
     {"a sink returns", DETECTOR_SINK, 0, {{1, 0, "system", "sink.return", "allowed", "#siem", 0, 0, 0, NULL}}},
+    {"a region is quarantined",
+     DETECTOR_REGION,
+     1,
+     {{1, 0, "system", "region.quarantine", "allowed", "#aws/x", 0, 0, 0, NULL},
+      {1, 0, "system", "region.quarantine", "completed", "#aws/x", 0, 0, 0, NULL}}},
+    {"another gateway was first", DETECTOR_REGION, 0, {{1, 0, "system", "region.quarantine", "failed", "#aws/x", 0, 0, 0, NULL}}},
+    {"a region is released", DETECTOR_REGION, 0, {{1, 0, "system", "region.release", "completed", "#aws/x", 0, 0, 0, NULL}}},
 };
 
 struct played {
