@@ -92,7 +92,7 @@ const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *s
 /** How many bindings have no end. */
 size_t authz_snapshot_endless(const struct authz_snapshot *snapshot);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
-/** How many bindings no document of officers makes count. Time: all bindings are looked at. */
+/** How many bindings no document of officers makes count. */
 size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {
@@ -125,6 +125,9 @@ bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uu
  * into leaves.
  */
 void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESOURCE_DETAIL_MAX + 1]);
+/** Whether nothing but what the granter and the grantee may do already was asked for the decision of this grant: other grants leave it as it is. Not for officers, who must be
+ *  appointed by different persons. `detail` as above. */
+bool authz_grant_stands_alone(const char *detail);
 
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);

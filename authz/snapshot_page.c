@@ -79,10 +79,6 @@ size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < snapshot->part_count; i++) {
-        const struct authz_binding *binding = NULL;
-        struct part_walk walk = {0};
-        while ((binding = part_next_binding(snapshot->parts[i], &walk)) != NULL) count += binding->is_unsigned;
-    }
+    for (size_t i = 0; i < snapshot->part_count; i++) count += snapshot->parts[i]->unsigned_count;
     return count;
 }

@@ -188,9 +188,29 @@ static void note_dependencies(const struct decision_context *context, struct dec
     }
 }
 
+/* Whether what is allowed here stays allowed when somebody gets a role. The other actions may have answers that say what one may do besides. */
+static bool outlasts_grants(const struct action_pair *pair)
+{
+    static const enum action reading[] = {ACTION_MANIFEST_READ, ACTION_MANIFEST_STAT, ACTION_BLOB_READ, ACTION_BLOB_STAT};
+
+    for (size_t i = 0; i < sizeof reading / sizeof reading[0]; i++)
+        if (pair->action == reading[i]) return true;
+    return pair->action == ACTION_BINDING_CREATE && authz_grant_stands_alone(pair->resource.detail);
+}
+
+/* A refusal must not outlast the grant that ends it: who has been given a role is allowed at all gateways. */
+static void note_outlasting(struct decision_parts *parts)
+{
+    parts->outlasts_grants = parts->verdict == VERDICT_ALLOW && parts->is_partial;
+    for (size_t i = 0; i < parts->pair_count; i++)
+        parts->outlasts_grants = parts->outlasts_grants && outlasts_grants(&parts->pairs[i]);
+}
+
 static struct result make(struct decision_draft *draft, struct decision **decision_out, struct error *err)
 {
     size_t at = 0;
+
+    note_outlasting(&draft->parts);
 
     for (size_t i = 0; i < draft->parts.pair_count; i++) {
         draft->parts.facts[i].data = draft->facts.data + at;

@@ -1,7 +1,9 @@
 """Roles of signed documents and roles for some hours (docs/identity.md), as cases of the two gateways and the people of break_glass.py."""
+import concurrent.futures
 import datetime
 import json
 import os
+import threading
 import time
 
 import signing_keys
@@ -256,3 +258,51 @@ class Elevations:
     def all(self):
         return [self.a_person_asks_inside_its_own_scope, self.nobody_grants_what_it_asked_for, self.another_person_grants_it_for_the_hours_alone,
                 self.it_ends_by_itself_and_by_hand]
+
+
+class Grants:
+    """Grants at two gateways while the right to grant is taken away: grants do not make each other's decisions stale, but what takes a right does."""
+    ROUNDS, THREADS, MOST = 3, 8, 28  # within what one organisation may do at once, and one robot may have
+
+    def __init__(self, world):
+        self.world, self.server = world, world.server
+
+    def strike(self, client, grantee, number, barrier):
+        """The statuses of grants that follow each other without a pause, until one is refused."""
+        token = client.token("registry:admin:*")
+        barrier.wait()
+        statuses = []
+        while len(statuses) < self.MOST and not DENIED & set(statuses):
+            body = json.dumps({"robot": grantee[0], "role": "consumer", "scope": f"main/other/r{number}-{len(statuses)}-{time.time_ns()}"})
+            statuses.append(client.call("POST", "/api/v1/bindings", body, {"Content-Type": "application/json", "Authorization": "Bearer " + token}).status)
+        return statuses
+
+    def round(self, turn):
+        grantee = make_robot(self.server, f"grantee{turn}", "consumer", "main/models")
+        giver = make_robot(self.server, f"giver{turn}", "project-admin", "main/other")
+        wait_until(lambda: all(client.call("GET", "/api/v1/self", scope="registry:admin:*").status == 200 for client in self.server.clients(giver)), 20,
+                   "a gateway does not know the giver")
+        admin = self.server.clients(self.server.admin)[turn % 2]
+        binding = next(one["id"] for one in admin.api("GET", "/bindings?limit=1000")["bindings"] if one.get("robot") == giver[0])
+        barrier = threading.Barrier(self.THREADS + 1)
+        with concurrent.futures.ThreadPoolExecutor(self.THREADS) as pool:
+            strikes = [pool.submit(self.strike, self.server.clients(giver)[number % 2], grantee, number, barrier) for number in range(self.THREADS)]
+            barrier.wait()
+            time.sleep(0.02 * turn)  # before, among and behind the first ones
+            admin.api("DELETE", f"/bindings/{binding}")
+            return [status for strike in strikes for status in strike.result()]
+
+    def no_grant_is_recorded_behind_the_end_of_the_givers_right(self):
+        given = 0
+        for turn in range(self.ROUNDS):
+            statuses = self.round(turn)
+            assert set(statuses) <= {201, 429, *DENIED} and set(statuses) & DENIED, statuses
+            given += statuses.count(201)
+            late = self.server.psql.ask("SELECT count(*) FROM audit_entry WHERE action = 'binding.create' AND outcome = 'allowed'"
+                                        " AND seq > (SELECT max(seq) FROM audit_entry WHERE action = 'binding.revoke' AND outcome = 'allowed')")
+            assert late == "0", f"{late} grants are behind the end of the right: {statuses}"
+        rows = self.server.psql.ask("SELECT count(*) FROM binding WHERE pattern LIKE 'main/other/r%-%'")
+        assert int(rows) == given > 0, (rows, given)
+
+    def all(self):
+        return [self.no_grant_is_recorded_behind_the_end_of_the_givers_right]
