@@ -310,6 +310,20 @@ static struct result check_another(const struct request *request, const struct a
     return failure(err, ERROR_DENIED, "another person than the one that asks must grant a role for some hours");
 }
 
+/* The bound may be another one than when it was asked for. */
+static struct result read_hours(struct request *request, int64_t *hours_out, struct error *err)
+{
+    const int64_t most = request->gateway->settings->elevation_hours_max;
+    const json_t *body = NULL;
+    int64_t hours = 0;
+
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "hours", &hours);
+    if (hours > most) return failure(err, ERROR_INVALID, "hours: at most %lld here", (long long)most);
+    *hours_out = hours;
+    return SUCCESS;
+}
+
 /* The same decision as of a binding, and the same event. */
 static struct result handle_elevation_grant(struct request *request, struct pg *pg, struct error *err)
 {
@@ -317,13 +331,15 @@ static struct result handle_elevation_grant(struct request *request, struct pg *
     struct elevation_grant grant;
     struct binding_row row;
     struct uuid id;
+    int64_t hours = 0;
 
     TRY(read_wanted(request, &wanted, err));
     if (wanted.binding.kind != PRINCIPAL_EXTERNAL || !elevation_takes(&wanted.binding))
         return failure(err, ERROR_INVALID, "a person has a role for some hours, and none of " ELEVATION_ROLES_REFUSED);
     TRY(api_id(request, "request", &id, err));
     TRY(check_another(request, &wanted.binding, err));
-    elevation_grant_init(&grant, &id, &wanted.binding);
+    TRY(read_hours(request, &hours, err));
+    elevation_grant_init(&grant, &id, &wanted.binding, hours);
     principal_key(request->principal, grant.create.binding.granted_by);
     (void)snprintf(grant.create.granter_issuer, sizeof grant.create.granter_issuer, "%s", request->principal->issuer);
     TRY(request_record(request, &grant.change, err));

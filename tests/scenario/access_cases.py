@@ -169,8 +169,9 @@ class Elevations:
     def ask(self, who="erin", role="publisher", scope="main/other", hours=2, **more):
         return self.api(who, "POST", "/elevations", {"role": role, "scope": scope, "hours": hours, "reason": "the release of May", **more})
 
-    def grant(self, who, id, role="publisher", scope="main/other", subject="erin"):
-        return self.api(who, "POST", f"/elevations/{id}/approval", {"role": role, "scope": scope, "issuer": self.server.people.url, "subject": subject})
+    def grant(self, who, id, role="publisher", scope="main/other", subject="erin", hours=2):
+        words = {"role": role, "scope": scope, "issuer": self.server.people.url, "subject": subject, "hours": hours}
+        return self.api(who, "POST", f"/elevations/{id}/approval", words)
 
     def listed(self, who, id, scope="main/other"):
         found = [one for one in self.api(who, "GET", f"/elevations?scope={scope}&limit=1000").json["elevations"] if one["id"] == id]
@@ -212,7 +213,12 @@ class Elevations:
         assert answer.status == 403, answer.body
         alex = self.grant("alex", id)  # an account at another issuer may be erin's
         assert alex.status == 403 and "another person" in alex.json["detail"], alex.body
-        for words in ({"role": "trainer"}, {"scope": "main/other/x"}, {"subject": "frank"}):
+        self.server.psql.ask(f"UPDATE elevation SET hours = 72 WHERE elevation_id = '{id}'")  # a hand in the database
+        assert self.grant("alice", id).status == 409
+        answer = self.grant("alice", id, hours=72)
+        assert answer.status == 400 and "at most 8" in answer.json["detail"], answer.body
+        self.server.psql.ask(f"UPDATE elevation SET hours = 2 WHERE elevation_id = '{id}'")
+        for words in ({"role": "trainer"}, {"scope": "main/other/x"}, {"subject": "frank"}, {"hours": 3}):
             answer = self.grant("alice", id, **words)
             assert answer.status == 409 and "no request with this id" in answer.json["detail"], (words, answer.body)
         assert self.api("erin", "DELETE", f"/elevations/{own}?scope=main/other&role=project-admin").status == 404  # frank's
@@ -245,7 +251,7 @@ class Elevations:
         assert self.listed("erin", id)["state"] == "ended"
         assert self.api("erin", "DELETE", f"/elevations/{id}?scope=main/other&role=publisher").status == 404
         again = self.ask(hours=1).json["id"]
-        assert self.grant("alice", again).status == 201
+        assert self.grant("alice", again, hours=1).status == 201
         wait_until(lambda: set(self.pushes()) == {202}, 10, "a gateway does not know the role")
         binding = self.listed("erin", again)["binding"]
         self.server.psql.ask(f"UPDATE binding SET expires_at = now() + interval '2 s' WHERE binding_id = '{binding}'; SELECT raise_authorization_epoch()")
