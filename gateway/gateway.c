@@ -129,6 +129,7 @@ static struct result open_decider(struct gateway *gateway, struct error *err)
                                             .directory = gateway->directory,
                                             .poll_ms = 5000,
                                             .stale_ms = 30000,
+                                            .notice_days = (unsigned)gateway->settings->role_notice_days,
                                             .metadata_region = gateway->settings->metadata_region};
     return decider_start(&options, &gateway->decider, err);
 }

@@ -29,6 +29,7 @@ struct decider_options {
     struct document_view *documents;   /* for the trust rules, and as long as the decider; NULL: there are none */
     struct authz_directory *directory; /* receives each snapshot's robots and issuers, for authenticate() */
     unsigned poll_ms, stale_ms;        /* 5000 and 30000 in a gateway */
+    unsigned notice_days;              /* roles that end within so many days are counted and told */
     const char *metadata_region;       /* the region of PostgreSQL, for the operations metadata and log; NULL: the home region */
 };
 

@@ -11,9 +11,11 @@ struct decider {
     struct policy_set_source source; /* used by the loader's thread only, as is `reported` */
     struct document_view *documents; /* NULL: no trust rules */
     struct unrecorded_sets reported;
-    bool is_behind_logged; /* also used by the loader's thread only */
-    int64_t looked_ms;     /* and this: of the last load that looked at policy set and documents; monotonic */
-    int64_t rested_ms;     /* so is this: until then, changes alone make no load; monotonic */
+    bool is_behind_logged;       /* also used by the loader's thread only */
+    int64_t looked_ms;           /* and this: of the last load that looked at policy set and documents; monotonic */
+    int64_t counted_ms, told_ms; /* and these: when roles that end soon were counted, and when a person was told; 0: never */
+    unsigned notice_days;
+    int64_t rested_ms; /* so is this: until then, changes alone make no load; monotonic */
     void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;
     unsigned poll_ms, stale_ms;
