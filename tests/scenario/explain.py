@@ -405,9 +405,9 @@ def reviewed(scope="main", days=0):
 def what_a_robot_did_under_a_name_is_no_use_of_the_next_one():
     admin = state["admin"]
     robot = make_robot(server, "phoenix", "consumer", "main/one")
-    server.wait_known(robot, "main/one/digits")
+    # Some random sets of policies let nobody see the repository, so its project tells whether the robot is known.
+    sijil_test.wait_until(lambda: server.client(robot).call("GET", "/api/v1/projects/main/one", scope="registry:admin:*").status == 200, 20, "the robot is not known")
     assert server.client(robot).call("GET", "/v2/main/one/digits/tags/list", scope="repository:main/one/digits:pull").status in (200, 403, 404)
-    assert server.client(robot).call("GET", "/api/v1/projects/main/one", scope="registry:admin:*").status == 200
     assert "last_used" in reviewed()["phoenix"], reviewed()["phoenix"]
     old = next(one["id"] for one in admin.api("GET", "/robots?organisation=main&limit=1000")["robots"] if one["name"] == robot[0])
     assert admin.call("DELETE", "/api/v1/robots/" + old, scope="registry:admin:*").status == 204
