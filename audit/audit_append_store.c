@@ -49,16 +49,17 @@ static const struct pg_statement audit_read_heads_sql = {
     "bytea[]", "int8 int8 bytea"};
 static const struct pg_statement audit_read_rights_sql = {
     "audit_read_rights",
-    "SELECT coalesce(c.epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
+    "SELECT coalesce(c.epoch, 0), coalesce(c.taken_epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
     " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
-    "uuid[]", "int8"};
+    "uuid[]", "int8 int8"};
 static const struct pg_statement audit_count_erasures_sql = {"audit_count_erasures", "SELECT count(*) FROM audit_erasure", "", "int8"};
 static const struct pg_statement audit_append_sql = {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"};
 static const struct pg_statement audit_append_unread_sql = {
     "audit_append_unread",
     ADVANCE " AND (SELECT epoch FROM authorization_epoch) BETWEEN $20 AND $21"
-            " AND NOT EXISTS (SELECT FROM authorization_change WHERE organisation_id = ANY($22) AND epoch > $23)" APPEND,
-    ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8", "int8"};
+            " AND NOT EXISTS (SELECT FROM authorization_change WHERE organisation_id = ANY($22)"
+            " AND CASE WHEN $24 THEN taken_epoch ELSE epoch END > $23)" APPEND,
+    ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8 bool", "int8"};
 static const struct pg_statement audit_insert_tiles_sql = {
     "audit_insert_tiles",
     "INSERT INTO audit_tile (level, idx, hashes, root)"
@@ -121,7 +122,10 @@ static struct result read_rights(const struct pg_rows *rows, const struct audit_
 {
     if (pg_rows_count(rows) != rights->count)
         return failure(err, ERROR_CORRUPT, "the changes of organisations are not one for each");
-    for (size_t i = 0; i < rights->count; i++) rights->epochs[i] = (uint64_t)pg_int8(rows, i, 0);
+    for (size_t i = 0; i < rights->count; i++) {
+        rights->epochs[i] = (uint64_t)pg_int8(rows, i, 0);
+        rights->taken[i] = (uint64_t)pg_int8(rows, i, 1);
+    }
     return SUCCESS;
 }
 
@@ -219,6 +223,7 @@ static struct result add_append(struct pg *pg, const struct audit_append *append
     pg_add_int8(&arguments, (int64_t)fence->until);
     pg_add_uuid_array(&arguments, fence->organisations, fence->count);
     pg_add_int8(&arguments, (int64_t)fence->oldest);
+    pg_add_bool(&arguments, fence->ignores_grants);
     return pg_pipeline_add(pg, &audit_append_unread_sql, &arguments, err);
 }
 

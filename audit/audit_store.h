@@ -37,6 +37,7 @@ struct audit_rights {
     size_t count;
     const struct bytes *organisations; /* ids */
     uint64_t *epochs;                  /* 0: nothing was ever changed */
+    uint64_t *taken;                   /* the same without the changes that only gave a role */
 };
 /**
  * One round trip: BEGIN, the lock of the epoch (exclusive or shared), the lock of the log, the state and the heads. After a
@@ -84,6 +85,7 @@ RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct err
 struct audit_fence {      /* conditions under which no decision of the group is stale */
     uint64_t from, until; /* the authorization epoch is between these two, or equal to one of them */
     uint64_t oldest;      /* no change in these organisations is newer than this epoch */
+    bool ignores_grants;  /* but for changes that only gave a role */
     size_t count;
     const struct bytes *organisations;
 };

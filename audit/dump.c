@@ -295,6 +295,25 @@ static struct result write_persons(struct dump *dump, struct error *err)
     return SUCCESS;
 }
 
+static struct result write_groups(struct dump *dump, struct error *err)
+{
+    struct uuid last = {{0}};
+    bool has_last = false;
+
+    for (size_t count = 1; count > 0;) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(dump_load_groups(dump->pg, has_last ? &last : NULL, &rows, err));
+        count = pg_rows_count(rows);
+        for (size_t i = 0; i < count; i++) {
+            const struct dump_record record = {.type = DUMP_GROUP, .group = {pg_uuid(rows, i, 0), pg_bytes(rows, i, 1)}};
+            TRY(add(dump, &record, err));
+        }
+        if (count > 0) last = pg_uuid(rows, count - 1, 0);
+        has_last = true;
+    }
+    return SUCCESS;
+}
+
 static struct result write_all(struct dump *dump, struct error *err)
 {
     TRY(dump_writer_begin(dump->writer, &dump->out, err));
@@ -309,6 +328,7 @@ static struct result write_all(struct dump *dump, struct error *err)
     TRY(write_tags(dump, err));
     TRY(write_bindings(dump, err));
     TRY(write_persons(dump, err));
+    TRY(write_groups(dump, err));
     TRY(dump_writer_end(dump->writer, &dump->out, err));
     return flush(dump, 0, err);
 }

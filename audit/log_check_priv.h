@@ -131,8 +131,16 @@ RESULT log_check_tags(struct log_check *check, struct tag_cursor *cursor, size_t
 RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor, size_t *count_out,
                           struct row_findings *findings, struct error *err);
 
-/** The same for the persons that SCIM has provisioned: each has the state that the last event about it has told (docs/scim.md). `after` is the number of the last row. */
-RESULT log_check_persons(struct log_check *check, int64_t *after, size_t *count_out, struct row_findings *findings,
+struct scim_cursor {
+    int64_t person; /* the number of the last row */
+    bool has_group;
+    struct uuid group;
+};
+#define SCIM_CURSOR_FIRST ((struct scim_cursor){.person = INT64_MIN})
+/**
+ * The same for what SCIM has provisioned: each person has the state, and then each group the members, that the last event about it has told (docs/scim.md).
+ */
+RESULT log_check_persons(struct log_check *check, struct scim_cursor *cursor, size_t *count_out, struct row_findings *findings,
                          struct error *err);
 
 /* --- events by their words, for rows that are not signed (log_check_rows.c) --- */
@@ -189,3 +197,7 @@ RESULT check_load_blocks(struct pg *pg, const int64_t keys[3], int64_t before, s
 RESULT check_load_persons(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err);
 /** The state of one person; no row if there is no such person. */
 RESULT check_load_person(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err);
+/** Id, digest of the members. `after` NULL: from the first on. */
+RESULT check_load_groups(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err);
+/** The digest of one group; no row if there is no such group. */
+RESULT check_load_group(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err);

@@ -116,14 +116,17 @@ struct row_of_tag {
 /* *fault_out NULL: the events lead to this row. */
 static struct result judge_tag(struct log_check *check, const struct row_of_tag *row, const char **fault_out, struct error *err)
 {
-    const struct check_wanted push = {"manifest.push", row->repository, SEARCH_TAG, row->tag, NULL};
+    const struct check_wanted pushes[] = {{"manifest.push", row->repository, SEARCH_TAG, row->tag, NULL},
+                                          {"manifest.promote", row->repository, SEARCH_TAG, row->tag, NULL}};
     const struct check_wanted ends[] = {{"tag.delete", row->repository, SEARCH_TAG, row->tag, NULL},
                                         {"manifest.delete", row->repository, SEARCH_DIGEST, row->digest, NULL}};
     char digest[160]; /* the longest digest has 135 */
-    struct check_found pushed, ended;
+    struct check_found pushed, promoted, ended;
 
     *fault_out = "no event has pushed it";
-    TRY(check_find_last(check, &push, &pushed, err));
+    TRY(check_find_last(check, &pushes[0], &pushed, err));
+    TRY(check_find_last(check, &pushes[1], &promoted, err));
+    if (promoted.is_found && (!pushed.is_found || promoted.sequence > pushed.sequence)) pushed = promoted;
     if (!pushed.is_found) return SUCCESS;
     *fault_out = "the last push has another manifest under it";
     if (strcmp(check_word_at(pushed.detail, 0, digest, sizeof digest), row->digest) != 0) return SUCCESS;

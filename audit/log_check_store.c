@@ -64,10 +64,14 @@ static const struct pg_statement check_persons_sql = {
     "check_persons", "SELECT person, user_id, state FROM audit_dump_person WHERE person > $1 ORDER BY person LIMIT 16", "int8", "int8 uuid int4"};
 static const struct pg_statement check_person_sql = {
     "check_person", "SELECT state FROM audit_dump_person WHERE user_id = $1", "uuid", "int4"};
+static const struct pg_statement check_groups_sql = {
+    "check_groups", "SELECT group_id, members FROM audit_dump_group WHERE $1 IS NULL OR group_id > $1 ORDER BY group_id LIMIT 8", "uuid", "uuid bytea"};
+static const struct pg_statement check_group_sql = {
+    "check_group", "SELECT members FROM audit_dump_group WHERE group_id = $1", "uuid", "bytea"};
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
-    &check_persons_sql, &check_person_sql,
+    &check_persons_sql, &check_person_sql, &check_groups_sql, &check_group_sql,
 };
 /* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
@@ -221,4 +225,20 @@ struct result check_load_person(struct pg *pg, const struct uuid *id, struct pg_
 
     pg_add_uuid(&arguments, id);
     return pg_run(pg, &check_person_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_groups(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, after);
+    return pg_run(pg, &check_groups_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_group(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    return pg_run(pg, &check_group_sql, &arguments, rows_out, err);
 }

@@ -48,7 +48,7 @@ struct log_verifier {
     struct term_findings terms; /* of this round */
     struct tag_cursor tag;
     struct binding_cursor binding;
-    int64_t person;           /* the last row */
+    struct scim_cursor scim;
     struct row_findings rows; /* of this round */
     bool payloads_are_reported, facts_are_reported, terms_are_reported, rows_are_reported;
     int64_t round_ended_ms; /* the end of the last round, or the start of the verifier */
@@ -72,7 +72,7 @@ static struct result begin_round(struct log_verifier *verifier, struct error *er
         false;
     verifier->tag = (struct tag_cursor){0};
     verifier->binding = (struct binding_cursor){0};
-    verifier->person = INT64_MIN;
+    verifier->scim = SCIM_CURSOR_FIRST;
     verifier->run = (struct run_cursor){.last = -1};
     verifier->done = verifier->notes = 0;
     metric_set(AUDIT_METRIC(audit_verify_size), (int64_t)checkpoint.size);
@@ -252,9 +252,9 @@ static void report_rows(struct log_verifier *verifier)
     if (verifier->rows_are_reported || verifier->rows.count == 0) return;
     verifier->rows_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "%s", verifier->rows.first);
-    sequencer_notice(verifier->options.sequencer,
-                     "a tag, a binding or a person of SCIM is not what the audit log says: find out who wrote to the database",
-                     &why);
+    sequencer_notice(
+        verifier->options.sequencer,
+        "a tag, a binding, a person or a group of SCIM is not what the audit log says: find out who wrote to the database", &why);
 }
 
 static struct result check_next_tags(struct log_verifier *verifier, size_t *weight_out, struct error *err)
@@ -275,7 +275,7 @@ static struct result check_next_bindings(struct log_verifier *verifier, size_t *
 
 static struct result check_next_persons(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
-    TRY(log_check_persons(verifier->check, &verifier->person, weight_out, &verifier->rows, err));
+    TRY(log_check_persons(verifier->check, &verifier->scim, weight_out, &verifier->rows, err));
     report_rows(verifier);
     if (*weight_out == 0) verifier->phase = PHASE_END;
     return SUCCESS;

@@ -397,3 +397,17 @@ struct result audit_prove_erasure(const struct permit *permit, struct pg *pg, ui
 
     return prove_one_of(permit, pg, &wanted, proven, err);
 }
+
+struct result audit_prove_own(const struct permit *permit, struct pg *pg, const struct own_entry *own,
+                              const struct proven_entry *proven, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct leaf leaf;
+
+    TRY(find(permit, pg, ACTION_SUBJECT_READ, own->sequence, &page, err));
+    const struct bytes bytes = audit_page_leaf(page, 0);
+    TRY(leaf_read(bytes, &leaf, err));
+    if (strcmp(leaf.actor, own->actor) != 0) return failure(err, ERROR_NOT_FOUND, "there is no such event of yours");
+    TRY(audit_prove_under(pg, own->checkpoint, own->sequence, bytes, proven->proof, err));
+    return buffer_add(proven->entry, bytes.data, bytes.length, err);
+}

@@ -88,10 +88,21 @@ struct proven_entry {
 RESULT audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
                             const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
     __attribute__((nonnull));
-/** The same for a certificate of erasure: the permit is of an erasure.read, and the event an audit.erase or a subject.erase. */
+/** A receipt: appends an entry whose actor is `actor`, a pseudonym, and its proof. The permit is of a subject.read of that actor. Errors as audit_prove(). */
+struct own_entry {
+    const char *actor;
+    uint64_t sequence;
+    const struct signed_checkpoint *checkpoint;
+};
+RESULT audit_prove_own(const struct permit *permit, struct pg *pg, const struct own_entry *own, const struct proven_entry *proven,
+                       struct error *err) __attribute__((nonnull));
+/** As audit_prove_deletion(), for a certificate of erasure: the permit is of an erasure.read, and the event an audit.erase or a subject.erase. */
 RESULT audit_prove_erasure(const struct permit *permit, struct pg *pg, uint64_t sequence,
                            const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
     __attribute__((nonnull));
+/** The same for a residency report: the permit is of a report.residency, and the event, of the system, a policy.load. */
+RESULT audit_prove_set(const struct permit *permit, struct pg *pg, uint64_t sequence, const struct signed_checkpoint *checkpoint,
+                       const struct proven_entry *proven, struct error *err) __attribute__((nonnull));
 /** An entry for the bundle of a training run. */
 struct run_entry {
     enum action action; /* that the permit allows, on the run's project */

@@ -1,4 +1,4 @@
-/* Entries of the log for the bundle of a training run. */
+/* Entries of the log for the bundle of a training run, and for a residency report. */
 #include <assert.h>
 #include <string.h>
 
@@ -79,4 +79,22 @@ struct result audit_decision_of_run(const struct permit *permit, struct pg *pg, 
     TRY(write_decision(page, line, is_whole_out, err));
     if (!*is_whole_out) buffer_truncate(line, before);
     return SUCCESS;
+}
+
+struct result audit_prove_set(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                              const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct leaf leaf;
+
+    (void)permit_resource(permit, ACTION_REPORT_RESIDENCY);
+    assert(sequence < INT64_MAX);
+    TRY(audit_page_between(pg, sequence, sequence + 1, &page, err));
+    if (audit_page_count(page) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    const struct bytes bytes = audit_page_leaf(page, 0);
+    TRY(leaf_read(bytes, &leaf, err));
+    if (strcmp(leaf.targets[0].action, action_name(ACTION_POLICY_LOAD)) != 0)
+        return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    TRY(audit_prove_under(pg, checkpoint, sequence, bytes, proven->proof, err));
+    return buffer_add(proven->entry, bytes.data, bytes.length, err);
 }

@@ -45,10 +45,12 @@ struct change {
     void (*take)(struct change *change, const struct pg_rows *answer);
     /**
      * Set if run() raises the authorization epoch. The group then holds the epoch's lock exclusively, and this change is its
-     * last one. So decisions from before the change are made again after it.
+     * last one. So decisions from before the change are made again after it, but for those that outlast it.
      */
     bool raises_epoch;
     bool is_alone; /* with raises_epoch: its group also begins with it, so all earlier events are in the log when it runs */
+    /** With raises_epoch: it gives a role, and takes nothing. So several of them end a group, if the decision of each outlasts grants. */
+    bool only_gives;
     enum change_invalidation invalidates;
     struct uuid repository; /* CHANGE_INVALIDATES_REPOSITORY */
     /**

@@ -278,24 +278,6 @@ static bool is_unsigned_too_long(const struct sequencer *sequencer)
     return sequencer->unsigned_since_ms != 0 && clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
 }
 
-/* Under the mutex. The outcome of a permitted operation is recorded in any case. A group has at most as many changes as
- * fit one round trip. */
-static void take_records(struct sequencer *sequencer, struct record_queue *taken, struct record_queue *unserved)
-{
-    const bool is_late = is_unsigned_too_long(sequencer);
-    size_t changes = 0;
-
-    while (taken->count < sequencer->group_limit && sequencer->ready.count > 0) {
-        const struct change *next = sequencer->ready.first->change;
-        if (next != NULL && next->is_alone && taken->count > 0) return;
-        struct record *record = queue_take(&sequencer->ready);
-        queue_add(is_late && record->under == NULL ? unserved : taken, record);
-        changes += record->change != NULL;
-        if (changes == AUDIT_CHANGES_IN_ONE_TRIP) return;
-        if (record->change != NULL && record->change->raises_epoch) return; /* the group ends with it */
-    }
-}
-
 static void add_records(struct sequencer *sequencer, struct record_queue *taken)
 {
     struct group *group = sequencer->group;
@@ -328,7 +310,7 @@ static void collect(struct sequencer *sequencer)
     group->raises_epoch = false;
     (void)pthread_mutex_lock(&sequencer->mutex);
     own_collect(sequencer, clock_monotonic_ms(), &released);
-    take_records(sequencer, &taken, &unserved);
+    queue_take_group(sequencer, is_unsigned_too_long(sequencer), &taken, &unserved);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     for (struct record *record; (record = queue_take(&released)) != NULL;) {
         record->is_in_burst = true;

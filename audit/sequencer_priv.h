@@ -80,6 +80,7 @@ struct group {
     struct uuid organisations[GROUP_ORGANISATIONS_MAX];
     struct bytes organisation_views[GROUP_ORGANISATIONS_MAX];
     uint64_t organisation_epochs[GROUP_ORGANISATIONS_MAX]; /* of the last change in each, set when the state is read */
+    uint64_t organisation_taken[GROUP_ORGANISATIONS_MAX];  /* the same without those that only gave a role */
     struct audit_fence fence;                              /* used when the state comes from the cache */
 
     size_t key_count; /* distinct keys: their ids, heads and uses */
@@ -226,6 +227,11 @@ void queue_add_front(struct record_queue *queue, struct record *record);
 struct record *queue_take(struct record_queue *queue);
 /** Completes all with RECORD_UNAVAILABLE, and counts them as unrecorded. Not under the mutex. */
 void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, const struct error *why);
+/**
+ * Under the mutex: takes the records of the next group, at most as many changes as fit one round trip. The group ends with the change that raises the epoch, or with all of it that
+ * only give roles. With is_late, what is no outcome of a permitted operation goes to `unserved`.
+ */
+void queue_take_group(struct sequencer *sequencer, bool is_late, struct record_queue *taken, struct record_queue *unserved);
 /** Waits on `condition` until the given monotonic time. Under the mutex. */
 void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int64_t until_ms);
 
@@ -254,6 +260,8 @@ RESULT group_append(struct sequencer *sequencer, struct group *group, struct err
 /** Collects the organisations that the group's decisions depend on. */
 void group_gather_rights(struct group *group);
 struct audit_rights group_rights(struct group *group);
+/** Whether the record's change only gives a role, and its decision outlasts such changes: others of the kind may run before it in its group. */
+bool record_only_gives(const struct record *record);
 /** After state and rights were read: whether something that the event's decision depends on has changed since. */
 bool group_is_stale(const struct group *group, const struct event *event);
 /** The fence under which no event of the group is stale. False: there is no such fence for these events. */

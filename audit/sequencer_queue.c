@@ -62,3 +62,37 @@ void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int6
 
     (void)pthread_cond_timedwait(condition, &sequencer->mutex, &wake); /* the condition uses the monotonic clock */
 }
+
+/* ---- groups ---- */
+
+/* Whether the group ends before this record. */
+static bool ends_before(const struct record *record, size_t taken, size_t giving)
+{
+    const struct change *change = record->change;
+
+    if (change == NULL) return false;
+    return (change->is_alone && taken + giving > 0) || (change->raises_epoch && giving > 0 && !record_only_gives(record));
+}
+
+static bool ends_with(const struct record *record)
+{
+    return record->change != NULL && record->change->raises_epoch && !record_only_gives(record);
+}
+
+/* What only gives roles comes last: so nothing that is decided before a grant stands behind it in the log. */
+void queue_take_group(struct sequencer *sequencer, bool is_late, struct record_queue *taken, struct record_queue *unserved)
+{
+    struct record_queue giving;
+    size_t changes = 0;
+    bool is_full = false;
+
+    queue_init(&giving);
+    while (!is_full && taken->count + giving.count < sequencer->group_limit && sequencer->ready.count > 0) {
+        if (ends_before(sequencer->ready.first, taken->count, giving.count)) break;
+        struct record *record = queue_take(&sequencer->ready);
+        changes += record->change != NULL;
+        is_full = changes == AUDIT_CHANGES_IN_ONE_TRIP || ends_with(record);
+        queue_add(is_late && record->under == NULL ? unserved : record_only_gives(record) ? &giving : taken, record);
+    }
+    for (struct record *record; (record = queue_take(&giving)) != NULL;) queue_add(taken, record);
+}

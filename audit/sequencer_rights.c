@@ -22,6 +22,16 @@ static const struct decision_parts *parts_of(const struct event *event)
     return decision == NULL || decision->parts.epoch == EPOCH_OF_JOBS ? NULL : &decision->parts;
 }
 
+bool record_only_gives(const struct record *record)
+{
+    const struct decision *decision = record->decision != NULL ? record->decision
+                                      : record->under == NULL  ? NULL
+                                                               : record->under->decision;
+
+    return record->change != NULL && record->change->only_gives && decision != NULL && decision->parts.is_partial &&
+           decision->parts.outlasts_grants;
+}
+
 /* group->organisation_count if it is not in the list. */
 static size_t index_of(const struct group *group, const struct uuid *organisation)
 {
@@ -38,7 +48,7 @@ static void add_organisation(struct group *group, const struct uuid *organisatio
     if (index < group->organisation_count || index == GROUP_ORGANISATIONS_MAX) return;
     group->organisations[index] = *organisation;
     group->organisation_views[index] = uuid_bytes(&group->organisations[index]);
-    group->organisation_epochs[index] = 0;
+    group->organisation_epochs[index] = group->organisation_taken[index] = 0;
     group->organisation_count++;
 }
 
@@ -57,15 +67,17 @@ void group_gather_rights(struct group *group)
 
 struct audit_rights group_rights(struct group *group)
 {
-    return (struct audit_rights){group->organisation_count, group->organisation_views, group->organisation_epochs};
+    return (struct audit_rights){group->organisation_count, group->organisation_views, group->organisation_epochs,
+                                 group->organisation_taken};
 }
 
-static bool has_changed_since(const struct group *group, const struct uuid *organisation, uint64_t epoch)
+static bool has_changed_since(const struct group *group, const struct uuid *organisation, const struct decision_parts *parts)
 {
+    const uint64_t *epochs = parts->outlasts_grants ? group->organisation_taken : group->organisation_epochs;
     const size_t index = index_of(group, organisation);
 
     return index == group->organisation_count ||
-           group->organisation_epochs[index] > epoch; /* an organisation that is not in the list may have changed */
+           epochs[index] > parts->epoch; /* an organisation that is not in the list may have changed */
 }
 
 /* A person may have been erased since its key was found, so the record comes back with the key that the person has now. */
@@ -87,9 +99,9 @@ bool group_is_stale(const struct group *group, const struct event *event)
     if (is_forgotten(event)) return true;
     if (parts->epoch == group->state.authorization_epoch) return false;
     if (!parts->is_partial || parts->epoch > group->state.authorization_epoch) return true;
-    if (has_changed_since(group, &registry, parts->epoch)) return true;
+    if (has_changed_since(group, &registry, parts)) return true;
     for (size_t i = 0; i < parts->organisation_count; i++)
-        if (has_changed_since(group, &parts->organisations[i], parts->epoch)) return true;
+        if (has_changed_since(group, &parts->organisations[i], parts)) return true;
     return false;
 }
 
@@ -107,13 +119,17 @@ static bool narrow(struct audit_fence *fence, const struct decision_parts *parts
     if (fence->from < parts->epoch) fence->from = parts->epoch;
     if (fence->oldest > parts->epoch) fence->oldest = parts->epoch;
     if (!parts->is_partial && fence->until > parts->epoch) fence->until = parts->epoch;
+    if (!parts->outlasts_grants) fence->ignores_grants = false;
     return fence->from <= fence->until;
 }
 
 bool group_fence(const struct group *group, struct audit_fence *fence_out)
 {
-    struct audit_fence fence = {
-        .until = INT64_MAX, .oldest = INT64_MAX, .organisations = group->organisation_views, .count = group->organisation_count};
+    struct audit_fence fence = {.until = INT64_MAX,
+                                .oldest = INT64_MAX,
+                                .ignores_grants = true,
+                                .organisations = group->organisation_views,
+                                .count = group->organisation_count};
 
     for (size_t i = 0; i < group->count; i++) {
         const struct decision_parts *parts = parts_of(&group->events[i]);

@@ -39,6 +39,7 @@ RESULT authenticator_new(const struct authenticator_options *options, struct aut
     X(OAUTH_INVALID_PROOF, "invalid_dpop_proof", 400)         \
     X(OAUTH_USE_NONCE, "use_dpop_nonce", 400)                 \
     X(OAUTH_STEP_UP, "insufficient_user_authentication", 401) \
+    X(OAUTH_ACT, "request_signature_required", 401)           \
     X(OAUTH_TOO_MANY, "too_many_attempts", 429)
 
 enum oauth_error {

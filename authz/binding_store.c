@@ -131,15 +131,6 @@ bool binding_is_pattern(const char *text)
     return slashes >= (has_star ? 1 : 2); /* a pattern names at least a whole organisation and a whole project */
 }
 
-static void add_principal(struct pg_arguments *arguments, const struct authz_binding *binding)
-{
-    const bool is_robot = binding->kind == PRINCIPAL_ROBOT;
-
-    pg_add_uuid(arguments, is_robot ? &binding->robot : NULL);
-    pg_add_text(arguments, is_robot ? NULL : text_or_null(binding->issuer));
-    pg_add_text(arguments, is_robot ? NULL : text_or_null(binding->subject));
-}
-
 /* A missing id must not make the scope wider than the decided one. */
 static struct result check_scope(const struct authz_binding *binding, struct error *err)
 {
@@ -206,14 +197,11 @@ static struct result find_granting_person(struct pg *pg, struct binding_create *
 /* A decision can compare robots but not external subjects, which are not part of its resource. So persons are compared here. */
 static struct result check_not_oneself(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
-    struct principal principal = {.kind = binding->kind, .id = binding->robot};
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
     char key[PRINCIPAL_KEY_SIZE];
 
-    memcpy(principal.issuer, binding->issuer, sizeof principal.issuer);
-    memcpy(principal.subject, binding->subject, sizeof principal.subject);
-    principal_key(&principal, key);
+    binding_grantee_key(binding, key);
     pg_add_text(&arguments, binding->issuer);
     pg_add_text(&arguments, binding->subject);
     pg_add_text(&arguments, binding->granted_by);
@@ -230,15 +218,12 @@ static struct result check_second_officer(struct pg *pg, const struct binding_cr
     const struct authz_binding *binding = &create->binding;
     const size_t count = create->separate == NULL ? 0 : create->separate->count;
     struct bytes separate[PERSONS_SEPARATED_MAX];
-    struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
     char key[PRINCIPAL_KEY_SIZE];
 
     if (binding->role != ROLE_SECURITY_OFFICER || binding->kind != PRINCIPAL_EXTERNAL) return SUCCESS;
-    memcpy(subject.issuer, binding->issuer, sizeof subject.issuer);
-    memcpy(subject.subject, binding->subject, sizeof subject.subject);
-    principal_key(&subject, key);
+    binding_grantee_key(binding, key);
     for (size_t i = 0; i < count; i++) separate[i] = bytes_of_text(create->separate->keys[i]);
     pg_add_uuid(&arguments, or_null(&binding->organisation));
     pg_add_text(&arguments, key);
@@ -259,14 +244,18 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
+    bool is_given = false;
+
     TRY(check_scope(binding, err));
+    TRY(rights_give(pg, create, &is_given, err));
+    if (is_given) return SUCCESS;
     TRY(find_granting_person(pg, create, err));
     TRY(check_not_oneself(pg, binding, err));
     TRY(check_robot(pg, binding, err));
     TRY(check_second_officer(pg, create, err));
     TRY(check_not_too_many(pg, binding, err));
     pg_add_uuid(&arguments, &binding->id);
-    add_principal(&arguments, binding);
+    binding_add_grantee(&arguments, binding);
     pg_add_text(&arguments, binding_role_name(binding));
     pg_add_uuid(&arguments, or_null(&binding->organisation));
     pg_add_uuid(&arguments, or_null(&binding->project));
@@ -309,7 +298,9 @@ void binding_create_init(struct binding_create *create, const struct authz_bindi
     char decided[RESOURCE_DETAIL_MAX + 1], id[UUID_TEXT_SIZE];
 
     *create = (struct binding_create){
-        .change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
+        .change = {.run = run_create, .raises_epoch = true, .only_gives = !role_is_of_officers(binding->role)},
+        .binding = *binding,
+        .lifetime_s = lifetime_s};
     create->binding.id = uuid_random();
     uuid_format(&create->binding.id, id);
     authz_grant_detail(binding, decided);

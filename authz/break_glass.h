@@ -23,6 +23,10 @@ struct glass_holders {
 RESULT glass_holders_visit(const struct permit *permit, struct pg *pg, const struct glass_holders *holders, struct error *err)
     __attribute__((nonnull));
 
+/** The issuer of a principal of a glass, who may have left; "" if no role that it ever had tells. Time: all roles are looked at. */
+RESULT glass_issuer_of(struct lookup *lookup, const char *principal, char issuer_out[256], struct error *err)
+    __attribute__((nonnull));
+
 /** A glass that two persons have broken, at any time. */
 struct broken_glass {
     const struct document *document; /* the newest version: the end, if there is one */

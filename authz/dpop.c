@@ -62,7 +62,7 @@ static struct result open(const char *text, struct opened *opened, struct error 
 /* ---- The key, and its signature ---- */
 
 /* RFC 7515, 4.1: none of these is understood here, and `jwk` is the key. */
-static struct result check_header(const json_t *header, struct error *err)
+static struct result check_header(const json_t *header, const char *wanted, struct error *err)
 {
     static const char *const refused[] = {"crit", "jku", "x5u", "x5c", "b64", "zip", "enc"};
     const char *type = json_text_of(header, "typ");
@@ -71,7 +71,7 @@ static struct result check_header(const json_t *header, struct error *err)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (json_object_get(header, refused[i]) != NULL)
             return failure(err, ERROR_INVALID, "the proof's header has the member %s, which is not accepted", refused[i]);
-    if (type == NULL || strcmp(type, "dpop+jwt") != 0) return failure(err, ERROR_INVALID, "the proof's typ must be dpop+jwt");
+    if (type == NULL || strcmp(type, wanted) != 0) return failure(err, ERROR_INVALID, "the proof's typ must be %s", wanted);
     if (!json_is_object(key)) return failure(err, ERROR_INVALID, "the proof's header has no jwk, the public key");
     if (!jwk_is_public(key)) return failure(err, ERROR_INVALID, "the proof's jwk is a private key: never send it");
     return SUCCESS;
@@ -199,13 +199,13 @@ static struct result read_text(const json_t *payload, const char *claim, const c
     return failure(err, ERROR_INVALID, "the proof's %s is no text", claim);
 }
 
-static struct result take_digest(const char *id, struct dpop_proof *proof, struct error *err)
+static struct result take_digest(const char *type, const char *id, struct dpop_proof *proof, struct error *err)
 {
     struct buffer OWNED_BUFFER named = BUFFER(DPOP_KEY_SIZE + DPOP_ID_MAX + 32);
 
     if (!claims_text_is_plain(id, DPOP_ID_MAX))
         return failure(err, ERROR_INVALID, "the proof's jti is missing, or no plain text of at most %d bytes", DPOP_ID_MAX);
-    TRY(buffer_format(&named, err, "dpop\n%s\n%s", proof->key, id));
+    TRY(buffer_format(&named, err, "%s\n%s\n%s", type == NULL ? "dpop" : type, proof->key, id));
     sha256_of(buffer_bytes(&named), proof->digest);
     return SUCCESS;
 }
@@ -220,20 +220,31 @@ struct result dpop_read_claims(const json_t *payload, const struct dpop_rule *ru
         return failure(err, ERROR_INVALID, "the proof's ath is no SHA-256 in base64url");
     TRY(read_text(payload, "nonce", &nonce, err));
     proof->is_fresh = dpop_nonces_accept(rule->nonces, rule->now_ms, nonce);
-    return take_digest(json_text_of(payload, "jti"), proof, err);
+    return take_digest(rule->type, json_text_of(payload, "jti"), proof, err);
+}
+
+struct result dpop_read_typed(const char *text, const char *type, const struct dpop_rule *rule, struct dpop_proof *proof_out,
+                              json_t **payload_out, struct error *err)
+{
+    struct opened OWNED_OPENED opened = {.header = NULL};
+    struct dpop_proof proof = {.is_fresh = false};
+    struct dpop_rule typed = *rule;
+
+    typed.type = type;
+    TRY(open(text, &opened, err));
+    TRY(check_header(opened.header, type == NULL ? "dpop+jwt" : type, err));
+    TRY(check_signature(&opened, &proof, err));
+    TRY(dpop_read_claims(opened.payload, &typed, &proof, err));
+    *proof_out = proof;
+    *payload_out = json_incref(opened.payload);
+    return SUCCESS;
 }
 
 struct result dpop_read(const char *text, const struct dpop_rule *rule, struct dpop_proof *proof_out, struct error *err)
 {
-    struct opened OWNED_OPENED opened = {.header = NULL};
-    struct dpop_proof proof = {.is_fresh = false};
+    OWNED_JSON payload = NULL;
 
-    TRY(open(text, &opened, err));
-    TRY(check_header(opened.header, err));
-    TRY(check_signature(&opened, &proof, err));
-    TRY(dpop_read_claims(opened.payload, rule, &proof, err));
-    *proof_out = proof;
-    return SUCCESS;
+    return dpop_read_typed(text, NULL, rule, proof_out, &payload, err);
 }
 
 bool dpop_is_for(const struct dpop_proof *proof, const uint8_t token_sha256[SHA256_SIZE])

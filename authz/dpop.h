@@ -26,6 +26,7 @@ struct dpop_rule {
     struct bytes path;  /* of the request target, as it was sent, without query */
     const struct dpop_nonces *nonces;
     int64_t now_ms;
+    const char *type; /* NULL: "dpop+jwt" */
 };
 
 struct dpop_proof {
@@ -37,6 +38,9 @@ struct dpop_proof {
 
 /** ERROR_INVALID names what is wrong, in words for the client; ERROR_NO_MEMORY. */
 RESULT dpop_read(const char *text, const struct dpop_rule *rule, struct dpop_proof *proof_out, struct error *err);
+/** The same for a proof of another type, with its claims, of which the caller checks those that it knows besides. Its digest is another one than that of any other type. */
+RESULT dpop_read_typed(const char *text, const char *type, const struct dpop_rule *rule, struct dpop_proof *proof_out,
+                       json_t **payload_out, struct error *err);
 /** The part of it that follows the signature; proof->key is set. If it fails, the other members may have changed. */
 RESULT dpop_read_claims(const json_t *payload, const struct dpop_rule *rule, struct dpop_proof *proof, struct error *err);
 /** Whether it was made for the token with this SHA-256 (RFC 9449, 4.3, the twelfth check). */

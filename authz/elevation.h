@@ -31,7 +31,8 @@ struct elevation_request {
 void elevation_request_init(struct elevation_request *request, const struct resource *scope);
 
 /**
- * Grants what was asked for, under ACTION_BINDING_CREATE as a binding is: `create` is of the same role, person and scope. ERROR_CONFLICT: no such request waits.
+ * Grants what was asked for, under ACTION_BINDING_CREATE as a binding is: `create` is of the same role, person and scope, and `hours` those that were asked for. ERROR_CONFLICT: no
+ * such request waits. A row that says otherwise by now gives nothing, so the caller bounds the hours.
  * Contains pointers into itself: don't copy it.
  */
 struct elevation_grant {
@@ -39,7 +40,8 @@ struct elevation_grant {
     struct binding_create create; /* set granted_by and granter_issuer */
     struct uuid id;
 };
-void elevation_grant_init(struct elevation_grant *grant, const struct uuid *id, const struct authz_binding *binding);
+void elevation_grant_init(struct elevation_grant *grant, const struct uuid *id, const struct authz_binding *binding,
+                          int64_t hours);
 
 /** Ends a request, or the role that it gave, under ACTION_ELEVATION_END on its scope, with the id as the detail. ERROR_NOT_FOUND, also if it is another's. */
 struct elevation_end {

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "storage/pg_table.h"
 
+#define HOUR_S 3600
+
 /* clang-format off */
 #define IS_WAITING "binding_id IS NULL AND ended_at IS NULL AND waits_until > now()"
 #define ON_SCOPE(o, p, n) \
@@ -33,11 +35,11 @@ static const struct pg_statement elevation_insert_sql = {
     " SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, now() + interval '7 days' FROM waiting WHERE n < $10 RETURNING 1)"
     " SELECT count(*) FROM made",
     "uuid text text text uuid uuid text int8 text int8", "int8"};
-static const struct pg_statement elevation_hours_sql = {
-    "elevation_hours",
-    "SELECT hours FROM elevation WHERE elevation_id = $1 AND issuer = $2 AND subject = $3 AND role = $4 AND " ON_SCOPE("$5", "$6", "$7")
-    " AND " IS_WAITING,
-    "uuid text text text uuid uuid text", "int8"};
+static const struct pg_statement elevation_waits_sql = {
+    "elevation_waits",
+    "SELECT count(*) FROM elevation WHERE elevation_id = $1 AND issuer = $2 AND subject = $3 AND role = $4 AND " ON_SCOPE("$5", "$6", "$7")
+    " AND hours = $8 AND " IS_WAITING,
+    "uuid text text text uuid uuid text int8", "int8"};
 static const struct pg_statement elevation_granted_sql = {
     "elevation_granted", "UPDATE elevation SET binding_id = $2, decided_by = $3 WHERE elevation_id = $1", "uuid uuid text", ""};
 static const struct pg_statement elevation_end_sql = {
@@ -53,7 +55,7 @@ static const struct pg_statement elevation_list_sql = {
         " AND ($3::text IS NULL OR (e.issuer = $3 AND e.subject = $4)) AND e.elevation_id > $5 ORDER BY e.elevation_id LIMIT $6",
     "uuid uuid text text uuid int8", ROW_TYPES};
 static const struct pg_statement *const statements[] = {
-    &elevation_insert_sql, &elevation_hours_sql, &elevation_granted_sql, &elevation_end_sql, &elevation_list_sql,
+    &elevation_insert_sql, &elevation_waits_sql, &elevation_granted_sql, &elevation_end_sql, &elevation_list_sql,
 };
 /* clang-format on */
 const struct pg_table elevation_table = PG_TABLE(statements);
@@ -117,7 +119,8 @@ void elevation_request_init(struct elevation_request *request, const struct reso
 
 /* ---- granting ---- */
 
-static struct result find_hours(struct elevation_grant *grant, const struct resource *scope, struct pg *pg, struct error *err)
+static struct result check_waits(const struct elevation_grant *grant, const struct resource *scope, struct pg *pg,
+                                 struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -127,11 +130,11 @@ static struct result find_hours(struct elevation_grant *grant, const struct reso
     pg_add_text(&arguments, grant->create.binding.subject);
     pg_add_text(&arguments, binding_role_name(&grant->create.binding));
     add_scope(&arguments, scope);
-    TRY(pg_run(pg, &elevation_hours_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0)
-        return failure(err, ERROR_CONFLICT, "no request with this id waits for this role of this person on this scope");
-    grant->create.lifetime_s = pg_int8(rows, 0, 0) * 3600;
-    return SUCCESS;
+    pg_add_int8(&arguments, grant->create.lifetime_s / HOUR_S);
+    TRY(pg_run(pg, &elevation_waits_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "no request with this id waits for this role of this person on this scope, for so many hours");
 }
 
 static struct result run_grant(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -139,7 +142,7 @@ static struct result run_grant(const struct permit *permit, struct change *chang
     struct elevation_grant *grant = (struct elevation_grant *)change; /* its first member */
     struct pg_arguments arguments = {0};
 
-    TRY(find_hours(grant, permit_resource(permit, ACTION_BINDING_CREATE), pg, err));
+    TRY(check_waits(grant, permit_resource(permit, ACTION_BINDING_CREATE), pg, err));
     TRY(binding_insert(permit, pg, &grant->create, err));
     pg_add_uuid(&arguments, &grant->id);
     pg_add_uuid(&arguments, &grant->create.binding.id);
@@ -147,9 +150,10 @@ static struct result run_grant(const struct permit *permit, struct change *chang
     return pg_run(pg, &elevation_granted_sql, &arguments, NULL, err);
 }
 
-void elevation_grant_init(struct elevation_grant *grant, const struct uuid *id, const struct authz_binding *binding)
+void elevation_grant_init(struct elevation_grant *grant, const struct uuid *id, const struct authz_binding *binding,
+                          int64_t hours)
 {
-    binding_create_init(&grant->create, binding, 0);
+    binding_create_init(&grant->create, binding, hours * HOUR_S);
     grant->change = grant->create.change;
     grant->change.run = run_grant;
     grant->id = *id;

@@ -1,4 +1,7 @@
-/* Somebody can always name the next administrator: what would end the last one that counts is refused. */
+/*
+ * Somebody can always name the next administrator: what would end the last one that counts is refused. So is what would end the last security officer of a place by another
+ * hand than the one that appointed it. Before documents are demanded, the change itself looks at the rows (authz/rights_priv.h).
+ */
 #include <string.h>
 
 #include "authz/officer_entry.h"
@@ -8,6 +11,7 @@
 /* What the action ends. */
 struct loss {
     const struct authz_snapshot *snapshot;
+    const struct principal *principal; /* that ends it */
     enum action action;
     const char *detail; /* of the pair: an id, or the name of a document */
     int64_t now_ms;
@@ -49,26 +53,71 @@ static bool is_guarded(enum action action)
            action == ACTION_OFFICERS_REVOKE;
 }
 
-const struct authz_refusal *last_administrator_refusal(const struct authz_snapshot *snapshot, enum action action,
-                                                       const struct resource *resource, int64_t now_ms)
+/* A role that no document makes count is another one: ROLE_UNSIGNED_OFFICER. */
+static bool counts_as(const struct loss *loss, const struct authz_binding *binding, enum role role)
 {
-    static const struct authz_refusal last = {
-        "SYS-LAST-OFFICER",
-        "this ends the last registry-admin that a document of officers names, and nobody could name another: sign a document for another one first"};
-    static const struct uuid registry;
-    const struct loss loss = {snapshot, action, resource->detail, now_ms};
-    bool is_lost = false;
+    return binding->role == role && binding_is_live(binding, loss->now_ms) && can_log_in(loss->snapshot, binding, loss->now_ms);
+}
 
-    if (!is_guarded(action) || !officers_are_demanded(snapshot->rules)) return NULL;
-    const struct rights_part *part = snapshot_part(snapshot, &registry);
+static bool ends_administrators(const struct loss *loss)
+{
+    static const struct uuid registry;
+    const struct rights_part *part = snapshot_part(loss->snapshot, &registry);
     const struct authz_binding *binding = NULL;
     struct part_walk walk = {0};
+    bool is_lost = false;
 
     while (part != NULL && (binding = part_next_binding(part, &walk)) != NULL) {
-        if (binding->role != ROLE_REGISTRY_ADMIN || !binding_is_live(binding, now_ms) || !can_log_in(snapshot, binding, now_ms))
-            continue;
-        if (!loses(&loss, binding)) return NULL;
+        if (!counts_as(loss, binding, ROLE_REGISTRY_ADMIN)) continue;
+        if (!loses(loss, binding)) return false;
         is_lost = true;
     }
-    return is_lost ? &last : NULL;
+    return is_lost;
+}
+
+static bool has_appointed(const struct loss *loss, const struct authz_binding *officer)
+{
+    const struct persons_scope where = {loss->snapshot, &officer->organisation, loss->now_ms};
+    const struct persons ending = persons_of(&where, loss->principal), giver = {1, false, false, {officer->granting_person}};
+    char key[PRINCIPAL_KEY_SIZE];
+
+    principal_key(loss->principal, key);
+    return strcmp(officer->granted_by, key) == 0 || persons_meet(&giver, &ending);
+}
+
+static bool ends_officers_in(const struct loss *loss, const struct rights_part *part)
+{
+    const struct authz_binding *binding = NULL;
+    struct part_walk walk = {0};
+    bool is_lost = false;
+
+    while ((binding = part_next_binding(part, &walk)) != NULL) {
+        if (!counts_as(loss, binding, ROLE_SECURITY_OFFICER)) continue;
+        if (!loses(loss, binding)) return false;
+        is_lost = is_lost || !has_appointed(loss, binding);
+    }
+    return is_lost;
+}
+
+static bool ends_officers(const struct loss *loss)
+{
+    for (size_t i = 0; i < loss->snapshot->part_count; i++)
+        if (ends_officers_in(loss, loss->snapshot->parts[i])) return true;
+    return false;
+}
+
+const struct authz_refusal *last_officer_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                                 enum action action, const struct resource *resource, int64_t now_ms)
+{
+    static const struct authz_refusal administrator = {
+        "SYS-LAST-OFFICER",
+        "this ends the last registry-admin that a document of officers names, and nobody could name another: sign a document for another one first"};
+    static const struct authz_refusal officer = {
+        "SYS-LAST-OFFICER",
+        "this ends the last security officer of its place that a document of officers names, and another person has appointed it: appoint another one, and sign its document, first"};
+    const struct loss loss = {snapshot, principal, action, resource->detail, now_ms};
+
+    if (!is_guarded(action) || !officers_are_demanded(snapshot->rules)) return NULL;
+    if (ends_administrators(&loss)) return &administrator;
+    return action != ACTION_OFFICERS_REVOKE && ends_officers(&loss) ? &officer : NULL;
 }

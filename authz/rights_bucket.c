@@ -165,7 +165,10 @@ NO_LEAK_BEGIN /* its last holder frees it */
     atomic_init(&bucket->owners, 1);
     bucket->bindings = bindings;
     bucket->count = count;
-    for (size_t i = 0; i < count; i++) bucket->endless_count += bindings[i].expires_ms == 0;
+    for (size_t i = 0; i < count; i++) {
+        bucket->endless_count += bindings[i].expires_ms == 0;
+        bucket->unsigned_count += bindings[i].is_unsigned;
+    }
     if (count > 0) qsort(bindings, count, sizeof *bindings, compare_principals);
     TRY(index_bindings(bucket, err));
     *bucket_out = GIVE(bucket);

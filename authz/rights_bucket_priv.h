@@ -19,6 +19,7 @@ struct rights_bucket {
     atomic_uint owners;
     struct authz_binding *bindings;                   /* sorted by principal */
     size_t count, endless_count;                      /* endless: of these, without an end */
+    size_t unsigned_count;                            /* of these, of officers without a document */
     struct index_table by_id, first_of, first_of_key; /* of_key: by principal_key(), subjects of issuers only */
 };
 

@@ -135,10 +135,11 @@ static struct result distribute(const struct rights_part *part, const struct aut
 
 static void count_bindings(struct rights_part *part)
 {
-    part->binding_count = part->endless_count = 0;
+    part->binding_count = part->endless_count = part->unsigned_count = 0;
     for (size_t i = 0; i < part->bucket_count; i++) {
         part->binding_count += part->buckets[i]->count;
         part->endless_count += part->buckets[i]->endless_count;
+        part->unsigned_count += part->buckets[i]->unsigned_count;
     }
 }
 

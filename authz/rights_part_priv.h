@@ -30,6 +30,7 @@ struct rights_part {
     size_t bucket_count;            /* a power of two */
     size_t binding_count;           /* in all of them */
     size_t endless_count;           /* of these, without an end */
+    size_t unsigned_count;          /* of these, of officers without a document */
 };
 
 /** Copies the rows of this organisation, which must be adjacent in `parts`. ERROR_CORRUPT for a duplicate binding. */

@@ -12,6 +12,13 @@ RESULT rights_raise_epoch(struct pg *pg, const struct uuid *organisation, struct
 /** The same for one role that was given or taken: all other rights of its organisation stay in the memory of gateways. */
 RESULT rights_raise_binding(struct pg *pg, const struct uuid *binding, struct error *err) __attribute__((nonnull));
 
+struct binding_create;
+/**
+ * Gives a role in one round trip, and raises the epoch: as binding_row_insert() does it. Not *is_given_out: it is a role of officers, or this grant needs more than that, or it is
+ * refused; nothing was done.
+ */
+RESULT rights_give(struct pg *pg, struct binding_create *create, bool *is_given_out, struct error *err) __attribute__((nonnull));
+
 /** Counts the live bindings of registry-admin whose holder can still authenticate. */
 RESULT rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err) __attribute__((nonnull));
 /**

@@ -1,7 +1,9 @@
 #include "authz/rights_priv.h"
+#include "authz/rows_priv.h"
 #include "authz/snapshot_rows_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "authz/binding.h"
 #include "authz/history.h"
@@ -30,6 +32,32 @@ static const struct pg_statement rights_administrators_sql = {
     " AND NOT " IS_DEACTIVATED
     " ELSE r.revoked_at IS NULL AND r.expires_at > now() END",
     "", "int8"};
+/*
+ * A grant as nearly all are, in one round trip: the giver is not the grantee, the robot is there, the role is new, no other one of the grantee has expired, and they are
+ * not too many. Else no row comes, and nothing has changed (binding_row_insert()). The row has its epoch from the start, because to update it would write all its indexes again.
+ */
+#define GIVER                                                                                                                                           \
+    "giver AS MATERIALIZED (SELECT p.key, CASE WHEN $9 LIKE 'robot:%' THEN (SELECT split_part(x, ' ', 2) FROM unnest((SELECT maker.behind FROM " MAKER_OF("$9") ")) AS x" \
+    " WHERE split_part(x, ' ', 1) = p.key LIMIT 1) ELSE $11 END AS issuer FROM (SELECT coalesce(" PERSON_BEHIND("$9") ", '') AS key) AS p)"
+#define GRANT(who, robot_fits)                                                                                                                           \
+    "WITH " GIVER ", fitting AS MATERIALIZED (SELECT giver.* FROM giver WHERE " robot_fits                                                                \
+    " AND NOT EXISTS (SELECT FROM unnest(ARRAY[$9, giver.key] || (SELECT maker.behind FROM " MAKER_OF("$9") ")) AS x"                                      \
+    " WHERE split_part(x, ' ', 1) = $12 OR split_part(x, ' ', 1) IN " SUBJECTS_OF_PERSON("$3", "$4") ")"                                                  \
+    " AND (SELECT count(*) < $13 AND coalesce(bool_and((expires_at IS NULL OR expires_at > now()) AND NOT (role = $5"                                     \
+    " AND project_id IS NOT DISTINCT FROM $7 AND pattern IS NOT DISTINCT FROM $8)), true)"                                                                \
+    " FROM binding WHERE revoked_at IS NULL AND organisation_id IS NOT DISTINCT FROM $6 AND " who ")),"                                                   \
+    " raised AS MATERIALIZED (SELECT raise_authorization_epoch_of_grant($6) AS epoch, fitting.* FROM fitting),"                                           \
+    " made AS (INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern, granted_by, expires_at, giver,"     \
+    " giver_issuer, changed_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END,"   \
+    " nullif(key, ''), CASE WHEN key <> '' THEN nullif(issuer, '') END, epoch FROM raised ON CONFLICT DO NOTHING RETURNING expires_at, giver)"             \
+    " SELECT expires_at, coalesce(giver, '') FROM made"
+#define GRANT_TYPES "uuid uuid text text text uuid uuid text text int8 text text int8"
+static const struct pg_statement rights_give_robot_sql = {
+    "rights_give_robot",
+    GRANT("robot_id = $2", "EXISTS (SELECT FROM robot WHERE robot_id = $2 AND revoked_at IS NULL AND (organisation_id IS NULL OR organisation_id = $6))"),
+    GRANT_TYPES, "timestamptz text"};
+static const struct pg_statement rights_give_subject_sql = {
+    "rights_give_subject", GRANT("robot_id IS NULL AND issuer = $3 AND subject = $4", "true"), GRANT_TYPES, "timestamptz text"};
 /* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. One that SCIM has deactivated is none that is left; but its
    role does not end by another hand either, else somebody appoints the next first officer alone. */
 static const struct pg_statement rights_last_officers_sql = {
@@ -58,7 +86,7 @@ static const struct pg_statement history_bindings_sql = {
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
+    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -77,6 +105,54 @@ struct result rights_raise_binding(struct pg *pg, const struct uuid *binding, st
 
     pg_add_uuid(&arguments, binding);
     return pg_run(pg, &rights_raise_binding_sql, &arguments, NULL, err);
+}
+
+void binding_add_grantee(struct pg_arguments *arguments, const struct authz_binding *binding)
+{
+    const bool is_robot = binding->kind == PRINCIPAL_ROBOT;
+
+    pg_add_uuid(arguments, is_robot ? &binding->robot : NULL);
+    pg_add_text(arguments, is_robot || binding->issuer[0] == '\0' ? NULL : binding->issuer);
+    pg_add_text(arguments, is_robot || binding->subject[0] == '\0' ? NULL : binding->subject);
+}
+
+void binding_grantee_key(const struct authz_binding *binding, char key_out[PRINCIPAL_KEY_SIZE])
+{
+    struct principal grantee = {.kind = binding->kind, .id = binding->robot};
+
+    memcpy(grantee.issuer, binding->issuer, sizeof grantee.issuer);
+    memcpy(grantee.subject, binding->subject, sizeof grantee.subject);
+    principal_key(&grantee, key_out);
+}
+
+struct result rights_give(struct pg *pg, struct binding_create *create, bool *is_given_out, struct error *err)
+{
+    struct authz_binding *binding = &create->binding;
+    const bool is_robot = binding->kind == PRINCIPAL_ROBOT;
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+    char key[PRINCIPAL_KEY_SIZE];
+
+    *is_given_out = false;
+    if (role_is_of_officers(binding->role)) return SUCCESS;
+    binding_grantee_key(binding, key);
+    pg_add_uuid(&arguments, &binding->id);
+    binding_add_grantee(&arguments, binding);
+    pg_add_text(&arguments, binding_role_name(binding));
+    pg_add_uuid(&arguments, uuid_is_nil(&binding->organisation) ? NULL : &binding->organisation);
+    pg_add_uuid(&arguments, uuid_is_nil(&binding->project) ? NULL : &binding->project);
+    pg_add_text(&arguments, binding->pattern[0] == '\0' ? NULL : binding->pattern);
+    pg_add_text(&arguments, binding->granted_by);
+    pg_add_int8(&arguments, create->lifetime_s);
+    pg_add_text(&arguments, create->granter_issuer[0] == '\0' ? NULL : create->granter_issuer);
+    pg_add_text(&arguments, key);
+    pg_add_int8(&arguments, BINDINGS_PER_PRINCIPAL_MAX);
+    TRY(pg_run(pg, is_robot ? &rights_give_robot_sql : &rights_give_subject_sql, &arguments, &rows, err));
+    *is_given_out = pg_rows_count(rows) == 1;
+    if (!*is_given_out) return SUCCESS;
+    binding->expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
+    binding->granting_person = person_new(pg_text(rows, 0, 1), NULL);
+    return SUCCESS;
 }
 
 struct result rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err)

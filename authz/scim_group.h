@@ -42,6 +42,7 @@ RESULT scim_group_list(const struct permit *permit, struct pg *pg, const struct 
 RESULT scim_group_members(const struct permit *permit, const struct scim_look *look, const struct uuid *id, json_t *list,
                           struct error *err) __attribute__((nonnull));
 
+#define SCIM_GROUP_DETAIL_SIZE 192 /* an id, and two digests of its members (audit/format/scim_state.h) */
 /** Under scim.group. */
 struct scim_group_change {
     struct change change; /* points into this struct: don't copy it */
@@ -51,7 +52,7 @@ struct scim_group_change {
     struct uuid id;
     int64_t if_version; /* 0: whatever it is */
     bool is_other;      /* the version is another one: the change has failed */
-    char detail[SCIM_DETAIL_SIZE];
+    char detail[SCIM_GROUP_DETAIL_SIZE];
 };
 /**
  * `id` NULL: a new group. ERROR_NOT_FOUND; ERROR_CONFLICT: see is_other, or the externalId is there; ERROR_INVALID: a member is no User of the service;

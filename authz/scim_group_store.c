@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/format/scim_state.h"
 #include "authz/scim_rights_priv.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -49,9 +50,13 @@ static const struct pg_statement scim_group_add_sql = {
     " SELECT count(*) FROM known", "uuid text uuid[]", "int8"};
 static const struct pg_statement scim_group_size_sql = {
     "scim_group_size", "SELECT count(*) FROM scim_member WHERE group_id = $1", "uuid", "int8"};
+static const struct pg_statement scim_group_digest_sql = {
+    "scim_group_digest", "SELECT members FROM audit_dump_group WHERE group_id = $1", "uuid", "bytea"};
+static const struct pg_statement scim_group_forget_sql = {
+    "scim_group_forget", "DELETE FROM scim_past_member WHERE group_id = $1", "uuid", ""};
 static const struct pg_statement *const statements[] = {
     &scim_group_of_id_sql, &scim_group_page_sql, &scim_group_total_sql, &scim_group_members_sql, &scim_group_create_sql, &scim_group_write_sql, &scim_group_taken_sql,
-    &scim_group_delete_sql, &scim_group_clear_sql, &scim_group_add_sql, &scim_group_size_sql,
+    &scim_group_delete_sql, &scim_group_clear_sql, &scim_group_add_sql, &scim_group_size_sql, &scim_group_digest_sql, &scim_group_forget_sql,
 };
 /* clang-format on */
 const struct pg_table scim_group_table = PG_TABLE(statements);
@@ -207,6 +212,45 @@ static struct result write_members(const struct scim_group_change *change, struc
     return result;
 }
 
+/* ---- the event ---- */
+
+#define MEMBERS_SIZE (2 * SHA256_SIZE + 1)
+
+static struct result read_members(struct pg *pg, const struct uuid *group, char members_out[MEMBERS_SIZE], struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, group);
+    TRY(pg_run(pg, &scim_group_digest_sql, &arguments, &rows, err));
+    const struct bytes members = pg_rows_count(rows) == 1 ? pg_bytes(rows, 0, 0) : (struct bytes){0};
+    if (members.length != SHA256_SIZE) return failure(err, ERROR_CORRUPT, "the members of a group of SCIM have no digest");
+    text_hex(members.data, members.length, members_out);
+    return SUCCESS;
+}
+
+/*
+ * What the rows are before the event and from it on: `sijil-verify fsck` compares them with the rows, and with the event before. Persons that were deleted since the
+ * last event still belong to what was. A group of changes may run again, so the detail is written anew each time.
+ */
+static struct result tell_members(struct scim_group_change *change, struct pg *pg, const char *was, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    char id[UUID_TEXT_SIZE], now[MEMBERS_SIZE];
+    const char *told = was[0] == '\0' ? "" : " " SCIM_MEMBERS_WAS;
+
+    uuid_format(&change->id, id);
+    if (change->edit == NULL) {
+        (void)snprintf(change->detail, sizeof change->detail, "%s " SCIM_STATE_DELETED "%s%s", id, told, was);
+        return SUCCESS;
+    }
+    pg_add_uuid(&arguments, &change->id);
+    TRY(pg_run(pg, &scim_group_forget_sql, &arguments, NULL, err));
+    TRY(read_members(pg, &change->id, now, err));
+    (void)snprintf(change->detail, sizeof change->detail, "%s " SCIM_MEMBERS_NOW "%s%s%s", id, now, told, was);
+    return SUCCESS;
+}
+
 /* ---- changes ---- */
 
 static struct result create(const struct scim_group_change *change, struct pg *pg, struct error *err)
@@ -264,13 +308,17 @@ static struct result write_change(struct scim_group_change *change, struct pg *p
 {
     struct scim_places places = {.count = 0};
     struct scim_group_row row = {.version = 0};
+    char id[UUID_TEXT_SIZE], was[MEMBERS_SIZE] = "";
 
+    uuid_format(&change->id, id);
     if (change->is_new) TRY(create(change, pg, err));
     if (!change->is_new) TRY(find(pg, change->client.issuer, &change->id, &row, err));
+    if (!change->is_new) TRY(read_members(pg, &change->id, was, err));
     if (!change->is_new) TRY(change_row(change, pg, &row, err));
     if (change->edit != NULL) TRY(write_members(change, pg, err));
+    TRY(tell_members(change, pg, was, err));
     const bool has_old = row.external_id[0] != '\0' || change->edit == NULL;
-    scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, change->detail,
+    scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, id,
                      has_old ? row.external_id : change->edit->external_id, &places);
     if (change->change.raises_epoch) return scim_raise(pg, &places, false, err);
     return places.count == 0 ? SUCCESS : failure(err, ERROR_CONFLICT, "the roles of groups have changed meanwhile: try again");
@@ -283,6 +331,7 @@ static struct result run(const struct permit *permit, struct change *base, struc
     const struct scim_entry *entry = NULL;
 
     permit_require(permit, ACTION_SCIM_GROUP, &(const struct resource){.kind = RESOURCE_SYSTEM});
+    uuid_format(&change->id, change->detail);
     TRY(scim_service_now(&change->client, &snapshot, &entry, err));
     return write_change(change, pg, snapshot, err);
 }

@@ -52,6 +52,7 @@ struct authz_binding {
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
     struct person granting_person;       /* the person behind the granter at that moment; nobody if it was not one */
     int64_t expires_ms;                  /* 0: does not expire */
+    bool is_brief;                       /* given for less than a week: its end surprises nobody */
     bool is_unsigned;                    /* a role that no document of officers makes count: `role` is ROLE_UNSIGNED_OFFICER */
     enum role bound_as;                  /* then: what the row says */
 };
@@ -91,8 +92,10 @@ const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snap
 const struct scim_persons *authz_snapshot_persons(const struct authz_snapshot *snapshot);
 /** How many bindings have no end. */
 size_t authz_snapshot_endless(const struct authz_snapshot *snapshot);
+/** How many bindings end before `until_ms`, and were given for a week at least. Time: all bindings are looked at. */
+size_t authz_snapshot_ending(const struct authz_snapshot *snapshot, int64_t now_ms, int64_t until_ms);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
-/** How many bindings no document of officers makes count. Time: all bindings are looked at. */
+/** How many bindings no document of officers makes count. */
 size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {
@@ -125,6 +128,9 @@ bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uu
  * into leaves.
  */
 void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESOURCE_DETAIL_MAX + 1]);
+/** Whether nothing but what the granter and the grantee may do already was asked for the decision of this grant: other grants leave it as it is. Not for officers, who must be
+ *  appointed by different persons. `detail` as above. */
+bool authz_grant_stands_alone(const char *detail);
 
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);

@@ -173,7 +173,7 @@ static const struct authz_refusal *refusal_of(const struct authz_snapshot *snaps
     if (action == ACTION_BINDING_CREATE) return grant_refusal(snapshot, principal, held, resource, now_ms);
     if (action == ACTION_ROBOT_ROTATE) return rotation_refusal(snapshot, principal, resource, now_ms);
     const struct authz_refusal *why = action == ACTION_BINDING_REVOKE ? revocation_refusal(snapshot, held, resource) : NULL;
-    return why != NULL ? why : last_administrator_refusal(snapshot, action, resource, now_ms);
+    return why != NULL ? why : last_officer_refusal(snapshot, principal, action, resource, now_ms);
 }
 
 /* The pair to be checked, and the results so far. */

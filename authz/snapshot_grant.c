@@ -37,6 +37,14 @@ static bool read_detail(const char *detail, struct authz_binding *wanted, const 
     return binding_read_role(wanted, role);
 }
 
+bool authz_grant_stands_alone(const char *detail)
+{
+    struct authz_binding wanted = {.role = 0};
+    const char *grantee = NULL;
+
+    return read_detail(detail, &wanted, &grantee) && !role_is_of_officers(wanted.role);
+}
+
 /* ---- a role, built-in or of a signed document ---- */
 
 const char *binding_role_name(const struct authz_binding *binding)

@@ -79,10 +79,23 @@ size_t authz_snapshot_unsigned(const struct authz_snapshot *snapshot)
 {
     size_t count = 0;
 
+    for (size_t i = 0; i < snapshot->part_count; i++) count += snapshot->parts[i]->unsigned_count;
+    return count;
+}
+
+static bool ends_soon(const struct authz_binding *binding, int64_t now_ms, int64_t until_ms)
+{
+    return binding->expires_ms != 0 && !binding->is_brief && binding_is_kept(binding, now_ms) && binding->expires_ms < until_ms;
+}
+
+size_t authz_snapshot_ending(const struct authz_snapshot *snapshot, int64_t now_ms, int64_t until_ms)
+{
+    size_t count = 0;
+
     for (size_t i = 0; i < snapshot->part_count; i++) {
         const struct authz_binding *binding = NULL;
         struct part_walk walk = {0};
-        while ((binding = part_next_binding(snapshot->parts[i], &walk)) != NULL) count += binding->is_unsigned;
+        while ((binding = part_next_binding(snapshot->parts[i], &walk)) != NULL) count += ends_soon(binding, now_ms, until_ms);
     }
     return count;
 }

@@ -105,6 +105,7 @@ const struct authz_refusal *rotation_refusal(const struct authz_snapshot *snapsh
                                              const struct resource *resource, int64_t now_ms);
 const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
                                           enum role held, const struct resource *resource, int64_t now_ms);
-/** Once documents of officers are demanded: for an action that would end the last registry-admin that counts (officer_guard.c). */
-const struct authz_refusal *last_administrator_refusal(const struct authz_snapshot *snapshot, enum action action,
-                                                       const struct resource *resource, int64_t now_ms);
+/** Once documents of officers are demanded: for an action that would end the last registry-admin that counts, or the last security officer of a place that another person has
+ *  appointed (officer_guard.c). */
+const struct authz_refusal *last_officer_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                                 enum action action, const struct resource *resource, int64_t now_ms);

@@ -56,6 +56,7 @@ struct result snapshot_read_binding(const struct pg_rows *rows, size_t row, stru
     (void)text_copy(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
     binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
     binding->granting_person = person_new(pg_text(rows, row, 10), pg_text(rows, row, 11));
+    binding->is_brief = pg_bool(rows, row, 12);
     binding->scope = binding_scope(binding);
     return SUCCESS;
 }

@@ -434,5 +434,5 @@ struct result snapshot_load_changes(struct pg *pg, uint64_t since, struct pg_row
 
 bool snapshot_row_is_gone(const struct pg_rows *rows, size_t row)
 {
-    return pg_bool(rows, row, 12);
+    return pg_bool(rows, row, BINDING_WIDTH);
 }

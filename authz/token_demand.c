@@ -11,7 +11,7 @@ struct token_demand token_demand_of(const struct trust_rules *rules, const struc
     struct token_demand demand = {0};
 
     if (entry != NULL) demand = entry->rule.tokens;
-    if (!persons_entries_are_sound(rules)) demand.any = true;
+    if (!persons_entries_are_sound(rules)) demand.any = demand.signed_acts = true;
     return demand;
 }
 
@@ -32,6 +32,7 @@ void token_demand_add(struct token_demand *demand, const struct token_demand *ot
     demand->any = demand->any || other->any;
     demand->key = demand->key || other->key;
     demand->certificate = demand->certificate || other->certificate;
+    demand->signed_acts = demand->signed_acts || other->signed_acts;
     if (other->lifetime_max_s > 0 && (demand->lifetime_max_s == 0 || other->lifetime_max_s < demand->lifetime_max_s))
         demand->lifetime_max_s = other->lifetime_max_s;
 }

@@ -8,7 +8,7 @@ of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is 
 `growth` measures something else: what requests cost with 10^3 to 10^6 blobs in the database. `compare OLD NEW` measures two commits of
 Sijil in alternation, and fails when a row got slower by more than 5 % and by more than the old one differs from itself. `runs` measures
 signed training runs beside bubblewrap, a plain `python3 train.py` and `sbatch`; a mark that is missed is a failure. `search` asks 20 questions of
-logs of growing sizes. `log` measures how many events a second become durable.
+logs of growing sizes. `log` measures how many events a second become durable, `plans` how long a plan of a policy set takes.
 
 Figures are written as they come, one line each, to a file beside the output; a run that breaks off keeps them."""
 import argparse
@@ -29,6 +29,7 @@ import log_load
 import log_searches
 import parts
 import policy_peers
+import policy_plans
 import rights
 import rows
 import signed_runs
@@ -121,14 +122,14 @@ def way(text):
 
 def parse():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log", "policies", "rights"), default="peers")
+    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs", "search", "log", "plans", "policies", "rights"), default="peers")
     parser.add_argument("builds", nargs="*", metavar="COMMIT", help="of compare: the old one and the new one")
     parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
     parser.add_argument("--beside", action="append", type=way, default=[], metavar="NAME=COMMAND",
                         help="of runs: another way to train, such as one of kubectl that waits for its job's end; may be repeated")
     parser.add_argument("--waiting", action="store_true", help="of runs: only what waiting runners cost")
-    parser.add_argument("--events", type=int, action="append", help="of search: a size of the log; may be repeated (default: 10^5, 10^6, 5 x 10^6)")
-    parser.add_argument("--folder", help="of search: where the server has its files (default: below /var/tmp); a million events take 3 GB, their dump 2 GB")
+    parser.add_argument("--events", type=int, action="append", help="of search and plans: a size of the log; may be repeated (default: 10^5, 10^6, 5 x 10^6; of plans 10^7)")
+    parser.add_argument("--folder", help="of search and plans: where the server has its files (default: below /var/tmp); a million events take 3 GB, their dump 2 GB")
     parser.add_argument("--dump", type=int, metavar="SIZE", help="of search: the size at which the log is dumped and checked (default: the largest; 0: never)")
     parser.add_argument("--groups", type=int, default=10000, help="of rights: groups that have a role by a document (default: 10000)")
     parser.add_argument("--verify", action="store_true", help="of search: measure a round of the verifier through the first size; it takes long")
@@ -153,6 +154,8 @@ def run(options, folder, record):
         return signed_runs.measure(options, record, tell)
     elif options.what == "log":
         log_load.measure(folder, options.quick, record, tell)
+    elif options.what == "plans":
+        policy_plans.measure(options, record, tell)
     elif options.what == "policies":
         policy_peers.measure(folder, options.quick, record, tell)
     elif options.what == "rights":

@@ -82,15 +82,14 @@ def push_real(sijil):
 
 
 def cpu_of_server(sijil):
-    """CPU seconds of all processes, and of those of PostgreSQL that have ended meanwhile."""
+    """CPU seconds of gateway, keyd and PostgreSQL, those of ended sessions included."""
     ticks = 0
     for pid in sijil.pids() + sijil.database_pids():
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
+                ticks += sum(int(field) for field in file.read().rsplit(")", 1)[1].split()[11:15])
         except FileNotFoundError:
             continue
-        ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

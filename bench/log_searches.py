@@ -13,7 +13,7 @@ import time
 import urllib.parse
 
 import sijil_test
-from growth import sql as administer
+from growth import cpu_of_server, sql as administer
 from parts import become_gateway, database_folder, option_of, run_program
 from registries import BUILD, Sijil
 
@@ -134,18 +134,6 @@ def questions(events, times):
         "sparse: network, country where it is not": lambda: {"network": network_of(one := few(100)), "country": ["AE", "SA", "DE"][(one % 400 % 6 + 2) // 2 % 3],
                                                              "action": "tag.delete"},
     }
-
-
-def cpu_of_server(log):
-    """CPU seconds of gateway, keyd and PostgreSQL, those of ended sessions included."""
-    ticks = 0
-    for pid in log.pids() + log.database_pids():
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                ticks += sum(int(field) for field in file.read().rsplit(")", 1)[1].split()[11:15])
-        except FileNotFoundError:
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def search(client, conditions):

@@ -23,7 +23,7 @@ static struct result add_encoded(struct buffer *proof, struct bytes bytes, struc
 }
 
 /* The members of a public key without those that a proof does not need (RFC 7517, 4). */
-static struct result write_header(const struct ecdsa_key *key, struct buffer *header, struct error *err)
+static struct result write_header(const struct ecdsa_key *key, const char *type, struct buffer *header, struct error *err)
 {
     struct buffer OWNED_BUFFER x = BUFFER(64), y = BUFFER(64);
     uint8_t point[ECDSA_PUBLIC_SIZE];
@@ -32,30 +32,46 @@ static struct result write_header(const struct ecdsa_key *key, struct buffer *he
     TRY(add_encoded(&x, (struct bytes){point + 1, ECDSA_SCALAR_SIZE}, err));
     TRY(add_encoded(&y, (struct bytes){point + 1 + ECDSA_SCALAR_SIZE, ECDSA_SCALAR_SIZE}, err));
     return buffer_format(
-        header, err,
-        "{\"alg\":\"ES256\",\"jwk\":{\"crv\":\"P-256\",\"kty\":\"EC\",\"x\":\"%s\",\"y\":\"%s\"},\"typ\":\"dpop+jwt\"}",
-        buffer_text(&x), buffer_text(&y));
+        header, err, "{\"alg\":\"ES256\",\"jwk\":{\"crv\":\"P-256\",\"kty\":\"EC\",\"x\":\"%s\",\"y\":\"%s\"},\"typ\":\"%s\"}",
+        buffer_text(&x), buffer_text(&y), type);
 }
 
 static struct result write_digest(const char *authorization, struct buffer *claims, struct error *err)
 {
     uint8_t digest[SHA256_SIZE];
 
-    if (authorization == NULL || strncasecmp(authorization, "DPoP ", 5) != 0) return SUCCESS;
-    sha256_of(bytes_of_text(authorization + 5), digest);
+    const char *token = authorization == NULL ? NULL : strchr(authorization, ' ');
+    if (token == NULL) return SUCCESS;
+    sha256_of(bytes_of_text(token + 1), digest);
     TRY(buffer_add_text(claims, "\"ath\":\"", err));
     TRY(add_encoded(claims, (struct bytes){digest, sizeof digest}, err));
     return buffer_add_text(claims, "\",", err);
 }
 
-static struct result write_claims(const struct dpop_call *call, struct buffer *claims, struct error *err)
+/* What an act names besides. */
+static struct result write_act(const struct dpop_act *act, struct buffer *claims, struct error *err)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    sha256_of(act->body, digest);
+    TRY(buffer_add_text(claims, "\"body\":\"", err));
+    TRY(add_encoded(claims, (struct bytes){digest, sizeof digest}, err));
+    TRY(buffer_add_text(claims, "\",\"target\":", err));
+    TRY(json_write_string(claims, bytes_of_text(act->target), err));
+    return buffer_add_text(claims, ",", err);
+}
+
+static struct result write_claims(const struct dpop_call *call, const struct dpop_act *act, struct buffer *claims,
+                                  struct error *err)
 {
     const struct bytes url = {(const uint8_t *)call->url, strcspn(call->url, "?#")};
     uint8_t id[ID_SIZE];
 
     random_bytes(id, sizeof id);
     TRY(buffer_add_text(claims, "{", err));
-    TRY(write_digest(call->authorization, claims, err));
+    const bool is_bound = call->authorization != NULL && strncasecmp(call->authorization, "DPoP ", 5) == 0;
+    if (is_bound || act != NULL) TRY(write_digest(call->authorization, claims, err));
+    if (act != NULL) TRY(write_act(act, claims, err));
     TRY(buffer_format(claims, err, "\"htm\":\"%s\",\"htu\":", call->method));
     TRY(json_write_string(claims, url, err));
     TRY(buffer_format(claims, err, ",\"iat\":%lld,\"jti\":\"", (long long)(clock_wall_ms() / 1000)));
@@ -68,13 +84,14 @@ static struct result write_claims(const struct dpop_call *call, struct buffer *c
     return buffer_add_text(claims, "}", err);
 }
 
-struct result dpop_write(const struct ecdsa_key *key, const struct dpop_call *call, struct buffer *proof, struct error *err)
+static struct result write(const struct ecdsa_key *key, const struct dpop_call *call, const struct dpop_act *act,
+                           struct buffer *proof, struct error *err)
 {
     struct buffer OWNED_BUFFER header = BUFFER(512), claims = BUFFER(DPOP_PROOF_MAX), text = BUFFER(DPOP_PROOF_MAX);
     uint8_t signature[ECDSA_JOSE_SIZE];
 
-    TRY(write_header(key, &header, err));
-    TRY(write_claims(call, &claims, err));
+    TRY(write_header(key, act == NULL ? "dpop+jwt" : "sijil-act+jwt", &header, err));
+    TRY(write_claims(call, act, &claims, err));
     TRY(add_encoded(&text, buffer_bytes(&header), err));
     TRY(buffer_add_u8(&text, '.', err));
     TRY(add_encoded(&text, buffer_bytes(&claims), err));
@@ -82,6 +99,17 @@ struct result dpop_write(const struct ecdsa_key *key, const struct dpop_call *ca
     TRY(buffer_add_u8(&text, '.', err));
     TRY(add_encoded(&text, (struct bytes){signature, sizeof signature}, err));
     return buffer_add(proof, text.data, text.length, err);
+}
+
+struct result dpop_write(const struct ecdsa_key *key, const struct dpop_call *call, struct buffer *proof, struct error *err)
+{
+    return write(key, call, NULL, proof, err);
+}
+
+struct result dpop_write_act(const struct ecdsa_key *key, const struct dpop_call *call, const struct dpop_act *act,
+                             struct buffer *proof, struct error *err)
+{
+    return write(key, call, act, proof, err);
 }
 
 /* ---- The stored key ---- */

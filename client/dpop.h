@@ -17,6 +17,14 @@ struct dpop_call {
     const char *authorization; /* "DPoP <token>": the proof is for this token. NULL, or another scheme: for none */
     const char *nonce;         /* the registry's newest; "" for none */
 };
+/** A signature over exactly one request (the header Sijil-Act). */
+struct dpop_act {
+    const char *target; /* path and query, as they are sent */
+    struct bytes body;
+};
+/** Appends it; call->authorization may have any scheme. */
+RESULT dpop_write_act(const struct ecdsa_key *key, const struct dpop_call *call, const struct dpop_act *act, struct buffer *proof,
+                      struct error *err);
 /** Appends a proof. */
 RESULT dpop_write(const struct ecdsa_key *key, const struct dpop_call *call, struct buffer *proof, struct error *err);
 

@@ -12,15 +12,16 @@
 
 #define CONNECT_SECONDS 15
 #define IDLE_SECONDS    60 /* a transfer that moves less than one byte a second for so long is cut */
-#define HEADERS_MAX     8
+#define HEADERS_MAX     9
 
 struct http {
     struct outgoing *outgoing;
     char origin[300]; /* "https://host:port" */
     bool verbose;
-    const atomic_bool *gives_up; /* or NULL */
-    const struct ecdsa_key *key; /* of proofs; NULL: none */
-    char nonce[DPOP_NONCE_MAX];  /* the newest that the registry has told */
+    const atomic_bool *gives_up;     /* or NULL */
+    const struct ecdsa_key *key;     /* of proofs; NULL: none */
+    const struct ecdsa_key *act_key; /* signs requests that change something; NULL: none */
+    char nonce[DPOP_NONCE_MAX];      /* the newest that the registry has told */
 };
 
 /* The state that the callbacks of one request share. */
@@ -29,6 +30,7 @@ struct exchange {
     struct http_response *response;
     struct http *http;
     const char *proof; /* or NULL */
+    const char *act;   /* Sijil-Act; NULL: none */
     uint64_t sent, received;
 };
 
@@ -40,6 +42,7 @@ struct result http_new(const struct http_options *options, struct http **http_ou
     const int length = snprintf(http->origin, sizeof http->origin, "https://%s", options->host);
     if (length < 0 || (size_t)length >= sizeof http->origin) return failure(err, ERROR_INVALID, "the host's name is too long");
     http->verbose = options->verbose;
+    http->act_key = options->act_key;
     const struct outgoing_options rules = {.reach = OUTGOING_ANY,
                                            .ca_file = options->ca_file,
                                            .certificate_file = options->certificate_file,
@@ -98,6 +101,7 @@ static size_t take_headers(const struct exchange *exchange, struct outgoing_head
                                                      {"Range", request->range},
                                                      {"Content-Range", request->content_range},
                                                      {"DPoP", exchange->proof},
+                                                     {"Sijil-Act", exchange->act},
                                                      {"Sijil-Runner-Session", request->session},
                                                      {"Idempotency-Key", request->repeat_key}};
     size_t count = 0;
@@ -187,10 +191,19 @@ static struct result exchange_run(struct exchange *exchange, const char *url, st
     return outgoing_call(exchange->http->outgoing, &call, outcome_out, err);
 }
 
+static struct result sign_act(const struct http *http, const struct dpop_call *call, const struct http_request *request,
+                              struct buffer *act, struct error *err)
+{
+    const struct dpop_act signed_act = {call->url + strlen(http->origin), request->body};
+
+    if (http->act_key == NULL || !changes_something(request) || request->authorization == NULL) return SUCCESS;
+    return dpop_write_act(http->act_key, call, &signed_act, act, err);
+}
+
 static struct result call_once(struct http *http, const struct http_request *request, const char *url,
                                struct http_response *response, struct error *err)
 {
-    struct buffer OWNED_BUFFER proof = BUFFER(DPOP_PROOF_MAX);
+    struct buffer OWNED_BUFFER proof = BUFFER(DPOP_PROOF_MAX), act = BUFFER(DPOP_PROOF_MAX);
     struct exchange exchange = {.request = request, .response = response, .http = http};
     struct outgoing_outcome outcome = {.end = OUTGOING_BROKEN};
     const struct dpop_call call = {request->method, url, request->authorization, http->nonce};
@@ -200,6 +213,8 @@ static struct result call_once(struct http *http, const struct http_request *req
     response->request_id[0] = response->audit[0] = response->nonce[0] = response->retry_after[0] = '\0';
     if (http->key != NULL) TRY(dpop_write(http->key, &call, &proof, err));
     if (http->key != NULL) exchange.proof = buffer_text(&proof);
+    TRY(sign_act(http, &call, request, &act, err));
+    if (act.length > 0) exchange.act = buffer_text(&act);
     const int64_t began_ms = clock_monotonic_ms();
     const struct result called = exchange_run(&exchange, url, &outcome, err);
     response->was_cut = outcome.was_sent && (outcome.end == OUTGOING_NOT_AGAIN || outcome.end == OUTGOING_BROKEN);

@@ -19,7 +19,9 @@ struct http_options {
     const char *ca_file;                     /* PEM; NULL or "" for the system's */
     const char *certificate_file, *key_file; /* PEM: of the client (mTLS); NULL or "": none. Both are read for each connection */
     const char *proxy;                       /* "http://proxy.example:3128"; NULL or "": none, whatever the environment says */
-    bool verbose;                            /* each request on standard error, secrets hidden */
+    const struct ecdsa_key
+        *act_key; /* signs each request that changes something (the header Sijil-Act); NULL: none. It outlives the connection */
+    bool verbose; /* each request on standard error, secrets hidden */
 };
 RESULT http_new(const struct http_options *options, struct http **http_out, struct error *err);
 

@@ -8,8 +8,12 @@
 
 #include "base/result.h"
 
+struct ecdsa_key;
+
 struct report {
-    bool verbose;        /* each exchange is shown on standard error */
+    bool verbose; /* each exchange is shown on standard error */
+    const struct ecdsa_key
+        *act_key;        /* signs requests that change something, besides the login; NULL: none. It outlives the sessions */
     bool waits_for_room; /* the caller tries for hours: a registry without room (507) is ERROR_UNAVAILABLE, and not ERROR_FULL */
     /** A registry's warning, once for all clones of a session, without characters that control a terminal. NULL: warnings are dropped. */
     void (*warn)(const char *warning);

@@ -70,7 +70,7 @@ struct result session_open(struct report *report, const char *host, const struct
                            struct error *err)
 {
     const struct http_options options = {
-        .host = host, .ca_file = login->ca_file, .proxy = login->proxy, .verbose = report->verbose};
+        .host = host, .ca_file = login->ca_file, .proxy = login->proxy, .verbose = report->verbose, .act_key = report->act_key};
 
     return open_with(report, login, &options, session_out, err);
 }
@@ -376,7 +376,7 @@ static struct result nothing_granted(struct session *session, const char *scope,
 {
     const struct result refused = refusal(session->report, response, err);
 
-    (void)refused.ok;
+    if (strstr(response->challenge, "error=\"request_signature_required\"") != NULL) return refused; /* it says what to do */
     if (step_up_is_wanted(response)) return step_up_refused(session->report, http_host(session->http), response, err);
     report_explain(session->report, "scope", scope);
     if (session_has_token(&session->login))

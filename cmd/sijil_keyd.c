@@ -18,6 +18,7 @@
 #include "crypto/secret.h"
 #include "keyd/server.h"
 #include "policy/run_day.h"
+#include "policy/set_change.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -142,6 +143,7 @@ static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SI
     TRY(ledger_create(directory, key, err));
     TRY(key_register_create(directory, key, err));
     TRY(log_rotation_create(directory, key, err));
+    TRY(replacements_create(directory, key, err));
     return run_ledger_create(directory, key, 0, err);
 }
 
@@ -256,7 +258,7 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys) ||
-            log_rotation_is_broken(keyd->rotation))
+            policy_ids_is_broken(keyd->ids) || log_rotation_is_broken(keyd->rotation) || replacements_are_broken(keyd->replacements))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -337,6 +339,8 @@ static struct result load_and_serve(const struct settings *settings, int directo
     OWNED(key_register) *keys = NULL;
     OWNED(quorum) *quorum = NULL;
     OWNED(log_rotation) *rotation = NULL;
+    OWNED(policy_ids) *ids = NULL;
+    OWNED(replacements) *replacements = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
@@ -344,6 +348,8 @@ static struct result load_and_serve(const struct settings *settings, int directo
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
+    TRY(policy_ids_open(directory, keyring_ledger_key(keyring), ledger, &ids, err));
+    TRY(replacements_open(directory, keyring_ledger_key(keyring), ledger, &replacements, err));
     TRY(log_rotation_open(directory, keyring, &rotation, err));
     TRY(log_rotation_use(rotation, ledger, err));
     TRY(rate_new(&unwraps, &rate, err));
@@ -357,8 +363,11 @@ static struct result load_and_serve(const struct settings *settings, int directo
                               .keys = keys,
                               .quorum = quorum,
                               .rotation = rotation,
+                              .replacements = replacements,
                               .one_officer = settings->one_officer,
-                              .check_run = policy_run_day};
+                              .ids = ids,
+                              .check_run = policy_run_day,
+                              .check_set = policy_set_change};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

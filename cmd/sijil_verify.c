@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "audit/format/deletion.h"
-#include "audit/format/erased.h"
 #include "audit/format/log_keys.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
@@ -15,11 +14,13 @@
 #include "base/terminal_text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
+#include "cmd/sijil_verify_certificate.h"
 #include "cmd/sijil_verify_compare.h"
 #include "cmd/sijil_verify_export.h"
 #include "cmd/sijil_verify_fsck.h"
 #include "cmd/sijil_verify_policy.h"
 #include "cmd/sijil_verify_replay.h"
+#include "cmd/sijil_verify_report.h"
 #include "cmd/sijil_verify_run.h"
 #include "cmd/sijil_verify_succession.h"
 #include "policy/set_export.h"
@@ -122,33 +123,16 @@ static struct result check(const struct settings *settings, struct buffer *answe
     return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
 }
 
-static struct result check_erasure(const struct proof_trust *trust, bool is_json, const struct ecdsa_key *signer,
-                                   struct bytes bundle, struct buffer *answer, struct error *err)
-{
-    struct erased_report report;
-
-    TRY(as_verdict(erased_check(trust, signer, bundle, &report, err), err));
-    return is_json ? erased_report_json(&report, answer, err) : erased_report_text(&report, answer, err);
-}
-
-/* Of a deletion, or of an erasure. */
 static struct result check_certificate(const struct settings *settings, struct buffer *answer, struct error *err)
 {
+    struct certificate_request request = {.key = settings->key, .signer = settings->signer, .json = settings->json};
     struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
-    OWNED(ecdsa_key) *signer = NULL;
     OWNED(witness_policy) *policy = NULL;
-    struct deletion_report report;
-    struct log_keys keys;
 
-    TRY(log_keys_read(bytes_of_text(settings->key), &keys, err));
     TRY(read_policy(settings, &policy, err));
-    const struct proof_trust trust = {.vkey = bytes_of_text(settings->key), .policy = policy};
-    TRY(ecdsa_key_load(settings->signer, &signer, err));
+    request.policy = policy;
     TRY(read_file(settings->file, &bundle, err));
-    if (erased_is_bundle(buffer_bytes(&bundle)))
-        return check_erasure(&trust, settings->json, signer, buffer_bytes(&bundle), answer, err);
-    TRY(as_verdict(deletion_check(&trust, signer, buffer_bytes(&bundle), &report, err), err));
-    return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
+    return certificate_verify_answer(&request, buffer_bytes(&bundle), answer, err);
 }
 
 static int run_certificate(const struct settings *settings)
@@ -338,13 +322,32 @@ static int run_policy(const struct settings *settings)
     return show(buffer_text(&answer));
 }
 
+static int run_report(const struct settings *settings)
+{
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    OWNED(witness_policy) *policy = NULL;
+    struct error err = {0};
+    bool is_sound = false;
+
+    if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
+        return misused("--key and a residency report are needed, and no --entry or --signer");
+    if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
+    const struct report_request request = {settings->key,      settings->root, settings->file, settings->second,
+                                           settings->evidence, policy,         settings->json};
+    if (!report_verify(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
+    const int shown = show(buffer_text(&answer));
+    return shown != EXIT_VERIFIED || is_sound ? shown : EXIT_NOT_VERIFIED;
+}
+
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
-} subjects[] = {{"proof", run_proof},      {"certificate", run_certificate}, {"replay", run_replay},
-                {"run", run_training},     {"export", run_export},           {"fsck", run_fsck},
-                {"replay-keys", run_keys}, {"compare", run_compare},         {"succession", run_succession},
-                {"policy", run_policy}};
+} subjects[] = {{"proof", run_proof},           {"certificate", run_certificate},
+                {"replay", run_replay},         {"run", run_training},
+                {"export", run_export},         {"fsck", run_fsck},
+                {"replay-keys", run_keys},      {"compare", run_compare},
+                {"succession", run_succession}, {"policy", run_policy},
+                {"report", run_report}};
 
 static int unknown_command(const char *given)
 {
@@ -368,7 +371,8 @@ static bool is_of_dump(const char *command)
 static bool takes_witness_policy(const char *command)
 {
     return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0 ||
-           strcmp(command, "run") == 0 || strcmp(command, "succession") == 0 || strcmp(command, "policy") == 0;
+           strcmp(command, "run") == 0 || strcmp(command, "succession") == 0 || strcmp(command, "policy") == 0 ||
+           strcmp(command, "report") == 0;
 }
 
 static int run(struct settings *settings, char *const *operands, int count)
@@ -376,30 +380,31 @@ static int run(struct settings *settings, char *const *operands, int count)
     const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
     const bool is_succession = count > 0 && strcmp(operands[0], "succession") == 0;
     const bool is_policy = count > 0 && strcmp(operands[0], "policy") == 0;
+    const bool is_report = count > 0 && strcmp(operands[0], "report") == 0;
 
-    if (count > (is_comparison || is_succession ? 3 : 2)) return misused("more files than the command takes");
+    if (count > (is_comparison || is_succession || is_report ? 3 : 2)) return misused("more files than the command takes");
     if (count >= 2) settings->file = operands[1];
     if (count == 3) settings->second = operands[2];
-    if (!is_comparison && (settings->dump != NULL || settings->output != NULL || settings->evidence != NULL))
-        return misused("--dump, --output and --evidence are for comparisons");
+    if (!is_comparison && (settings->dump != NULL || settings->output != NULL || (settings->evidence != NULL && !is_report)))
+        return misused("--dump and --output are for comparisons, --evidence for comparisons and reports");
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
-    const bool is_of_run = (settings->root != NULL && !is_succession && !is_policy) || settings->admitted ||
+    const bool is_of_run = (settings->root != NULL && !is_succession && !is_policy && !is_report) || settings->admitted ||
                            settings->run != NULL || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
         return misused(
-            "--root is for runs, successions and policy sets, and for runs alone --run, --admitted, --manifest and --file");
+            "--root is for runs, successions, policy sets and reports, and for runs alone --run, --admitted, --manifest and --file");
     if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
         return misused("--nonce and --heads are for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
     if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
         return misused(
-            "--witness-policy is for proofs, exports, certificates, runs and policy sets: no other file has cosignatures of witnesses");
+            "--witness-policy is for proofs, exports, certificates, runs, policy sets and reports: no other file has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0
                ? misused(
-                     "a command is missing: proof, export, certificate, replay, run, fsck, replay-keys, compare, succession or policy")
+                     "a command is missing: proof, export, certificate, replay, run, fsck, replay-keys, compare, succession, policy or report")
                : unknown_command(operands[0]);
 }
 

@@ -10,7 +10,7 @@ static const struct option_row rows[] = {
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
      "replay: public key of the approver that signed the policy sets; successions: of the second officer"},
     {VERIFY_ROOT, "root", "FILE",
-     "runs and policy sets: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
+     "runs, policy sets and reports: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
     {VERIFY_SET, "set", "FILE", "replay: a policy set that was in force, as it was loaded; repeat it for each set"},
     {VERIFY_RUN, "run", "ID",
      "runs: the bundle of another run is not verified; without it the bundle may be of any run of the registry"},
@@ -23,9 +23,10 @@ static const struct option_row rows[] = {
     {VERIFY_THREADS, "threads", "N", "dumps: default: one for each processor"},
     {VERIFY_DUMP, "dump", "FILE", "comparisons: a dump of the longer log, if there is no proof"},
     {VERIFY_OUTPUT, "output", "FILE", "comparisons: write the evidence of a fork there"},
-    {VERIFY_EVIDENCE, "evidence", "FILE", "comparisons: check such evidence, in place of two checkpoints"},
+    {VERIFY_EVIDENCE, "evidence", "FILE",
+     "comparisons: check such evidence, in place of two checkpoints; reports: their evidence, if it is not NAME.evidence.ndjson beside NAME.json"},
     {VERIFY_WITNESS_POLICY, "witness-policy", "FILE",
-     "proofs, exports, certificates, runs and policy sets: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
+     "proofs, exports, certificates, runs, policy sets and reports: the witnesses that you trust, and their quorum (C2SP tlog-policy). Without a quorum of cosignatures on the "
      "checkpoint it is not verified. Never take the policy from the registry"},
     {VERIFY_HEADS, "heads", "FILE",
      "exports: the statement of an auditor that has replayed the whole log (sijil-witness --cosign-heads)"},
@@ -50,6 +51,7 @@ static const char *const synopses[] = {
     "compare --key=VKEY --evidence=FILE",
     "succession --key=VKEY --root=FILE [--signer=FILE] [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
     "policy --key=VKEY --root=FILE [--witness-policy=FILE] SET-FILE [--json]",
+    "report --key=VKEY [--root=FILE] [--evidence=FILE] [--witness-policy=FILE] REPORT-FILE [PAGE-FILE] [--json]",
     NULL};
 static const char *const see_also[] = {"sijil(1)", "sijil-audit-dump(8)", NULL};
 
@@ -59,7 +61,7 @@ const struct program verify_program = {
     .summary = "checks proofs and decisions of a registry's audit log, offline",
     .synopses = synopses,
     .about =
-        "Check that an entry is in a registry's audit log, that an export of it is complete, make recorded decisions again, check a whole training run, a policy set, or a whole log, "
+        "Check that an entry is in a registry's audit log, that an export of it is complete, make recorded decisions again, check a whole training run, a policy set, a residency report, or a whole log, "
         "without asking the registry.",
     .groups = groups,
     .group_count = COUNT(groups),
@@ -73,8 +75,10 @@ const struct program verify_program = {
         "A PLAN-FILE says that a log goes on under a new origin, signed by two officers (docs/recovery.md); 'succession' tells the new key.\n"
         "Without --signer it verifies a plan that the root of approvers alone has signed, as a registry with one administrator has it, and says so.\n"
         "A SET-FILE is that of 'sijil policy export': the signed policy set, and the log's event that loaded it.\n"
+        "A REPORT-FILE is NAME.json of 'sijil report residency', with NAME.evidence.ndjson beside it. PAGE-FILE is a page or the CSV of it.\n"
+        "Without --root 'report' does not check the signatures of policy sets.\n"
         "Without --signer 'replay' does not check the signatures of policy sets.\n"
-        "A FILE other than a policy set may be '-' for standard input.",
+        "A FILE other than a policy set or a report may be '-' for standard input.",
     .exit_status =
         "0 verified, 1 not verified (also: a decision differs, its policy set was not given, an export is empty, a file is not what it should be, a dump has a finding, two checkpoints are of two logs), "
         "2 the command line is wrong or a file can't be read.",

@@ -311,6 +311,27 @@ struct root_terms {
 bool root_terms_are_valid(const struct root_terms *terms);
 RESULT keyd_root_terms(struct keyd_client *client, struct root_terms *terms_out, struct error *err);
 
+#define KEY_WAITING_MAX 32 /* keys of persons with power that wait at a time: each needs an approver's signature */
+/** A key that waits (docs/documents.md, "Replaced keys"). */
+struct key_waiting {
+    uint8_t key[DOCUMENT_DIGEST_SIZE];       /* its thumbprint */
+    uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of its owner */
+    uint8_t document[DOCUMENT_DIGEST_SIZE];  /* of its enrolment: another document of the same key would wait anew */
+    int64_t since_ms, counts_ms;             /* it may be pinned from counts_ms on */
+};
+/** What sijil-keyd knows of the keys of a principal. */
+struct key_power {
+    bool is_named;    /* a document of officers has named it */
+    bool is_approver; /* it has an approver's key, or had one */
+    size_t count;
+    struct key_waiting waiting[KEY_WAITING_MAX]; /* of all principals */
+};
+/** Whether another key of this principal needs a signature of one that it has, or a wait; `approves`: if the key is one of an approver. */
+bool key_power_asks(const struct key_power *power, bool approves);
+/** `principal`: the SHA-256 of its name in documents. */
+RESULT keyd_key_power(struct keyd_client *client, const uint8_t principal[DOCUMENT_DIGEST_SIZE], struct key_power *power_out,
+                      struct error *err);
+
 /** The keys that may approve, and the documents in force. */
 RESULT keyd_ask_documents(struct keyd_client *client, struct keyd_documents *documents_out, struct error *err);
 
@@ -323,6 +344,7 @@ struct document_pin_request {
     uint64_t size;                                   /* of the log at keyd's last checkpoint; the proof is for this size */
     size_t proof_count;
     uint8_t proof[KEYD_PROOF_MAX][32];
+    struct bytes base; /* of keyd_pin_set() alone: the envelope of the set that is pinned now; empty: there is none */
 };
 /**
  * keyd counts the signatures and pins the document. ERROR_DENIED: too few valid signatures by keys that count, or an epoch
@@ -332,6 +354,9 @@ struct document_pin_request {
  */
 RESULT keyd_pin_document(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                          struct error *err);
+/** The same for the event that begins the wait of a key: *counts_ms_out is when keyd may pin its enrolment. */
+RESULT keyd_replace_key(struct keyd_client *client, const struct document_pin_request *request, int64_t *counts_ms_out,
+                        struct error *err);
 #define DOCUMENT_LINK_SIZE 40   /* u64 number of the event, ENVELOPES[32] (docs/formats/documents.md, "Pin") */
 #define DOCUMENT_LINKS_MAX 1000 /* documents of a kind that were pinned later, in one proof */
 /** A document, and the proof that keyd has pinned it: the chain of its kind, from the pin before the document to the newest one. */
@@ -349,9 +374,26 @@ struct document_chain_request {
  */
 RESULT keyd_certify_runner(struct keyd_client *client, const struct document_chain_request *proof, struct buffer *der,
                            struct error *err);
-/** As keyd_pin_document(), for a policy set, which is larger and has one envelope. */
+/**
+ * As keyd_pin_document(), for a policy set, which is larger and has one envelope. keyd does not see what it changes, so where several persons must sign
+ * it counts as a loosening.
+ */
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);
+/** The same, and keyd finds what the set changes of `base`. ERROR_DENIED: that is not the set that keyd has pinned. */
+RESULT keyd_pin_set(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
+                    struct error *err);
+
+#define KEYD_POLICY_IDS_MAX 64 /* policies of one set */
+/** The SHA-256 of the ids of the policies of a set with this digest. */
+struct keyd_policy_ids {
+    uint8_t digest[DOCUMENT_DIGEST_SIZE];
+    size_t count;
+    uint8_t each[KEYD_POLICY_IDS_MAX][DOCUMENT_DIGEST_SIZE];
+};
+/** *unused_out: a bit for each id that no set had which keyd has pinned. Of ids of sets before it kept them, keyd does not say so. */
+RESULT keyd_ask_policy_ids(struct keyd_client *client, const struct keyd_policy_ids *ids, uint64_t *unused_out,
+                           struct error *err);
 
 #define KEYD_RUN_MAX               (10 * 1024 * 1024) /* bytes of a run's bundle in a message: 8 MiB, and a policy set of 2 MiB */
 #define KEYD_RUN_ENVELOPE_MAX      131072

@@ -57,7 +57,11 @@
     X(37, KEYD_TOKEN_KEYS, token_keys)             \
     X(38, KEYD_NONCES, nonces)                     \
     X(39, KEYD_BOUND_TOKEN, bound_token)           \
-    X(43, KEYD_ROOT_TERMS, root_terms)
+    X(41, KEYD_REPLACE_KEY, replace_key)           \
+    X(42, KEYD_KEY_POWER, key_power)               \
+    X(43, KEYD_ROOT_TERMS, root_terms)             \
+    X(44, KEYD_PIN_SET, pin_set)                   \
+    X(45, KEYD_POLICY_IDS, policy_ids)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -135,8 +139,10 @@ struct keyd_request {
             struct wrapped_key wrapped; /* not in subject_key_new */
         } subject_key;
         uint8_t approver[ECDSA_PUBLIC_SIZE];
-        char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
-        struct document_pin_request pin;    /* pin_policy has one envelope */
+        char finding[KEYD_FINDING_MAX + 1];      /* of log_forked */
+        struct document_pin_request pin;         /* pin_policy and pin_set have one envelope */
+        struct keyd_policy_ids policy_ids;
+        uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* of key_power */
         struct keyd_run run;
         struct keyd_run_request run_request;
         uint8_t ended[32]; /* digest of the request of a run that has ended */
@@ -168,6 +174,9 @@ struct keyd_reply {
         struct document_pin pin;
         struct keyd_documents documents;
         struct root_terms root_terms;
+        uint64_t unused_ids; /* of policy_ids */
+        int64_t counts_ms; /* of replace_key */
+        struct key_power key_power;
         struct keyd_witnesses witnesses;
         struct keyd_token_keys token_keys;
         struct keyd_nonces nonces;

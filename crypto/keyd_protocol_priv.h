@@ -23,6 +23,8 @@ struct result keyd_write_pin_witnesses(struct buffer *frame, const struct keyd_r
 void keyd_read_pin_witnesses(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_cosigned(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_cosigned(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_witnesses(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_recover(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_recover(struct reader *fields, struct keyd_request *request);
 /** The fields of a request for a certificate of erasure. */
@@ -39,10 +41,28 @@ struct result keyd_write_root_terms(struct buffer *frame, const struct keyd_repl
 void keyd_read_root_terms(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_nonces(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_nonces(struct reader *fields, struct keyd_reply *reply);
+/** Of a replaced key, and of the keys that wait. */
+struct result keyd_write_key_power_asked(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_key_power_asked(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_replaced(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_replaced(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_key_power(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_key_power(struct reader *fields, struct keyd_reply *reply);
 struct result keyd_write_token(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_token(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_bound_token(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_bound_token(struct reader *fields, struct keyd_request *request);
+/** The event that brings a document into force, and its proof: the fields after the envelopes. */
+struct result keyd_write_event(struct buffer *frame, const struct document_pin_request *pin, struct error *err);
+void keyd_read_event(struct reader *fields, struct document_pin_request *pin);
+struct result keyd_write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_pin_policy(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_pin_set(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_pin_set(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_policy_ids(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_policy_ids(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_unused_ids(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_unused_ids(struct reader *fields, struct keyd_reply *reply);
 /** A text of `minimum` to KEYD_NAME_MAX bytes; `what` is for the message. */
 struct result keyd_write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what, struct error *err);
 /** At least one byte. */

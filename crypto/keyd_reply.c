@@ -184,16 +184,6 @@ static void read_pin_document(struct reader *fields, struct keyd_reply *reply)
     read_pin(fields, &reply->as.pin);
 }
 
-static struct result write_pin_policy(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
-{
-    return write_pin(frame, &reply->as.pin, err);
-}
-
-static void read_pin_policy(struct reader *fields, struct keyd_reply *reply)
-{
-    read_pin(fields, &reply->as.pin);
-}
-
 static struct result write_document_approver(struct buffer *frame, const struct document_approver *approver, struct error *err)
 {
     TRY(buffer_add(frame, approver->point, sizeof approver->point, err));
@@ -277,36 +267,6 @@ static void read_cosigned(struct reader *fields, struct keyd_reply *reply)
     read_pin_approver(fields, reply);
 }
 
-static struct result write_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
-{
-    const struct keyd_witnesses *witnesses = &reply->as.witnesses;
-
-    TRY(buffer_add_u8(frame, witnesses->is_pinned, err));
-    TRY(buffer_add_u8(frame, witnesses->awaits, err));
-    TRY(buffer_add_u8(frame, witnesses->is_without, err));
-    TRY(buffer_add_u64(frame, witnesses->epoch, err));
-    TRY(buffer_add(frame, witnesses->digest, sizeof witnesses->digest, err));
-    TRY(buffer_add_u64(frame, witnesses->log_size, err));
-    TRY(buffer_add(frame, witnesses->log_root, sizeof witnesses->log_root, err));
-    TRY(buffer_add_u64(frame, witnesses->since_s, err));
-    return buffer_add_u32(frame, witnesses->patience_s, err);
-}
-
-static void read_witnesses(struct reader *fields, struct keyd_reply *reply)
-{
-    struct keyd_witnesses *witnesses = &reply->as.witnesses;
-
-    witnesses->is_pinned = keyd_read_flag(fields);
-    witnesses->awaits = keyd_read_flag(fields);
-    witnesses->is_without = keyd_read_flag(fields);
-    witnesses->epoch = reader_u64(fields);
-    keyd_read_fixed(fields, witnesses->digest, sizeof witnesses->digest);
-    witnesses->log_size = reader_u64(fields);
-    keyd_read_fixed(fields, witnesses->log_root, sizeof witnesses->log_root);
-    witnesses->since_s = reader_u64(fields);
-    witnesses->patience_s = reader_u32(fields);
-}
-
 static struct result write_log_forked(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return write_pin_approver(frame, reply, err);
@@ -376,14 +336,26 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
 }
+#define write_pin_policy      write_pin_document
+#define read_pin_policy       read_pin_document
+#define write_pin_set         write_pin_document
+#define read_pin_set          read_pin_document
+#define write_policy_ids      keyd_write_unused_ids
+#define read_policy_ids       keyd_read_unused_ids
 #define write_recover         write_pin_approver
 #define read_recover          read_pin_approver
 #define write_last_checkpoint write_checkpoint
+#define write_witnesses       keyd_write_witnesses
+#define read_witnesses        keyd_read_witnesses
 #define read_last_checkpoint  read_checkpoint
 #define write_log_keys        keyd_write_known_log_keys
 #define read_log_keys         keyd_read_known_log_keys
 #define write_bound_token     write_token
 #define read_bound_token      read_token
+#define write_replace_key     keyd_write_replaced
+#define read_replace_key      keyd_read_replaced
+#define write_key_power       keyd_write_key_power
+#define read_key_power        keyd_read_key_power
 #define write_root_terms      keyd_write_root_terms
 #define read_root_terms       keyd_read_root_terms
 #define write_nonces          keyd_write_nonces

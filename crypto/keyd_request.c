@@ -131,48 +131,6 @@ static void read_pin_approver(struct reader *fields, struct keyd_request *reques
     keyd_read_fixed(fields, request->as.approver, sizeof request->as.approver);
 }
 
-/* The fields after the envelopes, which both messages have. */
-static struct result write_event(struct buffer *frame, const struct document_pin_request *pin, struct error *err)
-{
-    if (pin->leaf.length > KEYD_LEAF_MAX)
-        return failure(err, ERROR_LIMIT, "an entry of the log is at most %d bytes", KEYD_LEAF_MAX);
-    if (pin->proof_count > KEYD_PROOF_MAX)
-        return failure(err, ERROR_INVALID, "an inclusion proof has at most %d hashes", KEYD_PROOF_MAX);
-    TRY(buffer_add_prefixed(frame, pin->leaf, err));
-    TRY(buffer_add_u64(frame, pin->sequence, err));
-    TRY(buffer_add_u64(frame, pin->size, err));
-    TRY(buffer_add_u8(frame, (uint8_t)pin->proof_count, err));
-    return buffer_add(frame, pin->proof, pin->proof_count * sizeof pin->proof[0], err);
-}
-
-static void read_event(struct reader *fields, struct document_pin_request *pin)
-{
-    pin->leaf = reader_prefixed(fields, KEYD_LEAF_MAX);
-    pin->sequence = reader_u64(fields);
-    pin->size = reader_u64(fields);
-    pin->proof_count = reader_u8(fields);
-    if (pin->proof_count > KEYD_PROOF_MAX) fields->failed = true;
-    for (size_t i = 0; i < pin->proof_count && !fields->failed; i++) keyd_read_fixed(fields, pin->proof[i], sizeof pin->proof[i]);
-}
-
-static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
-{
-    const struct document_pin_request *pin = &request->as.pin;
-
-    if (pin->envelope_count != 1) return failure(err, ERROR_INVALID, "a policy set has one envelope");
-    if (pin->envelopes[0].length > KEYD_POLICY_MAX)
-        return failure(err, ERROR_LIMIT, "a policy set is at most %d bytes", KEYD_POLICY_MAX);
-    TRY(buffer_add_prefixed(frame, pin->envelopes[0], err));
-    return write_event(frame, pin, err);
-}
-
-static void read_pin_policy(struct reader *fields, struct keyd_request *request)
-{
-    request->as.pin.envelope_count = 1;
-    request->as.pin.envelopes[0] = reader_prefixed(fields, KEYD_POLICY_MAX);
-    read_event(fields, &request->as.pin);
-}
-
 static struct result write_envelopes(struct buffer *frame, const struct bytes envelopes[DOCUMENT_SIGNATURES_MAX], size_t count,
                                      struct error *err)
 {
@@ -197,13 +155,13 @@ static struct result write_pin_document(struct buffer *frame, const struct keyd_
     const struct document_pin_request *pin = &request->as.pin;
 
     TRY(write_envelopes(frame, pin->envelopes, pin->envelope_count, err));
-    return write_event(frame, pin, err);
+    return keyd_write_event(frame, pin, err);
 }
 
 static void read_pin_document(struct reader *fields, struct keyd_request *request)
 {
     request->as.pin.envelope_count = read_envelopes(fields, request->as.pin.envelopes);
-    read_event(fields, &request->as.pin);
+    keyd_read_event(fields, &request->as.pin);
 }
 
 static struct result write_documents(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -320,6 +278,16 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
 #define read_token            keyd_read_token
 #define write_bound_token     keyd_write_bound_token
 #define read_bound_token      keyd_read_bound_token
+#define write_pin_policy      keyd_write_pin_policy
+#define read_pin_policy       keyd_read_pin_policy
+#define write_pin_set         keyd_write_pin_set
+#define read_pin_set          keyd_read_pin_set
+#define write_policy_ids      keyd_write_policy_ids
+#define read_policy_ids       keyd_read_policy_ids
+#define write_replace_key     write_pin_document
+#define read_replace_key      read_pin_document
+#define write_key_power       keyd_write_key_power_asked
+#define read_key_power        keyd_read_key_power_asked
 #define write_root_terms      write_identify
 #define read_root_terms       read_identify
 #define write_nonces          write_identify

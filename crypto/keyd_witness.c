@@ -1,4 +1,4 @@
-/* Requests about the witnesses of the log. */
+/* Messages about the witnesses of the log. */
 #include "crypto/keyd_protocol_priv.h"
 
 struct result keyd_write_pin_witnesses(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -36,4 +36,34 @@ void keyd_read_cosigned(struct reader *fields, struct keyd_request *request)
     request->as.cosigned.policy = reader_prefixed(fields, KEYD_WITNESS_POLICY_MAX);
     request->as.cosigned.note = reader_prefixed(fields, KEYD_COSIGNED_MAX);
     if (request->as.cosigned.policy.length == 0 || request->as.cosigned.note.length == 0) fields->failed = true;
+}
+
+struct result keyd_write_witnesses(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_witnesses *witnesses = &reply->as.witnesses;
+
+    TRY(buffer_add_u8(frame, witnesses->is_pinned, err));
+    TRY(buffer_add_u8(frame, witnesses->awaits, err));
+    TRY(buffer_add_u8(frame, witnesses->is_without, err));
+    TRY(buffer_add_u64(frame, witnesses->epoch, err));
+    TRY(buffer_add(frame, witnesses->digest, sizeof witnesses->digest, err));
+    TRY(buffer_add_u64(frame, witnesses->log_size, err));
+    TRY(buffer_add(frame, witnesses->log_root, sizeof witnesses->log_root, err));
+    TRY(buffer_add_u64(frame, witnesses->since_s, err));
+    return buffer_add_u32(frame, witnesses->patience_s, err);
+}
+
+void keyd_read_witnesses(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_witnesses *witnesses = &reply->as.witnesses;
+
+    witnesses->is_pinned = keyd_read_flag(fields);
+    witnesses->awaits = keyd_read_flag(fields);
+    witnesses->is_without = keyd_read_flag(fields);
+    witnesses->epoch = reader_u64(fields);
+    keyd_read_fixed(fields, witnesses->digest, sizeof witnesses->digest);
+    witnesses->log_size = reader_u64(fields);
+    keyd_read_fixed(fields, witnesses->log_root, sizeof witnesses->log_root);
+    witnesses->since_s = reader_u64(fields);
+    witnesses->patience_s = reader_u32(fields);
 }

@@ -29,8 +29,24 @@ static const struct pg_statement detection_robot_sql = {
     "SELECT split_part(x.each, ' ', 1) FROM (SELECT person, behind FROM robot WHERE name = $1 ORDER BY created_at DESC LIMIT 1) r,"
     " unnest(CASE WHEN cardinality(r.behind) > 0 THEN r.behind ELSE ARRAY[r.person] END) AS x(each) WHERE x.each <> 'unknown' LIMIT 16",
     "text", "text"};
+/* OFFSET 0: the blob is looked up by its index, also in a plan from the time when the tables were empty. */
+static const struct pg_statement detection_places_sql = {
+    "detection_places",
+    "SELECT r.full_name, r.repository_id, r.project_id, (extract(epoch FROM l.linked_at) * 1000000)::int8 FROM (SELECT blob_id FROM blob WHERE digest = $1 OFFSET 0) b"
+    " JOIN LATERAL (SELECT repository_id, linked_at FROM repository_blob WHERE blob_id = b.blob_id OFFSET 0) l ON true"
+    " JOIN repository r USING (repository_id) JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL"
+    " ORDER BY l.linked_at, r.repository_id LIMIT $2",
+    "text int8", "text uuid uuid int8"};
+static const struct pg_statement detection_labelled_sql = {
+    "detection_labelled",
+    "SELECT f.digest FROM (SELECT repository_id FROM repository WHERE full_name = $1 AND deleted_at IS NULL OFFSET 0) r"
+    " JOIN LATERAL (SELECT digest FROM manifest WHERE repository_id = r.repository_id AND digest = $2 AND label IS NOT NULL OFFSET 0) m ON true"
+    " JOIN LATERAL (SELECT digest FROM manifest_reference WHERE repository_id = r.repository_id AND manifest_digest = m.digest AND NOT is_manifest"
+    " ORDER BY digest LIMIT $3) f ON true",
+    "text text int8", "text"};
 static const struct pg_statement *const statements[] = {
     &detection_lock_sql, &detection_read_sql, &detection_insert_sql, &detection_advance_sql, &detection_alarm_sql, &detection_sizes_sql, &detection_robot_sql,
+    &detection_places_sql, &detection_labelled_sql,
 };
 /* clang-format on */
 const struct pg_table detection_table = PG_TABLE(statements);
@@ -92,6 +108,41 @@ struct result detection_persons_of_robot(struct pg *pg, const char *name, struct
     for (size_t i = 0; i < known->person_count; i++)
         (void)snprintf(known->persons[i], sizeof known->persons[i], "%.79s", pg_text(rows, i, 0));
     return SUCCESS;
+}
+
+struct result detection_places(struct pg *pg, const char *digest, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, digest);
+    pg_add_int8(&arguments, COPY_PLACES_MAX);
+    return pg_run(pg, &detection_places_sql, &arguments, rows_out, err);
+}
+
+struct result detection_labelled_blobs(struct pg *pg, const char *name, const char *digest, struct pg_rows **rows_out,
+                                       struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, name);
+    pg_add_text(&arguments, digest);
+    pg_add_int8(&arguments, COPY_BLOBS_MAX);
+    return pg_run(pg, &detection_labelled_sql, &arguments, rows_out, err);
+}
+
+size_t detection_place_count(const struct pg_rows *rows)
+{
+    return pg_rows_count(rows);
+}
+
+struct copy_place detection_place_of(const struct pg_rows *rows, size_t row)
+{
+    return (struct copy_place){pg_text(rows, row, 0), pg_uuid(rows, row, 1), pg_uuid(rows, row, 2), pg_int8(rows, row, 3)};
+}
+
+const char *detection_blob_at(const struct pg_rows *rows, size_t row)
+{
+    return pg_text(rows, row, 0);
 }
 
 struct result detection_advance(struct pg *pg, uint64_t at, struct error *err)

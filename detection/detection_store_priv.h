@@ -24,6 +24,22 @@ struct detection_blob {
 RESULT detection_sizes(struct pg *pg, struct detection_blob *blobs, size_t count, struct error *err) __attribute__((nonnull));
 /** The persons behind the newest robot of this name, in `known`; none: nobody. */
 RESULT detection_persons_of_robot(struct pg *pg, const char *name, struct event_known *known, struct error *err);
+#define COPY_PLACES_MAX 256 /* repositories that have the same blob and are compared */
+#define COPY_BLOBS_MAX  64  /* blobs of one manifest that states a label */
+/** A repository that has a blob. */
+struct copy_place {
+    const char *name; /* a view of the rows */
+    struct uuid repository, project;
+    int64_t since_us; /* by the database's clock */
+};
+/** The repositories that have this blob, at most COPY_PLACES_MAX of them, the oldest links first. */
+RESULT detection_places(struct pg *pg, const char *digest, struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
+/** The blobs of this manifest of the repository `name`, at most COPY_BLOBS_MAX; none unless it states a label. */
+RESULT detection_labelled_blobs(struct pg *pg, const char *name, const char *digest, struct pg_rows **rows_out, struct error *err)
+    __attribute__((nonnull));
+size_t detection_place_count(const struct pg_rows *rows);
+struct copy_place detection_place_of(const struct pg_rows *rows, size_t row);
+const char *detection_blob_at(const struct pg_rows *rows, size_t row);
 /** May be lost with the machine, and is then advanced again: a recorded alarm never is, nor the position with it. */
 RESULT detection_advance(struct pg *pg, uint64_t at, struct error *err);
 

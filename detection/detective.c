@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "crypto/hmac.h"
 #include "crypto/random.h"
+#include "detection/copies_priv.h"
 #include "detection/detection_store_priv.h"
 #include "detection/event_known_priv.h"
 
@@ -74,10 +75,10 @@ void detective_free(struct detective *detective)
 
 void alarm_text(const struct alarm *alarm, char text_out[ALARM_TEXT_SIZE])
 {
-    int length =
-        snprintf(text_out, ALARM_TEXT_SIZE, "%s detector=%s severity=%d actor=%s count=%" PRIu64 " events=", alarm->rule->name,
-                 detector_name(alarm->rule->detector), (int)alarm->rule->severity, alarm->actor[0] == '\0' ? "-" : alarm->actor,
-                 alarm->count);
+    int length = snprintf(
+        text_out, ALARM_TEXT_SIZE, "%s detector=%s severity=%d actor=%s count=%" PRIu64 "%s%s events=", alarm->rule->name,
+        detector_name(alarm->rule->detector), (int)alarm->rule->severity, alarm->actor[0] == '\0' ? "-" : alarm->actor,
+        alarm->count, alarm->copy[0] == '\0' ? "" : " ", alarm->copy);
 
     for (size_t i = 0; i < alarm->event_count && length < ALARM_TEXT_SIZE; i++)
         length +=
@@ -119,7 +120,7 @@ static struct result raise(void *context, const struct alarm *alarm, struct erro
 
 /* ---- events ---- */
 
-/* A place makes an alarm by itself, so it counts for nothing when the state is made again. */
+/* A place makes an alarm by itself, so it counts for nothing when the state is made again. Neither does a copy: its alarm is in the log. */
 static struct result look_up(struct detective *detective, struct audit_page *page, size_t index, const struct leaf *leaf,
                              struct event_known *known, struct error *err)
 {
@@ -131,6 +132,8 @@ static struct result look_up(struct detective *detective, struct audit_page *pag
         TRY(first_place_of(&source, page, index, leaf, &first, err));
     known->is_new_network = first.is_new_network;
     known->is_new_country = first.is_new_country;
+    const struct copy_source copies = {detective->pg, &detective->options.labels};
+    if (!detective->is_replaying && engine_wants_copies(detective->engine, leaf)) TRY(known_copy_of(&copies, leaf, known, err));
     return engine_wants_person(detective->engine, leaf) ? known_persons_of(&source, page, index, known, err) : SUCCESS;
 }
 

@@ -13,12 +13,18 @@
 
 extern const struct pg_table detection_table;
 
+/** Whether content of the repository `other` has a class, subjects or regimes that `name` has not. May be asked for any names. */
+struct label_comparison {
+    RESULT (*lacks)(void *context, const char *name, const char *other, bool *lacks_out, struct error *err);
+    void *context;
+};
 struct detective;
 struct detective_options {
     const char *conninfo, *origin;
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     const atomic_bool *gives_up; /* once it is set, a step ends soon */
+    struct label_comparison labels;
 };
 /** What `options` points at outlives the detective. */
 RESULT detective_new(const struct detective_options *options, struct detective **detective_out, struct error *err);

@@ -126,6 +126,25 @@ static bool detect_bytes(struct feeding *feeding, struct alarm *alarm)
     return true;
 }
 
+/* ---- copies ---- */
+
+/* An upload's bytes are there once it is completed; before that, its event only says that they may come. */
+bool detector_is_arrival(const struct leaf *leaf)
+{
+    if (is_action(leaf, "upload.commit") || is_action(leaf, "upload.begin")) return is_outcome(leaf, "completed");
+    return (is_action(leaf, "blob.mount") || is_action(leaf, "manifest.push")) &&
+           (is_outcome(leaf, "allowed") || is_outcome(leaf, "completed"));
+}
+
+/* A dataset of many blobs is one cause. */
+static bool detect_copy(struct feeding *feeding, struct alarm *alarm)
+{
+    if (feeding->known == NULL || feeding->known->copy[0] == '\0') return false;
+    name_actor(feeding->leaf, alarm);
+    (void)snprintf(alarm->copy, sizeof alarm->copy, "%s", feeding->known->copy);
+    return counted(feeding, key_of_text(feeding, "copy", feeding->known->copy), alarm);
+}
+
 /* ---- places ---- */
 
 static bool detect_country(struct feeding *feeding, struct alarm *alarm)
@@ -152,7 +171,10 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 
     const bool is_broken = is_action(leaf, "breakglass.approve") && is_outcome(leaf, "allowed");
 
-    if (!is_grant && !is_broken && !is_action(leaf, "administrator.replace")) return false;
+    const bool is_replaced =
+        is_action(leaf, "key.replace") && is_outcome(leaf, "allowed"); /* without a signature of the key before */
+
+    if (!is_grant && !is_broken && !is_replaced && !is_action(leaf, "administrator.replace")) return false;
     name_actor(leaf, alarm);
     return alone(feeding, alarm);
 }
@@ -160,12 +182,20 @@ static bool detect_break_glass(struct feeding *feeding, struct alarm *alarm)
 /* What one person asks for and another one approves. */
 static const struct {
     const char *asks, *approves;
-} pairs[] = {
-    {"rule.draft", "rule.approve"},       {"groups.draft", "groups.approve"},       {"role.draft", "role.approve"},
-    {"persons.draft", "persons.approve"}, {"officers.draft", "officers.approve"},   {"scim.draft", "scim.approve"},
-    {"sink.draft", "sink.approve"},       {"detection.draft", "detection.approve"}, {"breakglass.request", "breakglass.approve"},
-    {"key.enroll", "key.approve"},        {"runner.invite", "runner.approve"},      {"runner.invite", "runner.confirm"},
-    {"run.request", "run.approve"}};
+} pairs[] = {{"rule.draft", "rule.approve"},
+             {"groups.draft", "groups.approve"},
+             {"role.draft", "role.approve"},
+             {"persons.draft", "persons.approve"},
+             {"officers.draft", "officers.approve"},
+             {"scim.draft", "scim.approve"},
+             {"sink.draft", "sink.approve"},
+             {"detection.draft", "detection.approve"},
+             {"breakglass.request", "breakglass.approve"},
+             {"key.enroll", "key.approve"},
+             {"key.enroll", "key.replace"},
+             {"runner.invite", "runner.approve"},
+             {"runner.invite", "runner.confirm"},
+             {"run.request", "run.approve"}};
 
 /* A person may have two accounts, or act as a robot, behind which others may be, too. Somebody who is no person stands for itself. */
 static size_t dealer_count(const struct feeding *feeding)
@@ -301,6 +331,11 @@ static bool detect_sink(struct feeding *feeding, struct alarm *alarm)
     return is_action(feeding->leaf, "sink.stop") && alone(feeding, alarm);
 }
 
+static bool detect_region(struct feeding *feeding, struct alarm *alarm)
+{
+    return is_action(feeding->leaf, "region.quarantine") && is_outcome(feeding->leaf, "completed") && alone(feeding, alarm);
+}
+
 detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS] = detect_denials,
                                                                [DETECTOR_PULLS] = detect_pulls,
                                                                [DETECTOR_BYTES] = detect_bytes,
@@ -310,4 +345,6 @@ detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS
                                                                [DETECTOR_SELF_DEALING] = detect_self_dealing,
                                                                [DETECTOR_GAP] = detect_gap,
                                                                [DETECTOR_CLOCK] = detect_clock,
-                                                               [DETECTOR_SINK] = detect_sink};
+                                                               [DETECTOR_SINK] = detect_sink,
+                                                               [DETECTOR_COPY] = detect_copy,
+                                                               [DETECTOR_REGION] = detect_region};

@@ -83,6 +83,11 @@ bool engine_wants_person(const struct engine *engine, const struct leaf *leaf)
     return leaf->has_payload && detector_is_dealing(leaf) && has_rule(engine, DETECTOR_SELF_DEALING);
 }
 
+bool engine_wants_copies(const struct engine *engine, const struct leaf *leaf)
+{
+    return detector_is_arrival(leaf) && has_rule(engine, DETECTOR_COPY);
+}
+
 /* ---- what is tracked ---- */
 
 uint64_t key_of_text(const struct feeding *feeding, const char *kind, const char *text)
@@ -150,6 +155,15 @@ bool count_event(struct feeding *feeding, const struct counting *counting, uint6
 
 /* ---- events ---- */
 
+static uint64_t key_of_copy(const struct feeding *feeding, const char *text)
+{
+    const char *copy = strstr(text, " stricter=");
+    char places[LAXER_COPY_SIZE];
+
+    (void)snprintf(places, sizeof places, "%s", copy == NULL ? "" : copy + 1);
+    return key_of_text(feeding, "copy", places);
+}
+
 /* "RULE detector=... actor=... ..." of an alarm in the log. False: it is of no rule with a count. */
 static bool key_of_alarm(const struct feeding *feeding, const char *text, uint64_t *key_out)
 {
@@ -167,6 +181,7 @@ static bool key_of_alarm(const struct feeding *feeding, const char *text, uint64
         *key_out = key_of_text(feeding, "actor", name);
     else if (detector == DETECTOR_GAP) *key_out = key_of_text(feeding, "log", "");
     else if (detector == DETECTOR_CLOCK) *key_out = key_of_text(feeding, "clock", "");
+    else if (detector == DETECTOR_COPY) *key_out = key_of_copy(feeding, text);
     else return false;
     return true;
 }

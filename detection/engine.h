@@ -13,6 +13,9 @@
 #define DETECTION_TRACKED_MAX 1024
 #define ALARM_EVENTS_MAX      16
 
+/** "stricter=UUID laxer=UUID": the repositories in which the same bytes lie under two labels. */
+#define LAXER_COPY_SIZE (sizeof "stricter= laxer=" + 2 * 36)
+
 struct detection_rules {
     size_t count;
     struct detection_rule each[DETECTION_RULES_MAX]; /* without those that are off */
@@ -25,6 +28,7 @@ struct alarm {
     size_t event_count;
     uint64_t events[ALARM_EVENTS_MAX]; /* their numbers: the last ones */
     int64_t time_ms;                   /* of the last one */
+    char copy[LAXER_COPY_SIZE];        /* of laxer-copy: where the bytes lie; else "" */
 };
 /** May fail; then the event was not taken, and is fed again. */
 typedef struct result alarm_visitor(void *context, const struct alarm *alarm, struct error *err);
@@ -36,8 +40,9 @@ struct event_known {
         is_new_country; /* the first one of its actor from its client's network and country, while the actor has earlier events */
     uint64_t size_bytes; /* of the artifact that is read; 0: not known */
     char persons[EVENT_PERSONS_MAX]
-                [80];    /* behind the actor (authz/person.h): several of a robot that several have made or seen */
-    size_t person_count; /* 0: not known, the actor stands for itself */
+                [80];           /* behind the actor (authz/person.h): several of a robot that several have made or seen */
+    size_t person_count;        /* 0: not known, the actor stands for itself */
+    char copy[LAXER_COPY_SIZE]; /* the event's bytes lie elsewhere under another label; "": they don't, or it is not known */
 };
 
 struct engine;
@@ -51,6 +56,8 @@ bool engine_wants_place(const struct engine *engine, const struct leaf *leaf);
 /** Whether a rule wants to know the size of what is read, or the person. Both are wanted again when the state is made anew. */
 bool engine_wants_size(const struct engine *engine, const struct leaf *leaf);
 bool engine_wants_person(const struct engine *engine, const struct leaf *leaf);
+/** Whether a rule wants to know where else the bytes lie that came with the event. */
+bool engine_wants_copies(const struct engine *engine, const struct leaf *leaf);
 /** The longest window of all rules. */
 int64_t engine_window_ms(const struct engine *engine);
 void engine_free(struct engine *engine);

@@ -52,5 +52,7 @@ typedef bool detector_function(struct feeding *feeding, struct alarm *alarm);
 extern detector_function *const detector_functions[DETECTOR_COUNT];
 /** Whether bytes of an artifact are read. */
 bool detector_is_pull(const struct leaf *leaf);
+/** Whether bytes have come into a repository: a blob, or a manifest, which may have brought a label. */
+bool detector_is_arrival(const struct leaf *leaf);
 /** Whether somebody asks for something, or approves it. */
 bool detector_is_dealing(const struct leaf *leaf);

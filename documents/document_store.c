@@ -26,6 +26,7 @@ static const struct pg_statement document_since_sql = {
     "document_since",
     "SELECT e.seq FROM document_events($1, $2, 1000000) e JOIN document d ON d.kind = $1 AND d.detail = e.detail ORDER BY e.seq LIMIT 1", "int4 int8",
     "int8"};
+static const struct pg_statement document_leaf_sql = {"document_leaf", "SELECT leaf FROM audit_entry WHERE seq = $1", "int8", "bytea"};
 static const struct pg_statement document_count_sql = {
     "document_count", "SELECT count(*) FROM (SELECT 1 FROM document WHERE kind = $1 LIMIT $2) counted", "int4 int8", "int8"};
 /*
@@ -80,7 +81,7 @@ static const struct pg_statement document_drafts_sql = {
     " AND expires_at > now() ORDER BY drafted_at LIMIT $4",
     "int4 text text int8", "bytea bytea bytea bytea text"};
 static const struct pg_statement *const statements[] = {
-    &document_insert_sql, &document_events_sql, &document_since_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
+    &document_insert_sql, &document_events_sql, &document_leaf_sql, &document_since_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
     &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_sign_sql, &document_draft_take_sql,
     &document_draft_remove_sql, &document_drafts_sql,
 };
@@ -140,6 +141,19 @@ struct result document_events(struct pg *pg, enum document_kind kind, uint64_t f
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, DOCUMENT_EVENTS_READ);
     return pg_run(pg, &document_events_sql, &arguments, rows_out, err);
+}
+
+struct result document_leaf(struct pg *pg, uint64_t sequence, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)sequence);
+    TRY(pg_run(pg, &document_leaf_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_NOT_FOUND, "event %llu is not in the log", (unsigned long long)sequence);
+    *rows_out = GIVE(rows);
+    return SUCCESS;
 }
 
 struct result document_check_latest(const struct permit *permit, struct pg *pg, const struct document_row *row,

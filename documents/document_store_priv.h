@@ -9,6 +9,8 @@
  */
 RESULT document_events(struct pg *pg, enum document_kind kind, uint64_t first, struct pg_rows **rows_out, struct error *err);
 #define DOCUMENT_EVENT_ENVELOPES 2
+/** The leaf of the event `sequence`, in one row. ERROR_NOT_FOUND. */
+RESULT document_leaf(struct pg *pg, uint64_t sequence, struct pg_rows **rows_out, struct error *err);
 /** The number of rows of a kind; stops counting at `most`. */
 RESULT document_count(struct pg *pg, enum document_kind kind, uint64_t most, uint64_t *count_out, struct error *err);
 

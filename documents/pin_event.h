@@ -8,7 +8,7 @@
 
 #include "documents/source.h"
 
-/** The call to keyd: keyd_pin_document(), or keyd_pin_policy() for a policy set. */
+/** The call to keyd: keyd_pin_document(), or keyd_pin_set() for a policy set. */
 typedef struct result document_pinner(struct keyd_client *keyd, const struct document_pin_request *request,
                                       struct document_pin *pin_out, struct error *err);
 

@@ -130,7 +130,7 @@ static struct result warn_of_unlisted(struct bootstrap *bootstrap, struct error 
 
     TRY(policy_set_load(&source, NULL, &set, err));
     for (size_t i = 0; set != NULL && i < settings->region_count; i++)
-        if (policy_set_region(set, settings->regions[i].title) == NULL)
+        if (policy_set_region(set, settings->regions[i].title, INT64_MIN) == NULL)
             log_line(LOG_WARNING,
                      "the policy set does not list this region, so rules about its place and its operator can't permit it: "
                      "list it in a new set, and load that with 'sijil policy load'",

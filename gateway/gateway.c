@@ -129,6 +129,7 @@ static struct result open_decider(struct gateway *gateway, struct error *err)
                                             .directory = gateway->directory,
                                             .poll_ms = 5000,
                                             .stale_ms = 30000,
+                                            .notice_days = (unsigned)gateway->settings->role_notice_days,
                                             .metadata_region = gateway->settings->metadata_region};
     return decider_start(&options, &gateway->decider, err);
 }
@@ -143,6 +144,11 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
         .database = settings->database,
         .region_count = settings->region_count,
         .regions = regions,
+        .recorded = {.folder = settings->region_folder,
+                     .key_folder = settings->region_key_folder,
+                     .networks = settings->region_networks,
+                     .ca_file = settings->region_ca_file,
+                     .page_cache_blob_max = (uint64_t)settings->page_cache_blob_max},
         .key_lifetime_ms = 60000,
         .key_count = 4096,
         .uploads_max = (unsigned)settings->streams_max,
@@ -165,6 +171,8 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
 
     TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
     if (!pg_standby_check(pg, &weak).ok) log_line(LOG_WARNING, "a standby may lack events", "why", weak.message, NULL);
+    if (!registry_open_recorded(gateway->registry, gateway->decider, &weak).ok)
+        log_line(LOG_WARNING, "a region of the policy set can't be served here", "why", weak.message, NULL);
     TRY(registry_check_served(gateway->registry, pg, err));
     return registry_check_regions(gateway->registry, pg, err);
 }

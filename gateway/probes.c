@@ -1,5 +1,6 @@
 /* Handlers of the probes, and the ping of the registry protocol. */
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -7,6 +8,7 @@
 #include "gateway/pipeline/handler.h"
 #include "gateway/pipeline/response.h"
 #include "gateway/readiness.h"
+#include "registry/maintenance.h"
 
 #define NOTED_EVERY_MS 10000
 
@@ -41,6 +43,16 @@ static void note(const struct error *why)
     if (atomic_compare_exchange_strong(&last_ms, &before_ms, now_ms)) log_error("not ready", why);
 }
 
+/* The other regions still serve, so a load balancer keeps the gateway. */
+static void answer_ready(struct request *request)
+{
+    char closed[512], text[sizeof closed + 80];
+
+    registry_closed_regions(request->gateway->registry, closed, sizeof closed);
+    (void)snprintf(text, sizeof text, closed[0] == '\0' ? "ready\n%s" : "ready\nquarantined or retired regions: %s\n", closed);
+    response_text(request, 200, text);
+}
+
 static struct result ready(struct request *request, struct pg *pg, struct error *err)
 {
     struct error why = {0};
@@ -48,7 +60,7 @@ static struct result ready(struct request *request, struct pg *pg, struct error 
 
     (void)err;
     if (parts_are_ready(request->gateway, pg, &why).ok) {
-        response_text(request, 200, "ready\n");
+        answer_ready(request);
         return SUCCESS;
     }
     note(&why);

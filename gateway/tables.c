@@ -30,9 +30,11 @@
 #include "planning/plan_make.h"
 #include "policy/decider/set_load.h"
 #include "registry/brought_label.h"
+#include "registry/content_hold.h"
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
+#include "registry/region.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 #include "training/budget.h"
@@ -60,6 +62,7 @@ const struct pg_table *const gateway_tables[] = {
     &rights_table,
     &robot_rotate_table,
     &project_statements,
+    &region_state_statements,
     &repository_statements,
     &seal_statements,
     &stored_blob_statements,
@@ -106,6 +109,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_session_table,
     &run_budget_table,
     &brought_label_statements,
+    &content_hold_statements,
     &run_queue_table,
     &run_offer_table,
     &run_draft_table,

@@ -208,15 +208,14 @@ static struct result answer_pin_approver(const struct keyd *keyd, const struct k
 static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                          struct scratch *scratch, struct error *err)
 {
+    const struct document_place place = {keyd->ledger, keyd->keys, keyd->ids, keyd->check_set, keyd->replacements};
+
     (void)scratch;
-    return document_pin(keyd->ledger, keyd->keys, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
+    return document_pin(&place, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
 }
 
-static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                                       struct scratch *scratch, struct error *err)
-{
-    return answer_pin_document(keyd, request, reply, scratch, err);
-}
+#define answer_pin_policy answer_pin_document
+#define answer_pin_set    answer_pin_document
 
 static struct result answer_documents(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                       struct scratch *scratch, struct error *err)

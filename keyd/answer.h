@@ -4,13 +4,16 @@
 #pragma once
 
 #include "crypto/keyd_protocol.h"
+#include "documents/format/set_change.h"
 #include "keyd/key_register.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
 #include "keyd/log_rotation.h"
 #include "keyd/mint_limits.h"
+#include "keyd/policy_ids.h"
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
+#include "keyd/replacement.h"
 #include "keyd/run_ledger.h"
 #include "training/format/bundle.h"
 
@@ -24,8 +27,11 @@ struct keyd {
     struct key_register *keys;
     struct quorum *quorum;
     struct log_rotation *rotation;
+    struct replacements *replacements;
     bool one_officer;         /* keyd/recovery.h */
+    struct policy_ids *ids;   /* NULL in tests that need none */
     run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
+    set_change_check *check_set;
 };
 
 /**

@@ -1,7 +1,8 @@
-/* Requests about the keys and the origin of the log, and about how many persons the root is. */
+/* Requests about the keys and the origin of the log, about what policy sets demand, and about replaced keys. */
 #include "keyd/answer_priv.h"
 
 #include "base/clock.h"
+#include "keyd/document_pin.h"
 #include "keyd/recovery.h"
 
 struct result answer_log_rotate(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
@@ -31,7 +32,8 @@ struct result answer_log_keys(const struct keyd *keyd, const struct keyd_request
 struct result answer_recover(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                              struct scratch *scratch, struct error *err)
 {
-    const struct recovery_place place = {{keyd->keyring, keyd->ledger, keyd->rotation}, keyd->keys, keyd->one_officer};
+    const struct recovery_place place = {
+        {keyd->keyring, keyd->ledger, keyd->rotation}, keyd->keys, keyd->replacements, keyd->one_officer};
 
     (void)reply, (void)scratch;
     TRY(recovery_take(&place, &request->as.recovery, clock_wall_ms(), err));
@@ -58,5 +60,32 @@ struct result answer_root_terms(const struct keyd *keyd, const struct keyd_reque
     (void)request, (void)scratch, (void)err;
     ledger_read(keyd->ledger, &state);
     reply->as.root_terms = state.terms;
+    return SUCCESS;
+}
+
+struct result answer_policy_ids(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                struct scratch *scratch, struct error *err)
+{
+    (void)scratch, (void)err;
+    if (keyd->ids != NULL) reply->as.unused_ids = policy_ids_unused(keyd->ids, &request->as.policy_ids);
+    return SUCCESS;
+}
+
+struct result answer_replace_key(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                 struct scratch *scratch, struct error *err)
+{
+    const struct replacement_place place = {keyd->replacements, keyd->ledger, keyd->keys};
+
+    (void)scratch;
+    return document_replace(&place, &request->as.pin, clock_wall_ms(), &reply->as.counts_ms, err);
+}
+
+struct result answer_key_power(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                               struct scratch *scratch, struct error *err)
+{
+    const struct replacement_place place = {keyd->replacements, keyd->ledger, keyd->keys};
+
+    (void)scratch, (void)err;
+    replacements_power(&place, request->as.principal, &reply->as.key_power);
     return SUCCESS;
 }

@@ -20,4 +20,7 @@ ANSWER(log_keys);
 ANSWER(recover);
 ANSWER(last_checkpoint);
 ANSWER(root_terms);
+ANSWER(policy_ids);
+ANSWER(replace_key);
+ANSWER(key_power);
 #undef ANSWER

@@ -65,12 +65,14 @@ static struct document_pin *pin_of(struct ledger_state *state, enum document_kin
 /* A document that is being pinned. */
 struct pinning {
     const struct document *document;
-    struct ledger *ledger;
-    struct key_register *keys;
+    const struct document_place *place;
+    struct bytes base; /* of a policy set */
     uint64_t sequence;
     int64_t now_ms;
     bool is_approved;        /* by the root or an approver */
     struct root_terms terms; /* with which its signatures were counted */
+    bool is_compared;        /* with the set of `before` */
+    struct document_pin before;
 };
 
 /* No refusal of a policy set passes with time: the root has signed it or not, and a newer set is in force or not. */
@@ -101,6 +103,11 @@ static struct result check_not_asked(struct ledger_state *state, const struct pi
         (unsigned long long)pinning->sequence, (unsigned long long)*asked);
 }
 
+static bool is_same_pin(const struct document_pin *one, const struct document_pin *other)
+{
+    return one->epoch == other->epoch && memcmp(one->digest, other->digest, sizeof one->digest) == 0;
+}
+
 /* With the ledger's lock, so neither the set that is replaced nor the numbers of persons change meanwhile. */
 static struct result follow_set(const struct pinning *pinning, struct ledger_state *state, struct error *err)
 {
@@ -111,10 +118,22 @@ static struct result follow_set(const struct pinning *pinning, struct ledger_sta
         return SUCCESS; /* it was pinned before: document_pin_next() compares the digest */
     if (!set_terms_are_same(&state->terms, &pinning->terms))
         return failure(err, ERROR_CONFLICT, "the numbers of persons that must sign have just changed: try again");
+    if (pinning->is_compared && !is_same_pin(&pinning->before, pin))
+        return failure(err, ERROR_CONFLICT, "another policy set has just come into force: try again");
     TRY(set_check_base(pinning->document, pin, pinning->now_ms, err));
     TRY(set_terms_read(pinning->document->json, &state->terms, &terms, err));
     if (!set_terms_are_same(&state->terms, &terms)) state->terms = terms;
     return SUCCESS;
+}
+
+/* Durable before the pin: an id that is noted in vain makes more persons sign, and never fewer. */
+static struct result note_ids(const struct pinning *pinning, struct error *err)
+{
+    struct keyd_policy_ids ids;
+
+    if (pinning->place->ids == NULL) return SUCCESS;
+    set_policy_ids(pinning->document, &ids);
+    return policy_ids_note(pinning->place->ids, &ids, pinning->document->version, err);
 }
 
 static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
@@ -131,13 +150,18 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     if (pinning->document->kind == DOCUMENT_POLICY_SET) TRY(follow_set(pinning, state, err));
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
     note_asked(state, pinning);
+    if (pinning->document->kind == DOCUMENT_POLICY_SET) return note_ids(pinning, err);
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
         TRY(signing_key_note(pinning->document, state->approvers, pinning->now_ms, err));
     if (!key_register_has_kind(pinning->document->kind)) return SUCCESS;
-    if (ledger_is_broken(pinning->ledger)) /* its file may have another pin than `before` */
+    if (ledger_is_broken(pinning->place->ledger)) /* its file may have another pin than `before` */
         return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: sijil-keyd starts again");
     note.pin = *pin;
-    return key_register_note(pinning->keys, &note, err); /* last, because it is durable before the pin */
+    const struct replacement_naming naming = {pinning->place->keys, pinning->document, note.before, note.pin, pinning->now_ms};
+    const bool names = pinning->document->kind == DOCUMENT_OFFICERS;
+    if (names) TRY(replacements_try(pinning->place->replacements, &naming, err));
+    TRY(key_register_note(pinning->place->keys, &note, err)); /* last, because it is durable before the pin */
+    return names ? replacements_name(pinning->place->replacements, &naming, err) : SUCCESS; /* of what the register has let in */
 }
 
 static struct result set_asked(const void *context, struct ledger_state *state, struct error *err)
@@ -157,9 +181,10 @@ static struct result keep_refusal(const struct pinning *pinning, struct error *e
 {
     struct ledger_state state;
 
-    ledger_read(pinning->ledger, &state);
+    ledger_read(pinning->place->ledger, &state);
     const uint64_t *asked = asked_of(&state, pinning->document->kind);
-    return asked == NULL || *asked >= pinning->sequence ? SUCCESS : ledger_change(pinning->ledger, set_asked, pinning, err);
+    return asked == NULL || *asked >= pinning->sequence ? SUCCESS
+                                                        : ledger_change(pinning->place->ledger, set_asked, pinning, err);
 }
 
 /* What the gateway says of the holder's key counts for nothing: its owner is in the register. */
@@ -173,7 +198,8 @@ static struct result check_glass(const struct pinning *pinning, struct error *er
     if (pinning->document->is_withdrawn) return SUCCESS;
     sha256_of(bytes_of_text(glass.principal), owner);
     ecdsa_thumbprint(glass.point, thumbprint);
-    return key_register_check_holder(pinning->keys, &(struct key_register_holder){thumbprint, owner, pinning->now_ms}, err);
+    return key_register_check_holder(pinning->place->keys, &(struct key_register_holder){thumbprint, owner, pinning->now_ms},
+                                     err);
 }
 
 /* Its signers may have left since, or have become too few. */
@@ -182,7 +208,7 @@ static bool is_set_in_force(const struct pinning *pinning)
     struct ledger_state state;
 
     if (pinning->document->kind != DOCUMENT_POLICY_SET) return false;
-    ledger_read(pinning->ledger, &state);
+    ledger_read(pinning->place->ledger, &state);
     return state.pins[0].epoch == pinning->document->version &&
            memcmp(state.pins[0].digest, pinning->document->digest, DOCUMENT_DIGEST_SIZE) == 0;
 }
@@ -196,22 +222,57 @@ static struct result check_officer(const struct pinning *pinning, struct error *
     if (pinning->document->is_withdrawn) return SUCCESS;
     TRY(officer_read(pinning->document, &officer, err));
     sha256_of(bytes_of_text(officer.principal), owner);
-    return key_register_check_holder(pinning->keys, &(struct key_register_holder){officer.key, owner, pinning->now_ms}, err);
+    return key_register_check_holder(pinning->place->keys, &(struct key_register_holder){officer.key, owner, pinning->now_ms},
+                                     err);
+}
+
+/* What the set changes counts, and the gateway's word for that does not: sijil-keyd compares it with the set that it has pinned. */
+static struct result judge(struct pinning *pinning, struct document_trust *trust, struct error *err)
+{
+    struct set_judging judging = {.check = pinning->place->check_set, .base = pinning->base};
+    struct keyd_policy_ids ids;
+    struct ledger_state state;
+
+    if (pinning->document->kind != DOCUMENT_POLICY_SET) return SUCCESS;
+    ledger_read(pinning->place->ledger, &state);
+    judging.pinned = pinning->before = state.pins[0];
+    if (pinning->place->ids != NULL) {
+        set_policy_ids(pinning->document, &ids);
+        judging.unused = policy_ids_unused(pinning->place->ids, &ids);
+    }
+    return set_judge(&judging, pinning->document, trust, &pinning->is_compared, err);
+}
+
+static struct result check_signatures(struct pinning *pinning, struct document_trust *trust, struct error *err)
+{
+    if (is_set_in_force(pinning)) return SUCCESS;
+    TRY(judge(pinning, trust, err));
+    return document_check(pinning->document, trust, err);
+}
+
+static struct result check_key(struct pinning *pinning, const struct document_trust *trust, struct error *err)
+{
+    const struct replacement_place held = {pinning->place->replacements, pinning->place->ledger, pinning->place->keys};
+    bool by_old = false;
+
+    TRY(signing_key_is_approved(pinning->document, trust, &pinning->is_approved, err));
+    TRY(replacements_check(&held, pinning->document, pinning->now_ms, &by_old, err));
+    pinning->is_approved = pinning->is_approved || by_old; /* an approver has let it wait, so it may take a place for ever */
+    return SUCCESS;
 }
 
 static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
 
-    document_trust_read(pinning->ledger, pinning->now_ms, &trust);
+    document_trust_read(pinning->place->ledger, pinning->now_ms, &trust);
     pinning->terms = trust.terms;
-    if (!is_set_in_force(pinning)) TRY(document_check(pinning->document, &trust, err));
+    TRY(check_signatures(pinning, &trust, err));
     pinning->is_approved = true; /* no other kind can be enrolled or withdrawn without approvers */
-    if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
-        TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
+    if (pinning->document->kind == DOCUMENT_SIGNING_KEY) TRY(check_key(pinning, &trust, err));
     if (pinning->document->kind == DOCUMENT_BREAK_GLASS) TRY(check_glass(pinning, err));
     if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(check_officer(pinning, err));
-    return ledger_change(pinning->ledger, set_pin, pinning, err);
+    return ledger_change(pinning->place->ledger, set_pin, pinning, err);
 }
 
 /* The proof comes first: only events of the signed log count as asked for. */
@@ -220,7 +281,7 @@ static struct result pin_checked(const struct document_pin_request *request, str
     struct error refused = {0};
 
     TRY(document_check_event(pinning->document, request->leaf, request->sequence, err));
-    TRY(check_inclusion(pinning->ledger, request, err));
+    TRY(check_inclusion(pinning->place->ledger, request, err));
     if (pin_proven(pinning, &refused).ok) return SUCCESS;
     if (is_refusal(refused.kind)) TRY(keep_refusal(pinning, err));
     return failure(err, refused.kind, "%s", refused.message);
@@ -234,16 +295,35 @@ static void read_pin(struct ledger *ledger, enum document_kind kind, struct docu
     *pin_out = *pin_of(&state, kind);
 }
 
-struct result document_pin(struct ledger *ledger, struct key_register *keys, const struct document_pin_request *request,
-                           int64_t now_ms, struct document_pin *pin_out, struct error *err)
+struct result document_pin(const struct document_place *place, const struct document_pin_request *request, int64_t now_ms,
+                           struct document_pin *pin_out, struct error *err)
 {
     OWNED(document) *document = NULL;
 
     _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
                    "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
-    struct pinning pinning = {document, ledger, keys, request->sequence, now_ms, false, {0}};
+    struct pinning pinning = {
+        .document = document, .place = place, .base = request->base, .sequence = request->sequence, .now_ms = now_ms};
     TRY(pin_checked(request, &pinning, err));
-    read_pin(ledger, document->kind, pin_out);
+    if (document->kind == DOCUMENT_SIGNING_KEY) TRY(replacements_end(place->replacements, document->name, err));
+    read_pin(place->ledger, document->kind, pin_out);
     return SUCCESS;
+}
+
+struct result document_replace(const struct replacement_place *place, const struct document_pin_request *request, int64_t now_ms,
+                               int64_t *counts_ms_out, struct error *err)
+{
+    const struct document_entry entry = {request->leaf, request->sequence};
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+
+    TRY(document_read(request->envelopes, request->envelope_count, &document, err));
+    if (document->kind != DOCUMENT_SIGNING_KEY || document->is_withdrawn)
+        return failure(err, ERROR_INVALID, "only the enrolment of a signing key waits");
+    TRY(document_check_event_of(document, DOCUMENT_REPLACES, &entry, err));
+    TRY(check_inclusion(place->ledger, request, err));
+    document_trust_read(place->ledger, now_ms, &trust);
+    TRY(document_check(document, &trust, err));
+    return replacements_begin(place, document, now_ms, counts_ms_out, err);
 }

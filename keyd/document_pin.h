@@ -9,8 +9,11 @@
 #pragma once
 
 #include "documents/format/document.h"
+#include "documents/format/set_change.h"
 #include "keyd/key_register.h"
 #include "keyd/ledger.h"
+#include "keyd/policy_ids.h"
+#include "keyd/replacement.h"
 
 /** Pins the root, once. The same key again is no error, another one is ERROR_DENIED. ERROR_INVALID for bytes that
  *  are not a key. */
@@ -19,6 +22,14 @@ RESULT approver_pin(struct ledger *ledger, const uint8_t public_key[ECDSA_PUBLIC
 /** The keys that may approve at `now_ms`. */
 void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_trust *trust_out);
 
+/** Where pins are kept, and who knows policies. */
+struct document_place {
+    struct ledger *ledger;
+    struct key_register *keys;
+    struct policy_ids *ids;      /* NULL: no id counts as unused */
+    set_change_check *check_set; /* NULL: each change of policies counts as a loosening */
+    struct replacements *replacements;
+};
 /**
  * ERROR_DENIED: no root is pinned, too few keys that count have signed, or the epoch is not larger than the pinned one (the
  * same document again is no error), or the register of keys refuses the key. ERROR_INVALID: not a document. ERROR_LIMIT: no free slot for another approver or key.
@@ -28,5 +39,13 @@ void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_
  * Events are asked for in the order of the log. A refusal of a document that is no policy set is durable too, and final: the event that was
  * refused and all earlier ones are ERROR_DENIED from then on. A later event with the same document may be pinned.
  */
-RESULT document_pin(struct ledger *ledger, struct key_register *keys, const struct document_pin_request *request, int64_t now_ms,
+RESULT document_pin(const struct document_place *place, const struct document_pin_request *request, int64_t now_ms,
                     struct document_pin *pin_out, struct error *err);
+
+#define DOCUMENT_REPLACES "key.replace" /* the event that begins the wait of a key */
+/**
+ * Begins the wait of another key of a person whose keys give power (keyd/replacement.h). The document has all signatures, and the event is one that begins the wait: so everybody who reads the log
+ * sees it. The errors of document_pin(), and ERROR_CONFLICT if it needs no wait. *counts_ms_out: from when on it may be pinned.
+ */
+RESULT document_replace(const struct replacement_place *place, const struct document_pin_request *request, int64_t now_ms,
+                        int64_t *counts_ms_out, struct error *err);

@@ -65,8 +65,8 @@ RESULT key_register_check(struct key_register *keys, const char *thumbprint, str
 
 /** Whose a key should be. */
 struct key_register_holder {
-    const char *thumbprint;
-    const uint8_t *owner; /* SHA-256 of the principal */
+    const char *thumbprint; /* NULL: has it had any? One that was withdrawn or has ended counts, too */
+    const uint8_t *owner;   /* SHA-256 of the principal */
     int64_t now_ms;
 };
 /** ERROR_DENIED: the key was withdrawn, or no pinned enrolment that has not ended gives it to this owner. */

@@ -129,11 +129,13 @@ struct result key_register_has_holder(const struct key_register_state *state, co
 
     for (uint32_t i = 0; i < state->count; i++) {
         const struct key_register_entry *entry = &state->entries[i];
-        if (strcmp(entry->name, holder->thumbprint) != 0) continue;
+        if (holder->thumbprint == NULL && memcmp(entry->owner, holder->owner, sizeof entry->owner) == 0) return SUCCESS;
+        if (holder->thumbprint == NULL || strcmp(entry->name, holder->thumbprint) != 0) continue;
         if (entry->is_withdrawn) return failure(err, ERROR_DENIED, "the key %s was withdrawn", holder->thumbprint);
         is_held = is_held || (memcmp(entry->owner, holder->owner, sizeof entry->owner) == 0 && is_live(entry, holder->now_ms));
     }
     if (is_held) return SUCCESS;
+    if (holder->thumbprint == NULL) return failure(err, ERROR_DENIED, "sijil-keyd has pinned no key of this person");
     return failure(err, ERROR_DENIED,
                    "sijil-keyd has pinned no document that gives the key %s to this person and has not expired",
                    holder->thumbprint);

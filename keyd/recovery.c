@@ -52,9 +52,10 @@ static bool holds_root(const struct ledger_state *state, const struct document_a
 }
 
 /* A person with several keys counts once. The root of approvers is a person of its own, unless the policy set says whose it is. */
-static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, unsigned needed,
+static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, unsigned officers,
                                     struct error *err)
 {
+    const unsigned needed = state->terms.root > officers ? state->terms.root : officers; /* as many as change that number */
     const uint8_t *persons[DOCUMENT_APPROVERS_MAX];
     size_t count = 0;
     bool has = false;
@@ -69,7 +70,7 @@ static struct result check_officers(const struct dsse *dsse, const struct ledger
         for (size_t k = 0; k < count; k++) is_known |= memcmp(persons[k], approver->principal, DOCUMENT_DIGEST_SIZE) == 0;
         if (has && !is_known) persons[count++] = approver->principal;
     }
-    if (root + count >= needed && (needed == SUCCESSION_OFFICERS || root == 1)) return SUCCESS;
+    if (root + count >= needed && (officers == SUCCESSION_OFFICERS || root == 1)) return SUCCESS;
     return failure(
         err, ERROR_DENIED,
         "%zu of %u officers have signed the statement: the root of approvers, and approvers that sijil-keyd has pinned, count, each person once",
@@ -182,6 +183,7 @@ struct recovering {
     const struct succession *wanted;
     const struct keyring *keyring;
     struct key_register *keys;
+    struct replacements *replacements;
     uint64_t number;   /* of the log that ends */
     uint8_t first_key; /* the place of the key that signs now, and begins the next one */
 };
@@ -226,6 +228,8 @@ static struct result apply(const void *context, struct ledger_state *state, stru
     TRY(check_key(wanted, recovering->keyring, recovering->first_key, err));
     TRY(check_pins(wanted, state, err));
     const struct key_register_past past = {state->pins, wanted->pins, wanted->after.size};
+    const size_t officers = document_kind(DOCUMENT_OFFICERS)->number - 1U;
+    TRY(replacements_set_back(recovering->replacements, &state->pins[officers], &wanted->pins[officers], err));
     TRY(key_register_set_back(recovering->keys, &past, err));
     state->log_number++;
     state->log_first_key = recovering->first_key;
@@ -253,8 +257,8 @@ struct result recovery_take(const struct recovery_place *place, const struct key
     TRY(check_before(&wanted, &state, number, err));
     TRY(check_checkpoint(place, request, &wanted, &state, err));
     log_rotation_hold(place->signer.rotation); /* no other key follows meanwhile */
-    const struct recovering recovering = {&wanted, place->signer.keyring, place->keys, number,
-                                          log_rotation_newest(place->signer.rotation)};
+    const struct recovering recovering = {
+        &wanted, place->signer.keyring, place->keys, place->replacements, number, log_rotation_newest(place->signer.rotation)};
     const struct result taken = ledger_change(place->signer.ledger, apply, &recovering, err);
     log_rotation_release(place->signer.rotation);
     return taken;

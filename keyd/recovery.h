@@ -10,10 +10,12 @@
 #include "keyd/key_register.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
+#include "keyd/replacement.h"
 
 struct recovery_place {
     struct checkpoint_signer signer;
     struct key_register *keys;
+    struct replacements *replacements;
     bool one_officer; /* a registry on one machine: the root alone may sign a statement that says so (sijil-keyd --one-officer) */
 };
 /**

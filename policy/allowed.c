@@ -21,7 +21,7 @@ static struct result try_region(const struct policy_set *set, const struct set_r
     OWNED(policy_decision) *decision = NULL;
     struct policy_facts facts = *asked;
 
-    TRY(strongest(region->target, &target, err));
+    TRY(strongest(set_region_facts(region, asked->now_us), &target, err));
     facts.target_id = region->id;
     facts.target = target;
     facts.canonical = NULL;

@@ -78,15 +78,28 @@ static void add(struct finding *finding, const struct changed_place *place)
     (void)analysis_spend(finding->analysis, finding->count);
 }
 
-static void add_region(struct finding *finding, const char *id)
+static void add_region_at(struct finding *finding, const char *id, int64_t now_us)
 {
     struct changed_place place = {.id = id, .ids = {id, id}, .operations = ~(uint32_t)OP_OF_CLIENTS};
 
     for (size_t s = 0; s < 2; s++) {
-        place.targets[s] = policy_set_region(finding->analysis->sets[s], id);
+        place.targets[s] = policy_set_region(finding->analysis->sets[s], id, now_us);
         if (place.targets[s] == NULL) place.targets[s] = policy_set_unknown(finding->analysis->sets[s]);
     }
     add(finding, &place);
+}
+
+/* Facts change once, when an attested attribute expires: a later end in the new set is a difference from the earlier end on. */
+static void add_region(struct finding *finding, const char *id)
+{
+    const int64_t now_us = finding->analysis->moment_count == 0 ? INT64_MIN : finding->analysis->moments[0];
+
+    add_region_at(finding, id, now_us);
+    for (size_t s = 0; s < 2; s++) {
+        const struct set_region *region = set_region(finding->analysis->sets[s], id);
+        if (region != NULL && region->lapses_us != INT64_MAX && region->lapses_us > now_us)
+            add_region_at(finding, id, region->lapses_us);
+    }
 }
 
 static const struct set_network *network_of(const struct policy_set *set, const struct network *address)
@@ -137,7 +150,7 @@ struct changed_place *analysis_places(struct analysis *analysis, size_t *count_o
 {
     struct finding finding = {.analysis = analysis};
 
-    for (size_t s = 0; s < 2; s++) finding.room += analysis->sets[s]->region_count + 2 * analysis->sets[s]->network_count;
+    for (size_t s = 0; s < 2; s++) finding.room += 3 * analysis->sets[s]->region_count + 2 * analysis->sets[s]->network_count;
     finding.places = arena_take(analysis->arena, (finding.room + 1) * sizeof *finding.places);
     *count_out = 0;
     if (finding.places == NULL) {

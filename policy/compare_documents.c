@@ -97,3 +97,29 @@ struct result compare_documents(struct policy_comparison *comparison, const stru
         TRY(compare_declassified(comparison, compared, &new_set->declassified[i], err));
     return SUCCESS;
 }
+
+/* ---- evidence ---- */
+
+static bool has_entry(const json_t *array, const json_t *entry)
+{
+    size_t i = 0;
+
+    while (i < json_array_size(array) && json_equal(json_array_get(array, i), entry) != 1) i++;
+    return i < json_array_size(array);
+}
+
+struct result policy_set_check_evidence(const struct policy_set *set, const struct policy_set *before, struct error *err)
+{
+    const json_t *earlier = before == NULL ? NULL : json_object_get(before->json, "declassified");
+    const json_t *array = json_object_get(set->json, "declassified");
+
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *each = json_array_get(array, i);
+        if (json_object_get(each, "evidence") != NULL || has_entry(earlier, each)) continue;
+        return failure(
+            err, ERROR_INVALID,
+            "what is declassified for policy %.64s needs \"evidence\": the digest of the file with the grounds, \"sha256:...\"",
+            json_text_of(each, "policy"));
+    }
+    return SUCCESS;
+}

@@ -95,6 +95,36 @@ int64_t policy_decision_retains(const struct policy_decision *decision, const ch
     return decision->duties.sums.retain_min_days;
 }
 
+bool policy_decision_ends(const struct policy_decision *decision, int64_t *days_out, const char **rule_out,
+                          const char **policy_out)
+{
+    if (decision->ending_rule == NULL) return false;
+    *rule_out = decision->ending_rule;
+    *policy_out = decision->ending_policy;
+    *days_out = decision->duties.sums.retain_max_days;
+    return true;
+}
+
+int64_t policy_decision_sites(const struct policy_decision *decision)
+{
+    return decision->duties.sums.has_min_sites ? decision->duties.sums.min_sites : 0;
+}
+
+size_t policy_decision_anchors(const struct policy_decision *decision)
+{
+    return decision->duties.anchors.count;
+}
+
+size_t policy_decision_evidence_count(const struct policy_decision *decision)
+{
+    return decision->duties.evidence.count;
+}
+
+const char *policy_decision_evidence(const struct policy_decision *decision, size_t index)
+{
+    return ((const char *const *)decision->duties.evidence.items)[index];
+}
+
 const char *policy_decision_permit(const struct policy_decision *decision, const char **policy_out)
 {
     *policy_out = decision->permitting_policy;

@@ -188,6 +188,10 @@ static void note_retention(struct policy_decision *decision, const struct policy
 {
     const struct obligation *sums = &decision->duties.sums, *added = &rule->oblige;
 
+    if (added->has_retain_max && (!sums->has_retain_max || sums->retain_max_days > added->retain_max_days)) {
+        decision->ending_rule = rule->id;
+        decision->ending_policy = policy->name;
+    }
     if (!added->has_retain_min || (sums->has_retain_min && sums->retain_min_days >= added->retain_min_days)) return;
     decision->retaining_rule = rule->id;
     decision->retaining_policy = policy->name;

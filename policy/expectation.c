@@ -34,6 +34,7 @@ struct aimed {
     const char *id;
     const struct policy_target *target;
     struct policy_target *own; /* owned */
+    int64_t now_us;
 };
 
 static struct result aim_at_address(const struct policy_set *set, const char *text, struct aimed *aimed, struct error *err)
@@ -79,7 +80,7 @@ static struct result aim(const struct policy_set *set, const json_t *expectation
         return SUCCESS;
     }
     aimed->id = region;
-    aimed->target = policy_set_region(set, region);
+    aimed->target = policy_set_region(set, region, aimed->now_us);
     return aimed->target != NULL ? SUCCESS : failure(err, ERROR_INVALID, "region: the set has no region %.60s", region);
 }
 
@@ -159,6 +160,7 @@ struct result policy_expectation_ask(const struct policy_set *set, const json_t 
     if (now != NULL) (void)policy_time_parse(bytes_of_text(now), &facts.now_us);
     facts.now_us = facts.now_us / 1000 * 1000; /* decisions are made at milliseconds */
     *answer_out = (struct policy_expectation_answer){.decision = NULL};
+    aimed.now_us = facts.now_us;
     TRY(aim(set, expectation, &aimed, err));
     facts.target_id = aimed.id;
     facts.target = aimed.target;

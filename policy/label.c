@@ -44,10 +44,15 @@ static bool covers(const char *const *list, size_t count, const char *const *flo
     return true;
 }
 
+bool label_restricts_as(const struct label *label, const struct label *other)
+{
+    return label->class >= other->class && (other->subjects & ~label->subjects) == 0 &&
+           covers(label->regimes, label->regime_count, other->regimes, other->regime_count);
+}
+
 bool label_covers(const struct label *label, const struct label *floor)
 {
-    return label->class >= floor->class && label->lineage <= floor->lineage && (floor->subjects & ~label->subjects) == 0 &&
-           covers(label->regimes, label->regime_count, floor->regimes, floor->regime_count) &&
+    return label_restricts_as(label, floor) && label->lineage <= floor->lineage &&
            covers(label->pins, label->pin_count, floor->pins, floor->pin_count);
 }
 

@@ -69,6 +69,9 @@ RESULT label_join(struct label *label, const struct label *other, struct error *
 /** Whether `label` is at least as strict as `floor` in everything, so that a join would change nothing. */
 bool label_covers(const struct label *label, const struct label *floor);
 
+/** Whether a label has the class, the subjects and the regimes of `other`. Lineage and pins don't count: they say where a label is from. */
+bool label_restricts_as(const struct label *label, const struct label *other);
+
 /**
  * The floor label of an organisation, project or repository, as stored: {"class", "subjects", "attached", "lineage"},
  * each optional, nothing else. An absent member is the least strict: class open, lineage attested. *is_stated_out is

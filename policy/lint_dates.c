@@ -1,4 +1,5 @@
 /* What has ended, ends soon, or has not begun. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -43,6 +44,23 @@ static struct result check_group(struct policy_findings *findings, const struct 
     return check_end(findings, linted, finding, (day + 1) * DAY_US, "the time for the review of the group", err);
 }
 
+static struct result check_region(struct policy_findings *findings, const struct policy_linted *linted,
+                                  const struct set_region *region, struct error *err)
+{
+    char what[160];
+    const char *name = NULL;
+    json_t *each = NULL;
+    int64_t day = 0;
+
+    json_object_foreach (json_object_get(region->record, "attested"), name, each) {
+        const struct policy_finding finding = {.about = region->id};
+        (void)day_parse(bytes_of_text(json_text_of(each, "until")), &day); /* the shape has checked it */
+        (void)snprintf(what, sizeof what, "the attestation of %.60s, without which nothing is known of its attributes,", name);
+        TRY(check_end(findings, linted, finding, (day + 1) * DAY_US, what, err));
+    }
+    return SUCCESS;
+}
+
 struct result lint_dates(struct policy_findings *findings, const struct policy_linted *linted, struct error *err)
 {
     const struct policy_set *set = linted->set;
@@ -55,6 +73,7 @@ struct result lint_dates(struct policy_findings *findings, const struct policy_l
         if (!set->exceptions[i]->is_revoked)
             TRY(check_end(findings, linted, finding, set->exceptions[i]->not_after_us, "the exception", err));
     }
+    for (size_t i = 0; i < set->region_count; i++) TRY(check_region(findings, linted, &set->regions[i], err));
     json_object_foreach (set->groups->json, name, group) TRY(check_group(findings, linted, name, group, err));
     return SUCCESS;
 }

@@ -107,7 +107,7 @@ static bool is_place(const struct policy_set *set, const char *id)
     if (strcmp(id, "client") == 0 || strcmp(id, "region") == 0) return true; /* as decisions call what is in no catalogue */
     for (size_t i = 0; i < set->network_count; i++)
         if (strcmp(set->networks[i].cidr, id) == 0) return true;
-    return policy_set_region(set, id) != NULL;
+    return set_region(set, id) != NULL;
 }
 
 static const struct policy_document *policy_of(const struct policy_set *set, const struct policy_exception *exception)

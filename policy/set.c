@@ -14,28 +14,6 @@ static struct result no_memory(struct error *err)
 
 /* --- compiling --- */
 
-static int compare_regions(const void *a, const void *b)
-{
-    const struct set_region *left = a, *right = b;
-
-    return strcmp(left->id, right->id);
-}
-
-static struct result compile_regions(struct policy_set *set, json_t *object, struct error *err)
-{
-    const char *id;
-    json_t *facts;
-
-    set->regions = memory_zeroed(json_object_size(object) + 1, sizeof *set->regions);
-    if (set->regions == NULL) return no_memory(err);
-    json_object_foreach (object, id, facts) {
-        set->regions[set->region_count].id = id;
-        TRY(policy_target_new(facts, &set->regions[set->region_count++].target, err));
-    }
-    qsort(set->regions, set->region_count, sizeof *set->regions, compare_regions);
-    return SUCCESS;
-}
-
 static struct result compile_networks(struct policy_set *set, const json_t *array, struct error *err)
 {
     const size_t count = json_array_size(array);
@@ -166,7 +144,7 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     TRY(policy_target_new(nothing, &set->unknown, err));
     TRY(compile_policies(set, json_object_get(set->json, "policies"), err));
     TRY(policy_groups_new(json_object_get(set->json, "groups"), &set->groups, err));
-    TRY(compile_regions(set, json_object_get(set->json, "regions"), err));
+    TRY(set_compile_regions(set, json_object_get(set->json, "regions"), err));
     TRY(compile_networks(set, json_object_get(set->json, "networks"), err));
     TRY(compile_declassified(set, json_object_get(set->json, "declassified"), err));
     return compile_exceptions(set, json_object_get(set->json, "exceptions"), err);
@@ -335,14 +313,6 @@ const struct policy_groups *policy_set_groups(const struct policy_set *set)
     return set->groups;
 }
 
-const struct policy_target *policy_set_region(const struct policy_set *set, const char *region)
-{
-    const struct set_region key = {.id = region};
-
-    const struct set_region *found = bsearch(&key, set->regions, set->region_count, sizeof *set->regions, compare_regions);
-    return found == NULL ? NULL : found->target;
-}
-
 const struct policy_target *policy_set_unknown(const struct policy_set *set)
 {
     return set->unknown;
@@ -357,16 +327,6 @@ const struct policy_exception *const *policy_set_exceptions(const struct policy_
     while (first + count < set->exception_count && uuid_equal(&set->exceptions[first + count]->project, project)) count++;
     *count_out = count;
     return (const struct policy_exception *const *)set->exceptions + first;
-}
-
-size_t policy_set_region_count(const struct policy_set *set)
-{
-    return set->region_count;
-}
-
-const char *policy_set_region_name(const struct policy_set *set, size_t index)
-{
-    return set->regions[index].id;
 }
 
 bool policy_set_declassifies(const struct policy_set *set, const char *policy, const char *name)
@@ -413,10 +373,9 @@ struct policy_set *policy_set_keep(struct policy_set *set)
 void policy_set_free(struct policy_set *set)
 {
     if (set == NULL || atomic_fetch_sub(&set->holders, 1) != 1) return;
-    for (size_t i = 0; i < set->region_count; i++) policy_target_free(set->regions[i].target);
+    set_free_regions(set);
     for (size_t i = 0; i < set->network_count; i++) policy_target_free(set->networks[i].target);
     for (size_t i = 0; i < set->exception_count; i++) policy_exception_free(set->exceptions[i]);
-    free(set->regions);
     free(set->networks);
     free(set->exceptions);
     policy_target_free(set->unknown);

@@ -22,15 +22,16 @@ struct policy_set;
 
 /** The parts of a set; JSON as in docs/policies.md. NULL is an empty part. Borrowed. */
 struct policy_set_parts {
-    uint64_t epoch;       /* from 1; larger than that of any set before */
-    json_t *policies;     /* array of policy documents */
-    json_t *regions;      /* {"azure/uaenorth": facts} */
-    json_t *groups;       /* {"GCC": group} */
-    json_t *networks;     /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
-    json_t *exceptions;   /* array */
-    json_t *declassified; /* array [{"policy": id, "scope": patterns, "reason": text}]; NULL: the set lacks the member */
-    json_t *root;         /* how many persons must sign from then on (documents/format/set_approval.h); NULL: as many as now */
-    json_t *approval;     /* what its signers agree to; NULL: the root signs alone */
+    uint64_t epoch;     /* from 1; larger than that of any set before */
+    json_t *policies;   /* array of policy documents */
+    json_t *regions;    /* {"azure/uaenorth": facts} */
+    json_t *groups;     /* {"GCC": group} */
+    json_t *networks;   /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
+    json_t *exceptions; /* array */
+    json_t *
+        declassified; /* array [{"policy": id, "scope": patterns, "reason": text, "evidence": digest}]; NULL: the set lacks the member */
+    json_t *root;     /* how many persons must sign from then on (documents/format/set_approval.h); NULL: as many as now */
+    json_t *approval; /* what its signers agree to; NULL: the root signs alone */
 };
 /** Whether this is the name of a member of a policy set. The signer must refuse unknown members, not drop them. */
 bool policy_set_has_member(const char *name);
@@ -52,6 +53,12 @@ const json_t *policy_set_json(const struct policy_set *set);
 /** Compiles a payload without its signature: before it is signed, and in tests. */
 RESULT policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err);
 
+/**
+ * Whether all that `set` declassifies, and `before` (NULL: none) does not, names its evidence: the digest of a file with the grounds. Sets that are older than
+ * this member have none, and what they declassify stays as it is. ERROR_INVALID.
+ */
+RESULT policy_set_check_evidence(const struct policy_set *set, const struct policy_set *before, struct error *err)
+    __attribute__((nonnull(1, 3)));
 /** The bytes that policy_set_read() has read; empty for a set that was compiled from its document. A view. */
 struct bytes policy_set_envelope(const struct policy_set *set);
 uint64_t policy_set_epoch(const struct policy_set *set);
@@ -65,8 +72,15 @@ uint64_t policy_set_checked_until(const struct policy_set *set);
 void policy_set_note_checked(struct policy_set *set, uint64_t until);
 const struct policy_documents *policy_set_documents(const struct policy_set *set);
 const struct policy_groups *policy_set_groups(const struct policy_set *set);
-/** Facts of a region; NULL if it is not in the catalogue. */
-const struct policy_target *policy_set_region(const struct policy_set *set, const char *region);
+/**
+ * Facts of a region at a time; NULL if it is not in the catalogue. Once an attested attribute has expired, nothing is known of its attributes, so rules
+ * that ask for one deny.
+ */
+const struct policy_target *policy_set_region(const struct policy_set *set, const char *region, int64_t now_us);
+/** The first moment at which an attested attribute of a region has expired, in microseconds since 1970; 0: none ever does. */
+int64_t policy_set_attested_until(const struct policy_set *set);
+/** The member `store` of a region: which store it is (docs/regions.md). NULL: the set does not say, or lacks the region. Borrowed. */
+const json_t *policy_set_region_store(const struct policy_set *set, const char *region);
 /** Facts of the network with the longest prefix that contains `address`, and its name ("10.1.0.0/16"); NULL if there is none. */
 const struct policy_target *policy_set_network(const struct policy_set *set, const struct sockaddr *address,
                                                const char **name_out);

@@ -9,7 +9,10 @@
 
 struct set_region {
     const char *id;
-    struct policy_target *target;
+    json_t *record;               /* of the set's JSON: facts, "attested" and "store" */
+    int64_t lapses_us;            /* the first moment at which an attested attribute has expired; INT64_MAX: none ever does */
+    struct policy_target *target; /* its facts until then */
+    struct policy_target *lapsed; /* and from then on: nothing is known of its attributes; NULL without an end */
 };
 
 struct set_network {
@@ -46,3 +49,10 @@ struct policy_set {
 RESULT set_network_parse(const char *cidr, struct set_network *network, struct error *err);
 /** For qsort: longest prefix first. */
 int compare_networks(const void *a, const void *b);
+
+/* set_region.c */
+RESULT set_compile_regions(struct policy_set *set, json_t *object, struct error *err);
+void set_free_regions(struct policy_set *set);
+/** NULL: the set does not have it. */
+const struct set_region *set_region(const struct policy_set *set, const char *region);
+const struct policy_target *set_region_facts(const struct set_region *region, int64_t now_us);

@@ -281,6 +281,23 @@ static struct result tell_strays(const struct policy_set *set, const struct set_
 
 /* ---- the other parts ---- */
 
+/* Until when its attributes count, and which store it is. */
+static struct result tell_record(const struct set_region *region, struct buffer *line, struct error *err)
+{
+    static const char *const members[] = {"driver", "endpoint", "bucket", "prefix", "bucket_location", "file_system", "mark"};
+    const json_t *store = json_object_get(region->record, "store");
+    const char *name = NULL;
+    json_t *each = NULL;
+
+    json_object_foreach (json_object_get(region->record, "attested"), name, each)
+        TRY(buffer_format(line, err, "; %s attested until %s", name, json_text_of(each, "until")));
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        const char *text = json_text_of(store, members[i]);
+        if (text != NULL && text[0] != '\0') TRY(buffer_format(line, err, "%s %s", i == 0 ? "; store:" : "", text));
+    }
+    return SUCCESS;
+}
+
 static struct result tell_places(const struct policy_set *set, struct buffer *text, struct error *err)
 {
     struct buffer OWNED_BUFFER line = BUFFER(LINE_MAX);
@@ -290,6 +307,7 @@ static struct result tell_places(const struct policy_set *set, struct buffer *te
         buffer_clear(&line);
         TRY(buffer_format(&line, err, "%s: ", set->regions[i].id));
         TRY(sentence_target(set->regions[i].target, &line, err));
+        TRY(tell_record(&set->regions[i], &line, err));
         TRY(set_text_paragraph("  ", 4, buffer_text(&line), text, err));
     }
     TRY(buffer_add_text(text, set->network_count == 0 ? "\nNetworks: none, so nothing is known of any client\n" : "\nNetworks\n",
@@ -335,6 +353,8 @@ static struct result tell_declassified(const struct policy_set *set, struct buff
         TRY(add_texts(json_object_get(each, "scope"), &line, err));
         TRY(buffer_format(&line, err, ": labels that %s left have no effect, because %s", json_text_of(each, "policy"),
                           json_text_of(each, "reason")));
+        const char *evidence = json_text_of(each, "evidence");
+        TRY(evidence == NULL ? buffer_add_text(&line, " (without evidence)", err) : buffer_format(&line, err, " (%s)", evidence));
         TRY(set_text_paragraph("  ", 4, buffer_text(&line), text, err));
     }
     return SUCCESS;

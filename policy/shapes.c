@@ -26,6 +26,7 @@ static const char *const api_versions[] = {"sijil.policy/v1", "sijil.policy/v2",
 static const char *const set_versions[] = {"sijil.policy/v1", NULL};
 static const char *const policy_kinds[] = {"ResidencyPolicy", NULL};
 static const char *const exception_kinds[] = {"ResidencyException", NULL};
+static const char *const store_drivers[] = {"fs", "s3", NULL};
 static const char *const set_kinds[] = {"PolicySet", NULL};
 static const char *const outcome_names[] = {"allow", "deny", NULL};
 const char *const group_kind_names[] = {"geo", "regime", NULL};
@@ -141,6 +142,17 @@ static bool is_region(struct bytes text)
     const size_t at = (size_t)(slash - text.data);
     return at > 0 && at + 1 < text.length && text_consists_of(first(text, at), LOWER DIGITS "-") &&
            text_consists_of(from(text, at + 1), LOWER DIGITS "-");
+}
+
+static bool is_mark(struct bytes text)
+{
+    return text.length == 32 && text_consists_of(text, "0123456789abcdef");
+}
+
+/* Of keys in a bucket; "" is none. */
+static bool is_prefix(struct bytes text)
+{
+    return text.length < 128 && text_consists_of(text, LOWER DIGITS "-_/");
 }
 
 #define TEXT_OF(name, described, function) \
@@ -282,16 +294,16 @@ PUBLIC_OBJECT_OF(shape_floor_label, {"attached", &regimes_of_label, false}, {"cl
 
 OBJECT_OF(operator_facts, {"controlled_from", &geos_or_none, false}, {"name", &some_text, false});
 OBJECT_OF(key_facts, {"control", &key_control_word, false}, {"geo", &geo, false}, {"ring", &some_text, false});
+/* clang-format off */
+#define OTHER_FACTS                                                                                                               \
+    {"geo", &geo, false}, {"key", &key_facts, false}, {"location_evidence", &some_text, false}, {"operator", &operator_facts, false}, \
+        {"site", &some_text, false}
+/* clang-format on */
 static const struct shape_member shape_target_members[] = {
 #define FACT(constant, fact, fact_form, test, test_form, comparison) {fact, &(fact_form), false},
 #include "policy/facts.def"
 #undef FACT
-    {"geo", &geo, false},
-    {"key", &key_facts, false},
-    {"location_evidence", &some_text, false},
-    {"operator", &operator_facts, false},
-    {"site", &some_text, false},
-    {NULL, NULL, false}};
+    OTHER_FACTS, {NULL, NULL, false}};
 const struct shape shape_target = {.kind = SHAPE_OBJECT, .what = "an object", .members = shape_target_members};
 
 /* A member of the wrong form would never match, which makes a `deny` weaker. So each kind of group has its own shape. */
@@ -322,12 +334,29 @@ WHOLE_OF(version_one, 1, 1);
 PUBLIC_OBJECT_OF(shape_pair_facts, {"action", &some_text, true}, {"digest", &boolean, true}, {"judged", &facts_entries, true},
                  {"omitted", &boolean, false}, {"refused", &refused_rules, true}, {"v", &version_one, true});
 
+/* A region of a set: facts, and what a decision is not about. */
+OBJECT_OF(attestation, {"by", &some_text, false}, {"evidence", &content_digest, true}, {"until", &day, true});
+static const struct shape attested = {.kind = SHAPE_MAP, .what = "an object", .each = &attestation, .most = POLICY_LIST_MAX};
+WORD_OF(store_driver, "\"fs\" or \"s3\"", store_drivers);
+TEXT_OF(store_mark, "32 hex digits", is_mark);
+TEXT_OF(store_prefix, "a prefix of keys", is_prefix);
+OBJECT_OF(store, {"bucket", &some_text, false}, {"bucket_location", &some_text, false}, {"driver", &store_driver, true},
+          {"endpoint", &some_text, false}, {"file_system", &some_text, false}, {"mark", &store_mark, false},
+          {"prefix", &store_prefix, false});
+static const struct shape_member region_members[] = {
+#define FACT(constant, fact, fact_form, test, test_form, comparison) {fact, &(fact_form), false},
+#include "policy/facts.def"
+#undef FACT
+    OTHER_FACTS, {"attested", &attested, false}, {"store", &store, false}, {NULL, NULL, false}};
+static const struct shape region = {.kind = SHAPE_OBJECT, .what = "an object", .members = region_members};
+
 LIST_OF(policies, anything, 0, POLICY_COUNT_MAX);
 static const struct shape regions = {
-    .kind = SHAPE_MAP, .what = "an object", .each = &shape_target, .most = POLICY_LIST_MAX, .key_holds = is_region};
+    .kind = SHAPE_MAP, .what = "an object", .each = &region, .most = POLICY_LIST_MAX, .key_holds = is_region};
 OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
 LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
-OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
+OBJECT_OF(declassification, {"evidence", &content_digest, false}, {"policy", &identifier, true}, {"reason", &some_text, true},
+          {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
 /* set.c reads "approval" and "root" (documents/format/set_approval.h). */
 PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"approval", &anything, false},

@@ -30,7 +30,7 @@ static struct result tell_no_region(const struct effects_question *question, con
     char region[NAME_SIZE];
 
     (void)snprintf(region, sizeof region, "%.*s", (int)strcspn(answer, "="), answer);
-    TRY(effects_decide(question, OP_INGEST, policy_set_region(question->set, region), &decision, err));
+    TRY(effects_decide(question, OP_INGEST, policy_set_region(question->set, region, question->facts.now_us), &decision, err));
     TRY(buffer_format(text, err, "NO region of this set may hold it. %.70s is refused by\n", region));
     return add_denials(decision, "    ", text, err);
 }

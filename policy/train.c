@@ -22,7 +22,7 @@ static struct result least_label(const struct policy_set *set, const char *repos
 struct result policy_train(const struct policy_set *set, const struct train_query *query, struct policy_decision **decision_out,
                            struct error *err)
 {
-    const struct policy_target *target = policy_set_region(set, query->region);
+    const struct policy_target *target = policy_set_region(set, query->region, query->now_ms * 1000);
     struct label least;
 
     if (query->label == NULL) TRY(least_label(set, query->repository, query->now_ms, &least, err));
@@ -54,7 +54,7 @@ static bool geo_lies_in(const char *geo, const char *jurisdiction)
 
 bool policy_region_lies_in(const struct policy_set *set, const char *region, const char *jurisdiction)
 {
-    const struct policy_target *target = policy_set_region(set, region);
+    const struct policy_target *target = policy_set_region(set, region, INT64_MIN); /* place and regimes never expire */
 
     if (target == NULL) return false;
     if (target->geo != NULL && geo_lies_in(target->geo, jurisdiction)) return true;

@@ -1,6 +1,7 @@
 /* The table `run_label`. */
 #include "registry/brought_label.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "crypto/digest.h"
@@ -32,8 +33,14 @@ static const struct pg_statement run_label_content_sql = {
     "run_label_content",
     "SELECT EXISTS (SELECT FROM manifest m JOIN repository r USING (repository_id) WHERE r.project_id = $1 AND r.name = $2)", "uuid text",
     "bool"};
+static const struct pg_statement label_sources_sql = {
+    "label_sources",
+    "SELECT r.full_name, m.repository_id = $1 FROM (SELECT repository_id, created_at FROM manifest WHERE digest = $2 OFFSET 0) m"
+    " JOIN repository r USING (repository_id) JOIN project p USING (project_id) WHERE r.project_id = $4 AND r.deleted_at IS NULL AND p.deleted_at IS NULL"
+    " ORDER BY m.repository_id <> $1, m.created_at, m.repository_id LIMIT $3",
+    "uuid text int8 uuid", "text bool"};
 static const struct pg_statement *const statements[] = {&run_label_insert_sql, &run_label_room_sql, &run_label_forget_sql, &run_label_content_sql,
-                                                        &run_label_raise_epoch_sql};
+                                                        &run_label_raise_epoch_sql, &label_sources_sql};
 /* clang-format on */
 const struct pg_table brought_label_statements = PG_TABLE(statements);
 
@@ -164,4 +171,24 @@ struct result brought_label_insert(const struct permit *permit, struct pg *pg, c
     TRY(pg_run(pg, &run_label_insert_sql, &arguments, NULL, err));
     pg_add_uuid(&raised, &row->where->organisation);
     return pg_run(pg, &run_label_raise_epoch_sql, &raised, &rows, err);
+}
+
+struct result label_sources_find(struct pg *pg, const struct resource *where, const char *subject,
+                                 struct label_sources *sources_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct label_sources sources = {.count = 0};
+
+    pg_add_uuid(&arguments, &where->repository);
+    pg_add_text(&arguments, subject);
+    pg_add_int8(&arguments, LABEL_SOURCES_MAX);
+    pg_add_uuid(&arguments, &where->project);
+    TRY(pg_run(pg, &label_sources_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        if (pg_bool(rows, i, 1)) sources.is_here = true;
+        else (void)snprintf(sources.names[sources.count++], sizeof sources.names[0], "%s", pg_text(rows, i, 0));
+    }
+    *sources_out = sources;
+    return SUCCESS;
 }

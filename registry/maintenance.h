@@ -10,6 +10,8 @@
 #include "registry/quota.h"
 #include "registry/registry.h"
 
+struct decider;
+
 /**
  * For the start. If a region has rows of blobs but its store has no object, its file system is not mounted, or the
  * configuration names the wrong folder: ERROR_UNAVAILABLE. If it were served, each blob that is read would be marked
@@ -22,6 +24,18 @@ RESULT registry_check_regions(const struct registry *registry, struct pg *pg, st
  * problem.
  */
 RESULT registry_check_stores(struct registry *registry, struct error *err);
+/**
+ * Call it from the thread of registry_check_stores(). Closes stores whose region is quarantined or retired, and opens them again; compares each store
+ * with its region's record after interval_ms, and whenever another policy set is in force. Errors of the log.
+ */
+RESULT registry_scan_regions(struct registry *registry, struct decider *decider, int64_t interval_ms, struct error *err);
+/**
+ * Call it from the same thread, before. Serves each region of the policy set in force that the configuration lacks and whose record says which store it
+ * is, if this gateway has the place for it (struct registry_recorded). A region that can't be opened is named by `err`; the others are opened.
+ */
+RESULT registry_open_recorded(struct registry *registry, struct decider *decider, struct error *err);
+/** The regions that are quarantined, as this gateway knows it: "" or "quarantined: a/b, c/d". For /readyz. */
+void registry_closed_regions(struct registry *registry, char *text, size_t size);
 /** ERROR_INVALID: the database has blobs in a region that is not configured here. Stores the result as well. */
 RESULT registry_check_served(struct registry *registry, struct pg *pg, struct error *err);
 /**

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "policy/label_annotation.h"
 #include "registry/names/manifest_members.h"
+#include "registry/names/reference.h"
 
 static const struct media_type_row {
     const char *name;
@@ -348,6 +349,47 @@ static struct result read_label(struct manifest *manifest, const json_t *documen
     return manifest->label != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for the label of a manifest");
 }
 
+static struct result read_base(struct bytes word, char base[BASE_NAME_MAX + 1], struct error *err)
+{
+    const uint8_t *at = word.length == 0 ? NULL : memchr(word.data, '@', word.length);
+    const struct bytes name = {word.data, at == NULL ? word.length : (size_t)(at - word.data)};
+    struct repository_name parts;
+    struct digest digest;
+    struct error why = {0};
+
+    if (!repository_name_split(name, &parts, &why).ok ||
+        (at != NULL && !digest_parse((struct bytes){at + 1, word.length - name.length - 1}, &digest, &why).ok))
+        return failure(err, ERROR_INVALID,
+                       "the annotation " BASE_ANNOTATION
+                       " has \"%.*s\": write organisation/project/name, or the same with @digest",
+                       (int)(word.length < 100 ? word.length : 100), (const char *)word.data);
+    (void)snprintf(base, BASE_NAME_MAX + 1, "%.*s", (int)name.length, (const char *)name.data);
+    return SUCCESS;
+}
+
+/* What the content was made from. A base that can't be read would be lost, so it is refused. Of OCI's annotation only its reader can tell whether it
+ * names a repository here. */
+static struct result read_bases(struct manifest *manifest, const json_t *document, struct error *err)
+{
+    const json_t *annotations = member_of(document, "annotations");
+    const char *text = json_text_of(annotations, BASE_ANNOTATION), *oci = json_text_of(annotations, OCI_BASE_ANNOTATION);
+    struct bytes rest = bytes_of_text(text == NULL ? "" : text);
+
+    if (oci != NULL) manifest->oci_base = memory_copy_text(oci, strlen(oci));
+    if (text != NULL) manifest->bases = memory_zeroed(MANIFEST_BASES_MAX, sizeof *manifest->bases);
+    if ((oci != NULL && manifest->oci_base == NULL) || (text != NULL && manifest->bases == NULL))
+        return failure(err, ERROR_NO_MEMORY, "no memory for the bases of a manifest");
+    if (text != NULL && text[0] == '\0') return failure(err, ERROR_INVALID, "the annotation " BASE_ANNOTATION " is empty");
+    while (rest.length > 0) {
+        if (manifest->base_count == MANIFEST_BASES_MAX)
+            return failure(err, ERROR_LIMIT, "the annotation " BASE_ANNOTATION " names more than %d repositories",
+                           MANIFEST_BASES_MAX);
+        TRY(read_base(text_cut(&rest, ' '), manifest->bases[manifest->base_count], err));
+        manifest->base_count++;
+    }
+    return SUCCESS;
+}
+
 struct result manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out, struct error *err)
 {
     OWNED_JSON document = NULL;
@@ -363,6 +405,7 @@ struct result manifest_parse(struct bytes body, struct bytes content_type, struc
     TRY(read_references(manifest, document, err));
     TRY(read_subject(manifest, document, err));
     TRY(read_label(manifest, document, err));
+    TRY(read_bases(manifest, document, err));
     *manifest_out = GIVE(manifest);
     return SUCCESS;
 }
@@ -372,5 +415,7 @@ void manifest_free(struct manifest *manifest)
     if (manifest == NULL) return;
     free(manifest->references);
     free(manifest->label);
+    free(manifest->bases);
+    free(manifest->oci_base);
     free(manifest);
 }

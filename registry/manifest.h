@@ -16,10 +16,16 @@
 #define MANIFEST_REFERENCES_MAX           16384             /* descriptors; the shortest ones in 4 MiB would be twice as many */
 #define MEDIA_TYPE_MAX                    255               /* RFC 6838, 4.2: 127 characters on each side of the slash */
 
+#define BASE_NAME_MAX 255 /* of a repository: RESOURCE_NAME_MAX */
+
 #define MEDIA_TYPE_IMAGE       "application/vnd.oci.image.manifest.v1+json"
 #define MEDIA_TYPE_INDEX       "application/vnd.oci.image.index.v1+json"
 #define MEDIA_TYPE_DOCKER      "application/vnd.docker.distribution.manifest.v2+json"
 #define MEDIA_TYPE_DOCKER_LIST "application/vnd.docker.distribution.manifest.list.v2+json"
+
+#define MANIFEST_BASES_MAX  16           /* repositories that a manifest names as what its content was made from */
+#define BASE_ANNOTATION     "sijil.base" /* "organisation/project/name" or "...@digest", with spaces between */
+#define OCI_BASE_ANNOTATION "org.opencontainers.image.base.name" /* image-spec, annotations.md */
 
 enum manifest_kind { MANIFEST_IMAGE, MANIFEST_INDEX };
 
@@ -38,6 +44,10 @@ struct manifest {
     char artifact_type[MEDIA_TYPE_MAX + 1]; /* artifactType, or else the config's media type; "" if neither */
     char config_type[MEDIA_TYPE_MAX + 1];   /* the config's media type; "" without one */
     char subject[DIGEST_TEXT_SIZE];         /* "" without one; it need not exist */
+    size_t base_count;
+    char (*bases)[BASE_NAME_MAX + 1]; /* names of repositories, from BASE_ANNOTATION; owned */
+    char *
+        oci_base; /* OCI_BASE_ANNOTATION, as it stands: "host/organisation/project/name:tag", or of any other registry; owned; NULL: none */
     char *label; /* canonical JSON of the label that it states of its content (policy/label_annotation.h); owned; NULL: none */
     size_t reference_count; /* each (digest, is_manifest) once, in byte order of the digest */
     struct manifest_reference *references;

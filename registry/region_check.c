@@ -192,10 +192,12 @@ static const struct metric region_metrics[REGION_METRIC_COUNT] = {
 
 static bool value_of(const struct registry_store *store, const struct registry_store *silent, int metric, int64_t *value_out)
 {
+    if (metric == REGION_CLOSED) *value_out = blob_store_is_closed(store->blobs);
+    if (metric == REGION_DISAGREES) *value_out = store->disagreement[0] != '\0';
     if (metric == REGION_USABLE) *value_out = store->problem[0] == '\0' && store != silent;
     if (metric == REGION_SIZE) *value_out = (int64_t)store->room.size_bytes;
     if (metric == REGION_FREE) *value_out = (int64_t)store->room.free_bytes;
-    return metric == REGION_USABLE || store->has_room;
+    return (metric != REGION_SIZE && metric != REGION_FREE) || store->has_room;
 }
 
 struct result registry_write_metrics(struct registry *registry, struct buffer *text, struct error *err)
@@ -221,6 +223,19 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
     return metrics_write(text, tables, 1, err);
 }
 
+void registry_closed_regions(struct registry *registry, char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < registry->region_count && at < size; i++) {
+        const struct registry_store *store = &registry->regions[i];
+        if (!blob_store_is_closed(store->blobs)) continue;
+        const int written = snprintf(text + at, size - at, "%s%s", at == 0 ? "" : ", ", store->id);
+        at += written < 0 ? 0 : (size_t)written;
+    }
+}
+
 /* ---- The list of regions ---- */
 
 static void describe_problem(struct registry *registry, struct region_view *view)
@@ -232,6 +247,7 @@ static void describe_problem(struct registry *registry, struct region_view *view
         view->is_served = true;
         (void)pthread_mutex_lock(&registry->problem_lock);
         (void)snprintf(view->problem, sizeof view->problem, "%s", store->problem);
+        (void)snprintf(view->disagreement, sizeof view->disagreement, "%s", store->disagreement);
         (void)pthread_mutex_unlock(&registry->problem_lock);
     }
 }

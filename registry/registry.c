@@ -38,23 +38,38 @@ static struct result open_driver(const char *database, const struct registry_reg
     return failure(err, ERROR_INVALID, "there is no driver %.20s", region->driver);
 }
 
-static struct result open_region(struct registry *registry, const char *database, const struct registry_region *region,
-                                 struct error *err)
+static void copy_if_stated(char *text, size_t size, const char *stated)
 {
-    struct registry_store *store = &registry->regions[registry->region_count];
+    (void)snprintf(text, size, "%s", stated == NULL ? "" : stated);
+}
 
+/* For the comparison with the region's record. */
+static void keep_place(struct registry_store *store, const struct registry_region *region)
+{
+    copy_if_stated(store->endpoint, sizeof store->endpoint, region->endpoint);
+    copy_if_stated(store->bucket, sizeof store->bucket, region->bucket);
+    copy_if_stated(store->bucket_location, sizeof store->bucket_location, region->bucket_location);
+    copy_if_stated(store->prefix, sizeof store->prefix, region->prefix);
+}
+
+struct result registry_open_region(struct registry *registry, const struct registry_region *region, struct error *err)
+{
+    if (registry->region_count == REGISTRY_REGIONS_MAX)
+        return failure(err, ERROR_LIMIT, "a gateway serves at most %d regions", REGISTRY_REGIONS_MAX);
+    struct registry_store *store = &registry->regions[registry->region_count];
     if (strlen(region->id) > REGION_ID_MAX)
         return failure(err, ERROR_INVALID, "the region id %.80s is longer than %d letters", region->id, REGION_ID_MAX);
     if (!text_consists_of(bytes_of_text(region->id), "abcdefghijklmnopqrstuvwxyz0123456789-/"))
         return failure(err, ERROR_INVALID, "the region id %.80s has other letters than a to z, 0 to 9, - and /", region->id);
     OWNED(driver) *driver = NULL;
     struct error why = {0};
-    if (!open_driver(database, region, &driver, &why).ok)
+    if (!open_driver(registry->database, region, &driver, &why).ok)
         return failure(err, why.kind, "region %.63s: %.180s", region->id, why.message);
     store->driver = driver->operations->kind;
     TRY(blob_store_new(driver, region->id, NULL, &store->blobs, err));
     driver = NULL; /* the store owns it now */
     (void)snprintf(store->id, sizeof store->id, "%s", region->id);
+    keep_place(store, region);
     registry->region_count++;
     return SUCCESS;
 }
@@ -85,6 +100,8 @@ struct result registry_new(const struct registry_options *options, struct regist
     (void)pthread_mutex_init(&registry->problem_lock, NULL);
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
+    registry->database = options->database;
+    registry->recorded = options->recorded;
     registry->uploads_open = session_limits_of(&options->uploads_open);
     registry->namespaces =
         (struct namespace_limits){given_or(options->namespaces.projects_per_organisation, PROJECTS_PER_ORGANISATION),
@@ -95,7 +112,7 @@ struct result registry_new(const struct registry_options *options, struct regist
     TRY(manifest_cache_new(&registry->manifests, err));
     TRY(manifest_uses_new(&registry->uses, err));
     TRY(upload_table_new(&limits, &registry->uploads, err));
-    for (size_t i = 0; i < options->region_count; i++) TRY(open_region(registry, options->database, &options->regions[i], err));
+    for (size_t i = 0; i < options->region_count; i++) TRY(registry_open_region(registry, &options->regions[i], err));
     *registry_out = GIVE(registry);
     return SUCCESS;
 }
@@ -143,6 +160,9 @@ struct result registry_blobs(const struct registry *registry, const char *region
 {
     for (size_t i = 0; i < registry->region_count; i++) {
         if (strcmp(registry->regions[i].id, region) != 0) continue;
+        if (blob_store_is_closed(registry->regions[i].blobs))
+            return failure(err, ERROR_UNAVAILABLE, "region %.63s is quarantined or retired: nothing is read or written there",
+                           region);
         *blobs_out = registry->regions[i].blobs;
         return SUCCESS;
     }

@@ -52,12 +52,21 @@ struct namespace_limits {
 #define PROJECTS_PER_ORGANISATION 2000 /* each gateway has all names in memory */
 #define REPOSITORIES_PER_PROJECT  10000
 
+/** For regions that only the policy set names. "" is none. Must outlive the registry. */
+struct registry_recorded {
+    const char *folder;     /* their folders are below it; "": none is a folder */
+    const char *key_folder; /* for the bucket aws/x the file aws-x; "": none is a bucket */
+    const char *networks, *ca_file;
+    uint64_t page_cache_blob_max;
+};
+
 struct registry_options {
     struct keyd_client *keyd;    /* must outlive the registry, as must the sequencer */
     struct sequencer *sequencer; /* records the registry's own findings: damaged blobs, expired uploads */
-    const char *database;        /* connection string: for the parts of uploads to buckets */
+    const char *database;        /* connection string: for the parts of uploads to buckets; must outlive the registry */
     size_t region_count;
     const struct registry_region *regions;
+    struct registry_recorded recorded;
     unsigned key_lifetime_ms;           /* how long an unwrapped key may be served: 60000 */
     unsigned key_count;                 /* 4096 */
     unsigned uploads_max;               /* uploads that may write at the same time: 256; more are ERROR_LIMIT */
@@ -75,9 +84,10 @@ bool registry_region_has_problem(struct registry *registry, const char *region);
 /** A region as this gateway sees it. */
 struct region_view {
     char id[REGION_ID_MAX + 1];
-    char driver[8];    /* "fs", "s3", "memory" */
-    bool is_served;    /* it is in this gateway's configuration */
-    char problem[256]; /* why it is not ready; "": it is */
+    char driver[8];         /* "fs", "s3", "memory" */
+    bool is_served;         /* it is in this gateway's configuration */
+    char problem[256];      /* why it is not ready; "": it is */
+    char disagreement[304]; /* what its record and its store do not agree on, at this gateway's last look; "": nothing */
 };
 /** All regions in the database, by id. The permit is for ACTION_REGION_READ. The caller owns *views_out (free()). */
 RESULT registry_list_regions(const struct permit *permit, struct registry *registry, struct pg *pg,

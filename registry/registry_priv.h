@@ -33,12 +33,19 @@ struct registry {
     struct session_limits uploads_open;
     struct namespace_limits namespaces;
     int64_t lease_s; /* how long a blob is safe from collection after a push or a HEAD */
-    size_t region_count;
+    const char *database;
+    struct registry_recorded recorded;
+    atomic_size_t region_count; /* grows after a region was opened, by the checking thread alone */
     struct registry_store {
         char id[REGION_ID_MAX + 1];
         struct blob_store *blobs;
-        const char *driver; /* "fs", "s3" or "memory" */
-        int64_t checked_ms; /* monotonic; used by the checking thread only; 0: not yet */
+        const char *driver;                                               /* "fs", "s3" or "memory" */
+        char endpoint[256], bucket[64], bucket_location[64], prefix[128]; /* of a bucket, else "" */
+        int64_t
+            scanned_ms; /* monotonic; of the last look at the store; used by the checking thread only, as is the next member */
+        uint64_t scanned_epoch; /* of the policy set at that time */
+        char disagreement[304]; /* under `problem_lock`: what its record and the store do not agree on; "": they agree */
+        int64_t checked_ms;     /* monotonic; used by the checking thread only; 0: not yet */
         char
             problem[sizeof((struct error *)0)->message]; /* under `problem_lock`: a problem that a person must repair; "": none */
         bool has_room;                                   /* under `problem_lock`, like the next member */
@@ -53,6 +60,8 @@ struct registry {
  */
 size_t registry_slot(const struct uuid *owner, const char *name, size_t slots);
 
+/** Opens a region and begins to serve it. Errors of the drivers; ERROR_LIMIT. For the start and the checking thread. */
+RESULT registry_open_region(struct registry *registry, const struct registry_region *region, struct error *err);
 /** The blobs of a region. ERROR_UNAVAILABLE if this gateway does not serve it. */
 RESULT registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out, struct error *err);
 

@@ -27,8 +27,19 @@ static const struct pg_statement repository_list_sql = {
     " AND NOT EXISTS (SELECT FROM project p WHERE p.project_id = r.project_id AND p.deleted_at IS NOT NULL OFFSET 0)"
     " ORDER BY full_name LIMIT $4",
     "text text text int8", "text"};
+static const struct pg_statement repository_protects_sql = {
+    "repository_protects", "SELECT EXISTS (SELECT FROM unnest($2::text[]) AS n (name) WHERE tag_is_immutable($1, n.name))",
+    "uuid text[]", "bool"};
+static const struct pg_statement repository_sources_sql = {
+    "repository_sources",
+    "SELECT DISTINCT r.full_name FROM unnest($2::text[]) AS d (digest) CROSS JOIN LATERAL (SELECT b.blob_id FROM blob b"
+    " WHERE b.digest = d.digest AND b.project_id <> $1 AND b.size_bytes >= $3"
+    " AND b.created_at < (SELECT min(o.created_at) FROM blob o WHERE o.project_id = $1 AND o.digest = d.digest) LIMIT $4) b JOIN repository_blob l USING (blob_id)"
+    " JOIN repository r USING (repository_id) WHERE l.is_pushed AND r.deleted_at IS NULL ORDER BY r.full_name LIMIT $4",
+    "uuid text[] int8 int8", "text"};
 static const struct pg_statement *const statements[] = {
     &repository_find_sql, &repository_ensure_sql, &repository_count_sql, &repository_list_sql,
+    &repository_protects_sql, &repository_sources_sql,
 };
 /* clang-format on */
 const struct pg_table repository_statements = PG_TABLE(statements);
@@ -117,4 +128,29 @@ void repository_page_free(struct repository_page *page)
     if (page == NULL) return;
     free(page->names);
     free(page);
+}
+
+struct result repository_protects(struct lookup *lookup, const struct uuid *repository, const struct bytes *tags, size_t count,
+                                  bool *protects_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text_array(&arguments, tags, count);
+    TRY(pg_run(lookup_connection(lookup), &repository_protects_sql, &arguments, &rows, err));
+    *protects_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result repository_sources(struct lookup *lookup, const struct uuid *project, const struct bytes *digests, size_t count,
+                                 struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, project);
+    pg_add_text_array(&arguments, digests, count);
+    pg_add_int8(&arguments, PROMOTION_BYTES_MIN);
+    pg_add_int8(&arguments, PROMOTION_SOURCES_MAX);
+    return pg_run(lookup_connection(lookup), &repository_sources_sql, &arguments, rows_out, err);
 }

@@ -18,3 +18,12 @@ RESULT repository_find(struct lookup *lookup, const struct uuid *project, const 
  */
 RESULT repository_ensure(struct pg *pg, const struct resource *where, unsigned most, struct uuid *repository_out,
                          struct error *err);
+
+/** Whether the rules of the repository's project make one of these tags immutable: a push under it is a promotion. */
+RESULT repository_protects(struct lookup *lookup, const struct uuid *repository, const struct bytes *tags, size_t count,
+                           bool *protects_out, struct error *err);
+#define PROMOTION_BYTES_MIN   64   /* shorter blobs, such as empty configs, are everywhere, and say nothing */
+#define PROMOTION_SOURCES_MAX 1000 /* that are looked at */
+/** The names of repositories in other projects that have one of these blobs, and whose project had it before this one: one text in each row. */
+RESULT repository_sources(struct lookup *lookup, const struct uuid *project, const struct bytes *digests, size_t count,
+                          struct pg_rows **rows_out, struct error *err);

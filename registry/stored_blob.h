@@ -9,6 +9,7 @@
 
 #include "crypto/digest.h"
 #include "registry/blob_row.h"
+#include "registry/brought_label.h"
 #include "registry/registry.h"
 
 struct stored_blob;
@@ -68,7 +69,7 @@ DEFINE_OWNED(stored_blob);
 
 /**
  * A change: lets `target` serve a digest that `source` serves. Both belong to one project, so they share region and
- * key. ERROR_NOT_FOUND if the source has no sound blob of it. The permit has blob.mount on target and blob.read on
+ * key. ERROR_NOT_FOUND if the source has no sound blob of it; ERROR_LIMIT if its label can't be brought. The permit has blob.mount on target and blob.read on
  * source.
  */
 struct blob_mount {
@@ -77,10 +78,25 @@ struct blob_mount {
     char digest[DIGEST_TEXT_SIZE];
     struct uuid repository; /* set by the change: the id of the target's repository */
     int64_t lease_s;
-    unsigned repositories_max; /* the most repositories of the project */
+    unsigned repositories_max;         /* the most repositories of the project */
+    const struct brought_label *label; /* of the source, which the target does not have; NULL: none; must outlive the record */
 };
 void blob_mount_prepare(const struct registry *registry, const struct resource *target, const struct resource *source,
                         const char *digest, struct blob_mount *mount_out);
+
+/**
+ * A change, of the event that tells of a refused push: shreds the blobs that the manifest names and that only this push can have brought. No manifest of
+ * the repository needs such a blob, no other repository has it, and no run holds it. Its wrapped key goes with its row, so nobody reads it from
+ * then on; its object is removed later. The permit is for manifest.push. `manifest` must outlive the record.
+ */
+struct manifest;
+struct refused_push {
+    struct change change;
+    struct resource where;
+    const struct manifest *manifest;
+    int64_t shredded; /* set by the change: blobs */
+};
+void refused_push_prepare(const struct resource *where, const struct manifest *manifest, struct refused_push *refused_out);
 
 /** A change: the repository no longer serves the digest. ERROR_NOT_FOUND; ERROR_CONFLICT while a manifest needs it. */
 struct blob_unlink {

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "registry/held_manifest_store.h"
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "registry/repository_store.h"
@@ -98,10 +99,23 @@ static const struct pg_statement blob_unlink_sql = {
 static const struct pg_statement blob_is_linked_sql = {
     "blob_is_linked",
     "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2 AND is_pushed)", "uuid text", "bool"};
+/* The rows are deleted as by a collection (registry/jobs/collect_store.c), but whatever their lease: the push that has it was refused. */
+static const struct pg_statement blob_refuse_sql = {
+    "blob_refuse",
+    "WITH doomed AS (SELECT b.blob_id, b.region_id, b.size_bytes FROM unnest($3::text[]) AS d CROSS JOIN LATERAL (SELECT blob_id"
+    " FROM repository_blob WHERE repository_id = $1 AND digest = d AND is_pushed AND NOT is_held OFFSET 0) l JOIN blob b USING (blob_id)"
+    " WHERE NOT " BLOB_IS_HELD("b.blob_id") " AND NOT EXISTS (SELECT FROM repository_blob o WHERE o.blob_id = b.blob_id AND o.repository_id <> $1)"
+    " AND NOT EXISTS (SELECT FROM manifest_reference m WHERE m.repository_id = $1 AND m.digest = b.digest AND NOT m.is_manifest) FOR UPDATE OF b),"
+    " unlinked AS (DELETE FROM repository_blob r USING doomed d WHERE r.blob_id = d.blob_id),"
+    " gone AS (DELETE FROM blob b USING doomed d WHERE b.blob_id = d.blob_id),"
+    " counted AS (UPDATE project_quota SET bytes_used = bytes_used - (SELECT coalesce(sum(size_bytes), 0) FROM doomed) WHERE project_id = $2),"
+    " left_over AS (INSERT INTO abandoned_object (blob_id, region_id, abandoned_at)"
+    " SELECT blob_id, region_id, now() + interval '30 seconds' FROM doomed) SELECT count(*) FROM doomed",
+    "uuid uuid text[]", "int8"};
 static const struct pg_statement *const statements[] = {
     &blob_commit_sql, &blob_commit_in_one_trip_sql, &blob_replace_sql, &blob_link_sql, &blob_find_sql, &blob_renew_sql,
     &blob_mark_damaged_sql, &blob_unmark_sql, &blob_mount_sql, &blob_region_elsewhere_sql, &blob_region_is_used_sql,
-    &blob_unlink_sql, &blob_is_linked_sql,
+    &blob_unlink_sql, &blob_is_linked_sql, &blob_refuse_sql,
 };
 /* clang-format on */
 const struct pg_table stored_blob_statements = PG_TABLE(statements);
@@ -292,6 +306,7 @@ static struct result run_mount(const struct permit *permit, struct change *chang
     permit_require(permit, ACTION_BLOB_READ, &mount->source);
     if (!uuid_equal(&mount->target.project, &mount->source.project))
         return failure(err, ERROR_NOT_FOUND, "blobs are mounted inside one project only");
+    if (mount->label != NULL) TRY(brought_label_insert(permit, pg, mount->label, err));
     TRY(repository_ensure(pg, &mount->target, mount->repositories_max, &repository, err));
     pg_add_uuid(&arguments, &repository);
     pg_add_uuid(&arguments, &mount->source.repository);
@@ -336,6 +351,29 @@ void blob_unlink_prepare(const struct resource *where, const char *digest, struc
 {
     *unlink_out = (struct blob_unlink){.change = {.run = run_unlink, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where};
     (void)snprintf(unlink_out->digest, sizeof unlink_out->digest, "%s", digest);
+}
+
+static struct result run_refusal(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    struct refused_push *refused = (struct refused_push *)(void *)change; /* its first member */
+    struct pg_arguments arguments = {0};
+    OWNED_HELD_BLOBS blobs = {.count = 0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_MANIFEST_PUSH, &refused->where);
+    TRY(held_blobs_list(refused->manifest, &blobs, err));
+    pg_add_uuid(&arguments, &refused->where.repository);
+    pg_add_uuid(&arguments, &refused->where.project);
+    pg_add_text_array(&arguments, blobs.digests, blobs.count);
+    TRY(pg_run(pg, &blob_refuse_sql, &arguments, &rows, err));
+    refused->shredded = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+void refused_push_prepare(const struct resource *where, const struct manifest *manifest, struct refused_push *refused_out)
+{
+    *refused_out = (struct refused_push){
+        .change = {.run = run_refusal, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .manifest = manifest};
 }
 
 struct result blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err)

@@ -11,6 +11,7 @@
 #include "registry/manifest_use_priv.h"
 #include "registry/names/reference.h"
 #include "registry/registry_priv.h"
+#include "registry/repository_store.h"
 #include "registry/seal_priv.h"
 #include "registry/stored_manifest_store.h"
 
@@ -27,9 +28,10 @@ static struct result run_push(const struct permit *permit, struct change *change
 {
     struct manifest_push *push = (struct manifest_push *)(void *)change; /* its first member */
 
-    permit_require(permit, ACTION_MANIFEST_PUSH, &push->where);
-    TRY(bring_label(permit, pg, push->label, err));
-    return manifest_rows_insert(pg, push, err);
+    permit_require(permit, push->is_promotion ? ACTION_MANIFEST_PROMOTE : ACTION_MANIFEST_PUSH, &push->where);
+    const struct result brought = bring_label(permit, pg, push->label, err);
+    push->is_label_refused = !brought.ok && err->kind == ERROR_DENIED;
+    return brought.ok ? manifest_rows_insert(pg, push, err) : brought;
 }
 
 _Static_assert(DIGEST_TEXT_SIZE + MANIFEST_TAGS_MAX * (1 + TAG_MAX) <= CHANGE_DETAIL_MAX + 1, "an event names every tag");
@@ -42,6 +44,39 @@ static void write_detail(struct manifest_push *push)
     for (size_t i = 0; i < push->tag_count; i++)
         length += (size_t)snprintf(push->detail + length, sizeof push->detail - length, " %s", push->tags[i]);
     assert(length < sizeof push->detail);
+}
+
+static struct result add_sources(struct lookup *lookup, const struct resource *where, const struct manifest *manifest,
+                                 struct buffer *names, struct error *err)
+{
+    struct bytes *digests = memory_zeroed(manifest->reference_count + 1, sizeof *digests);
+    OWNED(pg_rows) *rows = NULL;
+    size_t count = 0;
+
+    if (digests == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's digests");
+    for (size_t i = 0; i < manifest->reference_count; i++)
+        if (!manifest->references[i].is_manifest) digests[count++] = bytes_of_text(manifest->references[i].digest);
+    const struct result found = repository_sources(lookup, &where->project, digests, count, &rows, err);
+    free(digests);
+    TRY(found);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const char *name = pg_text(rows, i, 0);
+        TRY(buffer_add(names, name, strlen(name) + 1, err));
+    }
+    return SUCCESS;
+}
+
+struct result manifest_push_origins(struct lookup *lookup, const struct resource *where, const struct manifest_push *push,
+                                    struct push_origins *origins, struct error *err)
+{
+    struct bytes tags[MANIFEST_TAGS_MAX];
+
+    origins->is_protected = false;
+    if (uuid_is_nil(&where->repository)) return SUCCESS; /* the push is refused */
+    for (size_t i = 0; i < push->tag_count; i++) tags[i] = bytes_of_text(push->tags[i]);
+    if (push->tag_count > 0)
+        TRY(repository_protects(lookup, &where->repository, tags, push->tag_count, &origins->is_protected, err));
+    return add_sources(lookup, where, push->manifest, &origins->names, err);
 }
 
 struct result manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where, struct bytes body,

@@ -36,6 +36,7 @@ struct manifest_push {
     size_t size_bytes;
     struct uuid key; /* the key of the seal */
     struct buffer sealed;
+    bool is_promotion;       /* the permit is for manifest.promote, and not for manifest.push */
     const char *const *tags; /* checked by tag_is_valid(); must outlive the record */
     size_t tag_count;
     const struct uuid *run;               /* that keeps it as a checkpoint; NULL: it is no checkpoint */
@@ -43,8 +44,20 @@ struct manifest_push {
     const struct brought_label *label;    /* that it brings to its repository; NULL: none; must outlive the record */
     char detail[CHANGE_DETAIL_MAX + 1];   /* of the event: the digest, and the tags after spaces */
     char missing[DIGEST_TEXT_SIZE];       /* set if the change fails with ERROR_NOT_FOUND: the first missing digest */
+    bool is_label_refused;                /* set if it fails because its label can't be brought */
     bool is_wrong; /* set if it fails with ERROR_INVALID: a stated size or media type differs from the stored one */
 };
+/**
+ * For the decision about a push: whether it is under a tag that the project's rules protect, and the names of repositories in other projects that
+ * had some of its bytes before this project. Nobody is told of a source that it may not read.
+ */
+struct push_origins {
+    bool is_protected;
+    struct buffer names; /* each name with its zero; the caller's, for at most PUSH_ORIGINS_BYTES */
+};
+#define PUSH_ORIGINS_BYTES ((size_t)1000 * (RESOURCE_NAME_MAX + 1))
+RESULT manifest_push_origins(struct lookup *lookup, const struct resource *where, const struct manifest_push *push,
+                             struct push_origins *origins, struct error *err);
 /** Seals the bytes; stores nothing. The caller calls manifest_push_done(). `manifest` must outlive the record. */
 RESULT manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where, struct bytes body,
                              struct manifest_push *push, struct error *err);

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "registry/content_hold.h"
+#include "registry/metrics.h"
 #include "registry/names/reference.h"
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
@@ -117,6 +119,7 @@ static const struct pg_statement manifest_kept_until_sql = {
     "SELECT created_at + least($3, 100000) * interval '1 day' FROM manifest WHERE repository_id = $1 AND digest = $2"
     " AND created_at > now() - least($3, 100000) * interval '1 day'",
     "uuid text int8", "timestamptz"};
+static const struct pg_statement manifest_held_sql = {"manifest_held", "SELECT " CONTENT_IS_HELD("$1"), "uuid", "bool"};
 static const struct pg_statement manifest_untag_sql = {
     "manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""};
 static const struct pg_statement manifest_delete_sql = {
@@ -128,6 +131,7 @@ static const struct pg_statement manifest_delete_sql = {
 static const struct pg_statement *const statements[] = {
     &manifest_missing_sql, &manifest_insert_sql, &manifest_refer_sql, &manifest_tag_sql, &manifest_by_digest_sql,
     &manifest_by_tag_sql, &manifest_referring_sql, &manifest_named_sql, &manifest_must_stay_sql, &manifest_kept_until_sql,
+    &manifest_held_sql,
     &manifest_untag_sql, &manifest_delete_sql,
 };
 /* clang-format on */
@@ -313,6 +317,18 @@ static struct result must_stay(const struct pg_rows *reasons, struct error *err)
     return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
 }
 
+static struct result check_held(struct pg *pg, const struct uuid *repository, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    TRY(pg_run(pg, &manifest_held_sql, &arguments, &rows, err));
+    if (!pg_bool(rows, 0, 0)) return SUCCESS;
+    metric_add(&registry_metrics_rows[METRIC_KEPT_BY_HOLD], 1);
+    return failure(err, ERROR_DENIED, "%s keeps it until two persons release the hold", CONTENT_HOLD_RULE);
+}
+
 /* A retention that policies require for a repository holds for each manifest in it. */
 static struct result check_kept(struct pg *pg, const struct uuid *repository, const char *digest,
                                 const struct policy_retention *retention, struct error *err)
@@ -330,6 +346,7 @@ static struct result check_kept(struct pg *pg, const struct uuid *repository, co
     pg_add_int8(&arguments, retention->days);
     TRY(pg_run(pg, &manifest_kept_until_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
+    metric_add(&registry_metrics_rows[METRIC_KEPT_BY_POLICY], 1);
     clock_format(pg_time_ms(rows, 0, 0), until);
     return failure(err, ERROR_DENIED, "%s of policy %s keeps it until %s", retention->rule, retention->policy, until);
 }
@@ -341,6 +358,7 @@ struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, 
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL, *reasons = NULL;
 
+    TRY(check_held(pg, repository, err));
     TRY(check_kept(pg, repository, digest, retention, err));
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);

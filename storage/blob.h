@@ -174,6 +174,13 @@ RESULT blob_has(struct blob_store *store, const struct driver_entry *entry, bool
 /** Asks the driver whether the region's bytes are where the configuration says. If not, the region is refused until a
  *  later check succeeds. */
 RESULT blob_store_check(struct blob_store *store, struct error *err);
+/** A closed store reads and writes no content any more, also for readers and writers that are open: they fail with ERROR_UNAVAILABLE. */
+void blob_store_close(struct blob_store *store, bool is_closed);
+bool blob_store_is_closed(const struct blob_store *store);
+/** What the storage says about itself (storage/driver.h). ERROR_NOT_FOUND: there is nothing to ask. */
+RESULT blob_store_survey(struct blob_store *store, struct driver_survey *survey_out, struct error *err);
+/** Writes the mark of the region. ERROR_CONFLICT if there is one, ERROR_NOT_FOUND if there is no place for it. */
+RESULT blob_store_mark(struct blob_store *store, const char *mark, struct error *err);
 /** The size and free space of the store's file system. ERROR_NOT_FOUND for a bucket, which has no such bound. */
 RESULT blob_store_room(struct blob_store *store, struct driver_room *room_out, struct error *err);
 /** Calls `visit` for each object of the region, in no order. A failure of `visit` ends the listing and is returned. */

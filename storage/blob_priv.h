@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/blocks.h"
 #include "storage/sjb1_priv.h"
 
@@ -14,7 +16,11 @@ struct blob_store {
     struct blob_random random;
     struct blocks *blocks; /* owned; blocks of BLOB_MEMORY_SIZE, for writers and readers */
     char region[BLOB_REGION_MAX + 1];
+    atomic_bool is_closed; /* blob_store_close() */
 };
+
+/** ERROR_UNAVAILABLE for a closed store. */
+RESULT blob_store_require_open(const struct blob_store *store, struct error *err);
 
 void blob_store_random(struct blob_store *store, uint8_t *out, size_t length);
 /** ERROR_INVALID if the identity is not of this store's region. */

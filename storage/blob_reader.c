@@ -389,6 +389,7 @@ static struct result read_piece(struct blob_reader *reader, uint64_t offset, uin
                                 struct error *err)
 {
     const uint64_t record = offset / BLOB_RECORD_PLAIN;
+    TRY(blob_store_require_open(reader->store, err));
     const size_t within = (size_t)(offset % BLOB_RECORD_PLAIN);
     const size_t plain = sjb1_record_plain(reader->trailer.length, record);
 

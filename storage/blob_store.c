@@ -116,6 +116,35 @@ struct result blob_store_check(struct blob_store *store, struct error *err)
     return store->operations->check == NULL ? SUCCESS : store->operations->check(store->driver, err);
 }
 
+void blob_store_close(struct blob_store *store, bool is_closed)
+{
+    atomic_store(&store->is_closed, is_closed);
+}
+
+struct result blob_store_require_open(const struct blob_store *store, struct error *err)
+{
+    if (!atomic_load_explicit(&store->is_closed, memory_order_relaxed)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "region %.63s is quarantined or retired: nothing is read or written there",
+                   store->region);
+}
+
+bool blob_store_is_closed(const struct blob_store *store)
+{
+    return atomic_load_explicit(&store->is_closed, memory_order_relaxed);
+}
+
+struct result blob_store_survey(struct blob_store *store, struct driver_survey *survey_out, struct error *err)
+{
+    if (store->operations->survey == NULL) return failure(err, ERROR_NOT_FOUND, "there is nothing to ask this store");
+    return store->operations->survey(store->driver, survey_out, err);
+}
+
+struct result blob_store_mark(struct blob_store *store, const char *mark, struct error *err)
+{
+    if (store->operations->mark == NULL) return failure(err, ERROR_NOT_FOUND, "this store has no place for a mark");
+    return store->operations->mark(store->driver, mark, err);
+}
+
 struct result blob_store_room(struct blob_store *store, struct driver_room *room_out, struct error *err)
 {
     if (store->operations->room == NULL) return failure(err, ERROR_NOT_FOUND, "this store has no bound that it knows of");

@@ -258,7 +258,7 @@ static struct result check_alive(struct blob_writer *writer, struct result resul
 
 static struct result require_open(const struct blob_writer *writer, struct error *err)
 {
-    if (writer->state == WRITER_OPEN) return SUCCESS;
+    if (writer->state == WRITER_OPEN) return blob_store_require_open(writer->store, err);
     return failure(err, ERROR_CONFLICT, "this writer has %s; open another from the last checkpoint",
                    writer->state == WRITER_DEAD ? "failed" : "closed its blob");
 }

@@ -58,6 +58,23 @@ struct driver_room {
     uint64_t size_bytes, free_bytes;
 };
 
+#define DRIVER_MARK_SIZE 33 /* 32 hex digits: random, and written once */
+
+/** What a storage says about rules that act on its objects without us. */
+struct driver_rules {
+    enum { RULES_NOT_TOLD, RULES_NONE, RULES_SOME } told;
+    char what[128]; /* of the first rule, or why nothing is told; "" for none */
+};
+
+/** What a storage says about itself. */
+struct driver_survey {
+    char mark[DRIVER_MARK_SIZE];  /* "": it has none */
+    char place[64];               /* fs: the kind of its file system, "ext4"; s3: the bucket's location */
+    struct driver_rules copies;   /* objects are copied elsewhere */
+    struct driver_rules expiry;   /* objects are removed, or moved to another class of storage */
+    struct driver_rules versions; /* removed objects stay as older versions */
+};
+
 /** The operations of one kind of driver: `driver->operations->extent_append(extent, ...)`. Functions that close accept NULL. */
 struct driver_operations {
     const char *kind; /* "fs", "s3", "memory"; as in table region */
@@ -118,6 +135,11 @@ struct driver_operations {
      *  repair it. For a bucket (bucket_location) all calls are then ERROR_UNAVAILABLE until a check succeeds. NULL:
      *  nothing can go wrong. */
     struct result (*check)(struct driver *driver, struct error *err);
+    /** Asks the storage about itself; reads no object but the mark. Asks also while a check fails. ERROR_UNAVAILABLE: it does
+     *  not answer, so nothing is known. NULL: there is nothing to ask. */
+    struct result (*survey)(struct driver *driver, struct driver_survey *survey_out, struct error *err);
+    /** Writes the mark of the region, once and for all. ERROR_CONFLICT if there is one. NULL: there is no place for it. */
+    struct result (*mark)(struct driver *driver, const char *mark, struct error *err);
     /** The size of the file system, and the free space for this user. NULL: there is no such bound. */
     struct result (*room)(struct driver *driver, struct driver_room *room_out, struct error *err);
     void (*close)(struct driver *driver);
@@ -127,6 +149,9 @@ struct driver_operations {
 struct driver {
     const struct driver_operations *operations;
 };
+
+/** Reads the content of a mark: 32 hex digits, and a line end. Anything else is the mark "?", which no record names. */
+void driver_mark_read(struct bytes content, char mark_out[DRIVER_MARK_SIZE]);
 
 /** Calls the driver's close function. No extent and no part may be open. */
 void driver_free(struct driver *driver);

@@ -230,7 +230,7 @@ static struct result unusable(const char *why, struct error *err)
 
 /* The path must still name the folder that was opened. Otherwise the folder was removed or unmounted, or covered by another
  * mount. */
-static struct result check_root(const struct fs_driver *fs, struct error *err)
+struct result fs_check_root(const struct fs_driver *fs, struct error *err)
 {
     struct stat opened, named;
 
@@ -245,7 +245,7 @@ static struct result fs_check(struct driver *driver, struct error *err)
     const struct fs_driver *fs = fs_of(driver);
     char text[64];
 
-    TRY(check_root(fs, err));
+    TRY(fs_check_root(fs, err));
     for (unsigned i = 0; i <= FAN_OUT; i++) {
         char folder[3] = ".";
         if (i < FAN_OUT) (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
@@ -292,6 +292,8 @@ static const struct driver_operations fs_operations = {
     .remove = fs_remove,
     .list = fs_list,
     .check = fs_check,
+    .survey = fs_survey,
+    .mark = fs_mark,
     .room = fs_room,
     .close = fs_close,
 };
@@ -347,6 +349,16 @@ NO_LEAK_BEGIN /* the caller owns the struct through its first member; fs_close()
     return SUCCESS;
 }
 NO_LEAK_END
+
+void driver_mark_read(struct bytes content, char mark_out[DRIVER_MARK_SIZE])
+{
+    const size_t digits = DRIVER_MARK_SIZE - 1;
+    const bool is_good = content.length == digits + 1 && content.data[digits] == '\n' &&
+                         text_consists_of((struct bytes){content.data, digits}, "0123456789abcdef");
+
+    memcpy(mark_out, is_good ? (const char *)content.data : "?", is_good ? digits : 2);
+    mark_out[is_good ? digits : 1] = '\0';
+}
 
 void driver_free(struct driver *driver)
 {

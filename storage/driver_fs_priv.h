@@ -46,6 +46,12 @@ static inline struct fs_driver *fs_of(struct driver *driver)
     return (struct fs_driver *)driver;
 }
 
+/** The path still names the folder that was opened. ERROR_INVALID. */
+RESULT fs_check_root(const struct fs_driver *fs, struct error *err);
+/** The folder's mark and file system (driver_fs_survey.c). */
+RESULT fs_survey(struct driver *driver, struct driver_survey *survey_out, struct error *err);
+RESULT fs_mark(struct driver *driver, const char *mark, struct error *err);
+
 void fs_extent_path(const struct uuid *blob, uint32_t part, char out[FS_PATH_SIZE]);
 /** Opens the folder that holds the path. */
 RESULT fs_open_folder(int root, const char *path, int *folder_out, struct error *err);

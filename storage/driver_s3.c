@@ -16,7 +16,7 @@ static struct result refuse(const struct s3_driver *s3, const char *found, struc
         s3->region, s3->location, s3->bucket, found[0] == '\0' ? "elsewhere" : "in ", found);
 }
 
-static struct result ask_location(struct s3_driver *s3, char location_out[S3_LOCATION_SIZE], struct error *err)
+struct result s3_ask_location(struct s3_driver *s3, char location_out[S3_LOCATION_SIZE], struct error *err)
 {
     const struct s3_request request = {.method = "GET", .key = "", .query = {{"location", ""}}, .query_count = 1};
     OWNED_ANSWER answer = S3_ANSWER(S3_ANSWER_MAX);
@@ -31,7 +31,7 @@ static struct result s3_check(struct driver *driver, struct error *err)
     char location[S3_LOCATION_SIZE];
 
     TRY(s3_reread_key(s3->s3, err));
-    TRY(ask_location(s3, location, err));
+    TRY(s3_ask_location(s3, location, err));
     const bool is_right = strcmp(location, s3->location) == 0;
     atomic_store(&s3->placement, is_right ? S3_IN_PLACE : S3_ELSEWHERE);
     return is_right ? SUCCESS : refuse(s3, location, err);
@@ -279,6 +279,8 @@ static const struct driver_operations s3_operations = {
     .remove = s3_remove,
     .list = s3_list,
     .check = s3_check,
+    .survey = s3_survey,
+    .mark = s3_mark,
     .close = s3_close,
 };
 

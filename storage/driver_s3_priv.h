@@ -35,6 +35,11 @@ static inline struct s3_driver *s3_of(struct driver *driver)
     return (struct s3_driver *)driver;
 }
 
+/** What the bucket says about itself (driver_s3_survey.c). */
+RESULT s3_survey(struct driver *driver, struct driver_survey *survey_out, struct error *err);
+RESULT s3_mark(struct driver *driver, const char *mark, struct error *err);
+RESULT s3_ask_location(struct s3_driver *s3, char location_out[S3_LOCATION_SIZE], struct error *err);
+
 /** Checks that the bucket is where it must be. Asks the store once; driver_operations.check asks each time. */
 RESULT s3_reach(struct s3_driver *s3, struct error *err);
 

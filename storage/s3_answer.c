@@ -1,11 +1,13 @@
 #include "storage/s3_answer.h"
 
 #include <expat.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "storage/driver.h"
 
 enum {
     DEPTH_MAX = 8,
@@ -225,6 +227,85 @@ struct result s3_answer_completed(struct bytes xml, struct error *err)
 
     TRY(read_answer(xml, take_completed, &is_complete, err));
     if (!is_complete) return failure(err, ERROR_UNAVAILABLE, "the object store does not say that the upload is complete");
+    return SUCCESS;
+}
+
+/* ---- Rules of a bucket ---- */
+
+/* A rule ends at depth 2. What it does, and where, may stand in any order before that. */
+struct ruling {
+    const char *prefix;
+    struct driver_rules found;
+    char destination[S3_TEXT_SIZE], below[S3_TEXT_SIZE];
+    const char *effect; /* of the rule at hand; NULL: none on objects */
+    bool is_enabled, is_answer;
+};
+
+static bool is_text(const char *text, const char *wanted)
+{
+    return strcmp(text, wanted) == 0;
+}
+
+/* Two prefixes have objects in common if one begins with the other. */
+static bool overlap(const char *a, const char *b)
+{
+    const size_t a_length = strlen(a), b_length = strlen(b);
+
+    return strncmp(a, b, a_length < b_length ? a_length : b_length) == 0;
+}
+
+static void end_rule(struct ruling *ruling)
+{
+    const bool is_in_copies = ruling->destination[0] != '\0';
+
+    if (ruling->is_enabled && (ruling->effect != NULL || is_in_copies) && overlap(ruling->below, ruling->prefix) &&
+        ruling->found.told == RULES_NONE) {
+        char plain[sizeof ruling->found.what - 16];
+        ruling->found.told = RULES_SOME;
+        copy_plain(plain, sizeof plain, is_in_copies ? ruling->destination : ruling->effect);
+        (void)snprintf(ruling->found.what, sizeof ruling->found.what, "%s%s", is_in_copies ? "to " : "", plain);
+    }
+    ruling->destination[0] = ruling->below[0] = '\0';
+    ruling->effect = NULL;
+    ruling->is_enabled = false;
+}
+
+static void take_effect(struct ruling *ruling, const struct element *element)
+{
+    const bool is_end = is_text(element->name, "Days") || is_text(element->name, "Date");
+
+    if (is_end && is_text(element->parent, "Expiration")) ruling->effect = "objects are removed";
+    if (element->depth == 3 && is_text(element->name, "Transition") && ruling->effect == NULL)
+        ruling->effect = "objects are moved to another class";
+    if (is_text(element->name, "Bucket") && is_text(element->parent, "Destination"))
+        (void)text_copy(ruling->destination, sizeof ruling->destination, element->text);
+    if (is_text(element->name, "Prefix")) (void)text_copy(ruling->below, sizeof ruling->below, element->text);
+    if (element->depth == 3 && is_text(element->name, "Status")) ruling->is_enabled = is_text(element->text, "Enabled");
+}
+
+static struct result take_rule(void *context, const struct element *element, struct error *err)
+{
+    struct ruling *ruling = context;
+
+    (void)err;
+    if (element->depth == 2 && is_text(element->name, "Status") && !is_text(element->text, "Suspended")) {
+        ruling->found.told = RULES_SOME;
+        (void)snprintf(ruling->found.what, sizeof ruling->found.what, "older versions are kept");
+    } else if (element->depth == 2 && is_text(element->name, "Rule")) end_rule(ruling);
+    else if (element->depth > 2) take_effect(ruling, element);
+    if (element->depth == 1)
+        ruling->is_answer = is_text(element->name, "ReplicationConfiguration") ||
+                            is_text(element->name, "LifecycleConfiguration") || is_text(element->name, "VersioningConfiguration");
+    return SUCCESS;
+}
+
+struct result s3_answer_rules(struct bytes xml, const char *prefix, struct driver_rules *rules_out, struct error *err)
+{
+    struct ruling ruling = {.prefix = prefix, .found = {.told = RULES_NONE}};
+
+    TRY(read_answer(xml, take_rule, &ruling, err));
+    if (!ruling.is_answer) return failure(err, ERROR_UNAVAILABLE, "the object store's answer has no rules of a bucket");
+    *rules_out = ruling.found;
     return SUCCESS;
 }
 

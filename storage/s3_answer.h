@@ -29,6 +29,13 @@ RESULT s3_answer_upload_id(struct bytes xml, struct buffer *id, struct error *er
 /** Success only if the answer says that the upload is complete: the store sends status 200 before it knows. */
 RESULT s3_answer_completed(struct bytes xml, struct error *err);
 
+/**
+ * The first enabled rule of a bucket that acts on objects below `prefix`: of GetBucketReplication, GetBucketLifecycleConfiguration or
+ * GetBucketVersioning. A rule that only aborts incomplete uploads acts on none.
+ */
+struct driver_rules;
+RESULT s3_answer_rules(struct bytes xml, const char *prefix, struct driver_rules *rules_out, struct error *err);
+
 /** One object of a listing. */
 struct s3_listed {
     char key[S3_KEY_SIZE];

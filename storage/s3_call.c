@@ -121,7 +121,12 @@ static bool is_full(const struct s3_outcome *outcome)
 /* Whether the store itself reported this. A 404 without such a code comes from a proxy in front of the store. */
 static bool is_absent(const struct s3_outcome *outcome)
 {
-    return outcome->status == 404 && (says(outcome, "NoSuchKey") || says(outcome, "NoSuchUpload"));
+    static const char *const codes[] = {"NoSuchKey", "NoSuchUpload", "NoSuchLifecycleConfiguration",
+                                        "ReplicationConfigurationNotFoundError"};
+    bool is_said = false;
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) is_said = is_said || says(outcome, codes[i]);
+    return outcome->status == 404 && is_said;
 }
 
 static bool is_worth_another(const struct s3_outcome *outcome)
@@ -214,6 +219,8 @@ struct result s3_call(struct s3 *s3, const struct s3_request *request, struct s3
     const struct result tried = try_often(s3, request, &draft, answer, &outcome, err);
     leave(s3, tried, &outcome);
     TRY(tried);
+    answer->status = outcome.status;
+    (void)snprintf(answer->code, sizeof answer->code, "%s", outcome.error_body.code);
     return is_good(&outcome) ? SUCCESS : explain(s3, request, &outcome, err);
 }
 

@@ -56,6 +56,8 @@ struct s3_answer {
     uint64_t whole_bytes;    /* of the object, if a range was asked for */
     char etag[S3_ETAG_SIZE]; /* without its quotes; "" if there was none, or one with other characters */
     unsigned tries;
+    long status;   /* of the last try; 0: none came */
+    char code[64]; /* of the store's error: "AccessDenied"; "" */
 };
 #define S3_ANSWER(maximum_bytes) ((struct s3_answer){.body = BUFFER(maximum_bytes)})
 void s3_answer_done(struct s3_answer *answer);

@@ -37,6 +37,7 @@
     X(TAG, 'G', "tag")                             \
     X(BINDING, 'D', "binding")                     \
     X(PERSON, 'U', "person of SCIM")               \
+    X(GROUP, 'M', "group of SCIM")                 \
     X(END, 'Z', "end")
 
 enum dump_type {
@@ -109,6 +110,10 @@ struct dump_record {
             struct uuid id; /* of SCIM */
             enum scim_state state;
         } person;
+        struct dump_group {
+            struct uuid id;
+            struct bytes members; /* SHA256_SIZE: of their ids */
+        } group;
         struct dump_end {
             uint64_t count; /* of records before */
             struct bytes hash;

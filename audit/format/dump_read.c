@@ -140,6 +140,14 @@ static void read_person(struct reader *fields, struct dump_person *person)
     person->state = (enum scim_state)state;
 }
 
+static void read_group(struct reader *fields, struct dump_group *group)
+{
+    const struct bytes id = reader_take(fields, sizeof group->id.bytes);
+
+    if (id.length == sizeof group->id.bytes) memcpy(group->id.bytes, id.data, id.length);
+    group->members = reader_take(fields, SHA256_SIZE);
+}
+
 static void read_body(struct reader *fields, struct dump_record *record)
 {
     switch (record->type) {
@@ -163,6 +171,7 @@ static void read_body(struct reader *fields, struct dump_record *record)
         return;
     case DUMP_BINDING: read_binding(fields, &record->binding); return;
     case DUMP_PERSON: read_person(fields, &record->person); return;
+    case DUMP_GROUP: read_group(fields, &record->group); return;
     case DUMP_END:
         record->end.count = reader_u64(fields);
         record->end.hash = reader_take(fields, SHA256_SIZE);

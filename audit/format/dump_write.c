@@ -144,6 +144,9 @@ static struct result write_body(const struct dump_record *record, struct buffer 
     case DUMP_PERSON:
         TRY(buffer_add(out, record->person.id.bytes, sizeof record->person.id.bytes, err));
         return buffer_add_u8(out, (uint8_t)record->person.state, err);
+    case DUMP_GROUP:
+        TRY(buffer_add(out, record->group.id.bytes, sizeof record->group.id.bytes, err));
+        return add_fixed(out, record->group.members, SHA256_SIZE, err);
     case DUMP_END: TRY(buffer_add_u64(out, record->end.count, err)); return add_fixed(out, record->end.hash, SHA256_SIZE, err);
     }
     return SUCCESS;

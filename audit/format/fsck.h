@@ -33,6 +33,7 @@
     X(TAG, "tag")                          \
     X(BINDING, "binding")                  \
     X(PROVISIONED, "person of SCIM")       \
+    X(GROUP, "group of SCIM")              \
     X(UNWRAPS, "chain of unwraps")
 
 enum fsck_kind {
@@ -59,8 +60,8 @@ struct fsck_report {
         released_last;        /* entries whose bytes are archived: the tree has the hash that is stored for each */
     uint64_t keys;            /* under which events are counted */
     struct merkle_hash heads; /* the root over the heads of the keys (docs/formats/audit-dump.md, "Heads of keys") */
-    uint64_t payloads, checkpoints, foreign, facts, tags, bindings,
-        persons;             /* rows; foreign: checkpoints that the key has not signed */
+    uint64_t payloads, checkpoints, foreign, facts, tags, bindings, persons,
+        groups;              /* rows; foreign: checkpoints that the key has not signed */
     uint64_t erased;         /* sealed parts that are gone by an event */
     uint64_t indexed;        /* entries that the index of searches has */
     uint64_t unwraps, reads; /* keys that sijil-keyd has unwrapped, by the last event; events that allow reading content */

@@ -100,12 +100,13 @@ void fsck_rows_end(struct fsck *fsck) __attribute__((nonnull));
 /** Whether the events are complete: in the last window. */
 bool fsck_is_in_last_pass(const struct fsck *fsck) __attribute__((nonnull));
 
-/* Persons that SCIM has provisioned (fsck_persons.c). */
+/* Persons and groups that SCIM has provisioned (fsck_persons.c). */
 struct fsck_slot;
 bool fsck_persons_need(const char *action, const char *outcome) __attribute__((nonnull));
 RESULT fsck_persons_event(struct fsck *fsck, const struct leaf *leaf, struct error *err) __attribute__((nonnull));
 void fsck_persons_row(struct fsck *fsck, const struct dump_person *person) __attribute__((nonnull));
-/** At the end, of each slot that is of a person. */
+void fsck_groups_row(struct fsck *fsck, const struct dump_group *group) __attribute__((nonnull));
+/** At the end, of each slot. */
 void fsck_persons_judge(struct fsck *fsck, const struct fsck_slot *slot) __attribute__((nonnull));
 
 /** Digests of the facts that are stored, as keyed hashes. */

@@ -74,8 +74,9 @@ static struct result write_counts(const struct fsck_report *report, struct buffe
                       report->indexed));
     TRY(buffer_format(text, err,
                       "  rows        %" PRIu64 " sealed parts (%" PRIu64 " erased), %" PRIu64 " facts, %" PRIu64 " tags, %" PRIu64
-                      " bindings, %" PRIu64 " persons of SCIM\n",
-                      report->payloads, report->erased, report->facts, report->tags, report->bindings, report->persons));
+                      " bindings, %" PRIu64 " persons and %" PRIu64 " groups of SCIM\n",
+                      report->payloads, report->erased, report->facts, report->tags, report->bindings, report->persons,
+                      report->groups));
     TRY(buffer_format(text, err,
                       "  unwraps     %" PRIu64 " keys by the last report of sijil-keyd, and %" PRIu64 " reads of content\n",
                       report->unwraps, report->reads));
@@ -165,11 +166,11 @@ struct result fsck_report_json(const struct fsck_report *report, struct buffer *
     TRY(buffer_format(text, err,
                       ",\"checkpoints\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"payloads\":%" PRIu64 ",\"erased\":%" PRIu64
                       ",\"facts\":%" PRIu64 ",\"tags\":%" PRIu64 ",\"bindings\":%" PRIu64 ",\"persons\":%" PRIu64
-                      ",\"indexed\":%" PRIu64 ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"unreadable\":%" PRIu64
-                      ",\"released\":%" PRIu64 ",\"successions\":%" PRIu64 ",\"passes\":%u,",
+                      ",\"groups\":%" PRIu64 ",\"indexed\":%" PRIu64 ",\"unwraps\":%" PRIu64 ",\"reads\":%" PRIu64
+                      ",\"unreadable\":%" PRIu64 ",\"released\":%" PRIu64 ",\"successions\":%" PRIu64 ",\"passes\":%u,",
                       report->checkpoints, report->foreign, report->payloads, report->erased, report->facts, report->tags,
-                      report->bindings, report->persons, report->indexed, report->unwraps, report->reads, report->unreadable,
-                      report->released, report->successions, report->passes));
+                      report->bindings, report->persons, report->groups, report->indexed, report->unwraps, report->reads,
+                      report->unreadable, report->released, report->successions, report->passes));
     TRY(write_json_kinds(report, text, err));
     TRY(write_json_succession(report, text, err));
     TRY(buffer_add_text(text, ",\"first\":[", err));

@@ -232,9 +232,11 @@ static const struct event_row {
     struct result (*take)(struct fsck_rows *rows, const struct happening *event, struct error *err);
 } events[] = {
     {"manifest.push", DONE, push},
+    {"manifest.promote", DONE, push},
     {"tag.delete", DONE, untag},
     {"manifest.delete", DONE, remove_manifest},
     {"manifest.collect", DONE, remove_manifest},
+    {"manifest.expire", DONE, remove_manifest},
     {"repository.delete", LATER, delete_place},
     {"project.delete", LATER, delete_place},
     {"organisation.delete", LATER, delete_place},
@@ -409,7 +411,7 @@ static void find_dropped(struct fsck *fsck, const struct fsck_slot *slot)
     const struct fsck_slot *robot = find(rows, slot->holder);
 
     if ((slot->flags & IS_PERSON) != 0) judge_lack(fsck, slot);
-    if ((slot->flags & IS_PROVISIONED) != 0) fsck_persons_judge(fsck, slot);
+    fsck_persons_judge(fsck, slot);
     if ((slot->flags & IS_SEEN) != 0) return;
     if ((slot->flags & IS_TAG) != 0 && state_of_tag(rows, slot) == TAG_IS_THERE)
         fsck_find(fsck, FSCK_TAG, slot->sequence - 1, "a tag that it set is not stored, and no event has removed it");

@@ -14,18 +14,19 @@ enum slot_flag {
     IS_TAG = 16,
     IS_BINDING = 32,
     IS_PERSON = 64,
-    IS_PROVISIONED = 128
+    IS_PROVISIONED = 128,
+    IS_GROUP = 256
 };
 
 /* What one name stands for; the name itself is only in the key, as a keyed hash. */
 struct fsck_slot {
     uint64_t key; /* 0: free */
     uint64_t
-        value; /* hash of the manifest of a tag, or of the grant of a binding; how many sealed parts of a person are missing */
+        value; /* hash of the manifest of a tag, of the grant of a binding, of the members of a group; how many sealed parts of a person are missing */
     uint64_t sequence;  /* of the last event about it, plus 1 */
     uint64_t scopes[3]; /* the places that it is in; the first: the last entry of a person whose sealed part is missing */
     uint64_t holder;    /* hash of the robot of a binding; the first entry of a person whose sealed part is missing */
-    uint8_t flags;
+    uint16_t flags;
 };
 
 struct fsck_table {

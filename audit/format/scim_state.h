@@ -1,13 +1,16 @@
 /*
- * audit/format/scim_state.h -- what an event about a person of SCIM says of it: the second word of the detail of scim.create, scim.change and scim.end.
+ * audit/format/scim_state.h -- what events about persons and groups of SCIM say of the rows.
  *
- * The row of the person has this state from the event on (docs/formats/audit-dump.md). Events of earlier versions have no such word.
+ * The second word of the detail of scim.create, scim.change and scim.end is the state of the person from the event on. A scim.group has the digest of the
+ * members from then on, and of those before (docs/formats/audit-dump.md). Events of earlier versions have none of these words.
  */
 #pragma once
 
 #define SCIM_STATE_INACTIVE "inactive"
 #define SCIM_STATE_ACTIVE   "active"
-#define SCIM_STATE_DELETED  "deleted"
+#define SCIM_STATE_DELETED  "deleted"  /* of a group, too */
+#define SCIM_MEMBERS_NOW    "members=" /* and SHA-256 in hexadecimal */
+#define SCIM_MEMBERS_WAS    "was="     /* of the members before the event; not in the first event of a group */
 
 /** As a dump has them. */
 enum scim_state { SCIM_INACTIVE_NOW, SCIM_ACTIVE_NOW, SCIM_DELETED_NOW, SCIM_STATE_COUNT };

@@ -3,13 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 
-#define PAGES_MAX   100000
-#define REMOVE_SIZE 640
+#define PAGES_MAX       100000
+#define DAY_MS          INT64_C(86400000)
+#define ENDING_DAYS_MAX 36500
+#define REMOVE_SIZE     640
 
 static const struct column columns[] = {{"PRINCIPAL", "name"}, {"ISSUER", "issuer"},        {"PERSON", "person"},
                                         {"ROLE", "role"},      {"VERSION", "role_version"}, {"SCOPE", "scope"},
@@ -42,19 +46,43 @@ static void write_command(const struct invocation *invocation, const json_t *rol
                        (int)(colon - document < 130 ? colon - document : 130), document);
 }
 
+/* --ending DAYS; false: it is no number of days. */
+static bool read_ending(const struct invocation *invocation, int64_t *until_ms_out)
+{
+    const char *days = invocation_option(invocation, 'e');
+    uint64_t number = 0;
+
+    *until_ms_out = INT64_MAX;
+    if (days == NULL) return true;
+    if (!text_to_u64(bytes_of_text(days), ENDING_DAYS_MAX, &number)) return false;
+    *until_ms_out = clock_wall_ms() + (int64_t)number * DAY_MS;
+    return true;
+}
+
+static bool ends_before(const json_t *role, int64_t until_ms)
+{
+    const char *expires = json_text_of(role, "expires");
+    int64_t end_ms = 0;
+
+    return until_ms == INT64_MAX || (expires != NULL && clock_parse(bytes_of_text(expires), &end_ms) && end_ms < until_ms);
+}
+
 static struct result take_page(const struct invocation *invocation, const json_t *answer, json_t *rows, struct error *err)
 {
     const json_t *roles = json_object_get(answer, "roles");
     const bool only_unused = invocation_option(invocation, 'u') != NULL,
                only_endless = invocation_option(invocation, 'E') != NULL;
     char command[REMOVE_SIZE];
+    int64_t until_ms = 0;
 
+    (void)read_ending(invocation, &until_ms); /* checked before */
     if (!json_is_array(roles)) return failure(err, ERROR_INVALID, "the registry answered without 'roles'");
     for (size_t i = 0; i < json_array_size(roles); i++) {
         json_t *role = json_array_get(roles, i);
         const bool is_unused = json_is_true(json_object_get(role, "unused"));
         if (only_unused && !is_unused) continue;
         if (only_endless && json_object_get(role, "expires") != NULL) continue;
+        if (!ends_before(role, until_ms)) continue;
         write_command(invocation, role, command);
         if ((is_unused && command[0] != '\0' && json_object_set_new(role, "remove", json_string(command)) != 0) ||
             json_array_append(rows, role) != 0)
@@ -146,7 +174,10 @@ struct result command_access_review(struct invocation *invocation, struct error 
 {
     OWNED_JSON rows = json_array();
     struct facts facts = {.searched = {.events = 0}};
+    int64_t until_ms = 0;
 
+    if (!read_ending(invocation, &until_ms))
+        return line_check(invocation, failure(err, ERROR_INVALID, "--ending DAYS: a number of days"));
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a review");
     TRY(get_all(invocation, rows, &facts, err));
     if (invocation->json) {

@@ -264,6 +264,19 @@ static void show_glasses(const json_t *glasses)
     }
 }
 
+/* Somebody who did not ask for it withdraws it. */
+static void show_waiting_keys(const json_t *keys)
+{
+    char name[CELL_MAX], until[CELL_MAX];
+
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        cell_text(json_object_get(json_array_get(keys, i), "name"), name);
+        cell_text(json_object_get(json_array_get(keys, i), "waits_until"), until);
+        (void)printf("%-17s %s is to replace a key of yours from %s on; if you did not ask for it: key revoke\n", "waiting key",
+                     name, until);
+    }
+}
+
 struct result command_whoami(struct invocation *invocation, struct error *err)
 {
     static const char *const lines[][2] = {
@@ -290,5 +303,6 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     show_officers(answer);
     show_roles(json_object_get(answer, "roles"));
     show_glasses(json_object_get(answer, "break_glass"));
+    show_waiting_keys(json_object_get(answer, "waiting_keys"));
     return SUCCESS;
 }

@@ -203,8 +203,9 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(buffer_format(&path, err, "/api/v1/audit/events/%s/%s", invocation->operands[1], what));
-    TRY(audit_add_within(invocation, '?', &path, err));
+    const bool is_own = invocation_option(invocation, 'M') != NULL;
+    TRY(buffer_format(&path, err, "/api/v1/%s/events/%s/%s", is_own ? "self" : "audit", invocation->operands[1], what));
+    if (!is_own) TRY(audit_add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     if (strcmp(what, "proof") == 0) TRY(audit_await_witnesses(invocation, session, &request, &response, err));

@@ -58,8 +58,8 @@ static void draw_nonce(char nonce_out[EXPORT_NONCE_MAX + 1])
 }
 
 /* A number or a time, as the registry reads it: what its export is of is compared with what was asked for. */
-static struct result read_bound(const char *name, const struct buffer *text, uint64_t *bound, enum export_unit *unit,
-                                struct error *err)
+struct result audit_read_bound(const char *name, const struct buffer *text, uint64_t *bound, enum export_unit *unit,
+                               struct error *err)
 {
     int64_t time_ms = 0;
 
@@ -78,8 +78,8 @@ static struct result add_range(const struct invocation *invocation, json_t *body
     asked->until = EXPORT_NUMBER_MAX;
     TRY(audit_time_of(invocation_option(invocation, 'f'), &from, err));
     TRY(audit_time_of(invocation_option(invocation, 't'), &to, err));
-    TRY(read_bound("from", &from, &asked->from, &asked->unit, err));
-    TRY(read_bound("to", &to, &asked->until, &asked->unit, err));
+    TRY(audit_read_bound("from", &from, &asked->from, &asked->unit, err));
+    TRY(audit_read_bound("to", &to, &asked->until, &asked->unit, err));
     if (from.length > 0) TRY(add_text(body, "from", buffer_text(&from), err));
     return to.length == 0 ? SUCCESS : add_text(body, "to", buffer_text(&to), err);
 }
@@ -308,6 +308,14 @@ static struct result ask_or_remove(struct invocation *invocation, struct session
     return asked;
 }
 
+static void advise_to_continue(struct invocation *invocation, const struct export_file *file)
+{
+    char advice[sizeof file->part + 80];
+
+    (void)snprintf(advice, sizeof advice, "%s is kept: --continue goes on with it, as the login that has begun it", file->part);
+    invocation_explain(invocation, "part", advice);
+}
+
 struct result command_audit_export(struct invocation *invocation, struct error *err)
 {
     OWNED_EXPORT file = {.fd = -1};
@@ -325,6 +333,7 @@ struct result command_audit_export(struct invocation *invocation, struct error *
     struct result fetched = audit_await_event(invocation, session, file.number, err);
     if (fetched.ok) fetched = fetch_all(invocation, session, &file, err);
     terminal_progress_end();
+    if (!fetched.ok && file.length > 0) advise_to_continue(invocation, &file);
     if (file.length == 0) (void)unlink(file.part); /* --continue could not go on with it */
     TRY(fetched);
     return tell(invocation, &file, err);

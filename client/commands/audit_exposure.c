@@ -204,7 +204,7 @@ static struct result read_party(struct exposure *exposure, const struct party *p
     TRY(audit_add_purpose(exposure->invocation, '?', &path, err));
     TRY(audit_add_parameter(&path, party->is_run ? "run" : "credential", party->name, err));
     TRY(add_range(exposure->invocation, &path, err));
-    const struct audit_query query = {buffer_text(&path), true, 0};
+    const struct audit_query query = {buffer_text(&path), true, 0, false};
     TRY(audit_fetch_events(exposure->invocation, exposure->session, &query, &visitor, &searched, err));
     if (searched.known < searched.wanted) exposure->incomplete = searched;
     return SUCCESS;

@@ -5,12 +5,15 @@
 
 #include <jansson.h>
 
+#include "audit/format/export_terms.h"
 #include "client/commands/api_priv.h"
 
 /** Adds --within to a path. An auditor of an organisation or a project must name it; only auditors of the registry read the whole log. */
 RESULT audit_add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
 /** Appends a time: "7d", "12h" and "30m" are so long ago, "2026-11-20" is that midnight where the reader is; a number stays. NULL: nothing. ERROR_INVALID. */
 RESULT audit_time_of(const char *value, struct buffer *text, struct error *err);
+/** Reads what audit_time_of() has made; "" changes nothing. A number of an event is taken as it is, a time sets `unit`. ERROR_INVALID names the option. */
+RESULT audit_read_bound(const char *name, const struct buffer *text, uint64_t *bound, enum export_unit *unit, struct error *err);
 /** Whether the options with these letters are such times. */
 RESULT audit_check_times(const struct invocation *invocation, const char *letters, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
@@ -42,6 +45,7 @@ struct audit_query {
     const char *path; /* "/audit/events?order=ascending&actor=..." */
     bool is_ascending;
     uint64_t most;
+    bool counts; /* the path asks for counts: the visitor gets its rows */
 };
 struct audit_searched {
     uint64_t events;        /* visited */
@@ -51,12 +55,12 @@ struct audit_searched {
 /** After the answer was shown: ERROR_UNAVAILABLE if the registry did not search all of its log, because no one may take such an answer for a complete one. */
 RESULT audit_check_whole(const struct audit_searched *searched, struct error *err);
 /**
- * Fetches the events that the options of the command ask for, at most `most`, page by page. Shows the progress on standard error, if it is a
- * terminal. The options are those of AUDIT_SEARCH_OPTIONS.
+ * Counts the events that the options of the command ask for (AUDIT_SEARCH_OPTIONS), by what `by` names. The visitor gets each row of each answer, so a name may come
+ * again. Shows the progress on standard error, if it is a terminal.
  */
-RESULT audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
+RESULT audit_search_counts(struct invocation *invocation, const char *by, const struct audit_visitor *visitor,
                            struct audit_searched *searched_out, struct error *err);
-/** The same for a query of the caller, in a session of the caller. */
+/** Fetches the events of a query of the caller, in a session of the caller, page by page, and shows the progress. */
 RESULT audit_fetch_events(struct invocation *invocation, struct session *session, const struct audit_query *query,
                           const struct audit_visitor *visitor, struct audit_searched *searched_out, struct error *err);
 

@@ -71,7 +71,7 @@ static struct result search_again(struct invocation *invocation, struct session 
     for (struct bytes left = bytes_of_text(text); left.length > 0;) TRY(add_condition(text_cut(&left, '&'), &path, err));
     TRY(audit_add_within(invocation, '&', &path, err));
     if (purpose != NULL) TRY(audit_add_parameter(&path, "purpose", purpose, err));
-    const struct audit_query query = {buffer_text(&path), is_ascending, most};
+    const struct audit_query query = {buffer_text(&path), is_ascending, most, false};
     return audit_show_events(invocation, session, &query, err);
 }
 

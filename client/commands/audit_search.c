@@ -93,9 +93,9 @@ static struct result add_time(const struct invocation *invocation, int letter, c
     return value.length == 0 ? SUCCESS : audit_add_parameter(path, name, buffer_text(&value), err);
 }
 
-static struct result search_path(const struct invocation *invocation, struct buffer *path, struct error *err)
+static struct result search_path(const struct invocation *invocation, const char *what, struct buffer *path, struct error *err)
 {
-    TRY(buffer_format(path, err, "/audit/events?order=%s",
+    TRY(buffer_format(path, err, "/audit/%s?order=%s", what,
                       invocation_option(invocation, 'O') == NULL ? "descending" : "ascending"));
     for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
         const char *value = invocation_option(invocation, conditions[i].letter);
@@ -109,6 +109,18 @@ static void show_progress(uint64_t events, const json_t *answer)
 {
     terminal_progress("%" PRIu64 " events; searched to %" PRId64 " of %" PRId64, events, number_of(answer, "searched_to"),
                       number_of(answer, "known_to"));
+}
+
+static struct result visit_counts(const json_t *answer, const struct audit_visitor *visitor, struct audit_searched *searched,
+                                  struct error *err)
+{
+    const json_t *counts = json_object_get(answer, "counts");
+
+    terminal_progress_end();
+    if (!json_is_array(counts)) return failure(err, ERROR_INVALID, "the registry answered without 'counts'");
+    for (size_t i = 0; i < json_array_size(counts); i++) TRY(visitor->visit(visitor->context, json_array_get(counts, i), err));
+    searched->events += (uint64_t)number_of(answer, "events");
+    return SUCCESS;
 }
 
 static struct result visit_page(const json_t *answer, uint64_t most, const struct audit_visitor *visitor,
@@ -172,11 +184,13 @@ static struct result fetch_pages(struct invocation *invocation, struct session *
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER path = BUFFER(16384);
         const uint64_t left = most - searched->events;
-        TRY(buffer_format(&path, err, "%s&limit=%u", query->path, left < PAGE ? (unsigned)left : PAGE));
+        TRY(buffer_add_text(&path, query->path, err));
+        if (!query->counts) TRY(buffer_format(&path, err, "&limit=%u", left < PAGE ? (unsigned)left : PAGE));
         TRY(api_add_after(&path, next, err));
         TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
         note_known(query->is_ascending, answer, searched);
-        TRY(visit_page(answer, most, visitor, searched, err));
+        if (query->counts) TRY(visit_counts(answer, visitor, searched, err));
+        else TRY(visit_page(answer, most, visitor, searched, err));
         TRY(next_page_of(query->is_ascending, answer, &next, err));
         searched->is_whole = next == NULL;
         if (next == NULL) return SUCCESS;
@@ -199,15 +213,17 @@ struct result audit_fetch_events(struct invocation *invocation, struct session *
     return SUCCESS;
 }
 
-struct result audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
+struct result audit_search_counts(struct invocation *invocation, const char *by, const struct audit_visitor *visitor,
                                   struct audit_searched *searched_out, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(16384);
     OWNED(session) *session = NULL;
 
-    TRY(line_check(invocation, search_path(invocation, &path, err)));
+    TRY(line_check(invocation, search_path(invocation, "counts", &path, err)));
+    TRY(audit_add_parameter(&path, "by", by, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most};
+    const struct audit_query query = {
+        .path = buffer_text(&path), .is_ascending = invocation_option(invocation, 'O') != NULL, .counts = true};
     return audit_fetch_events(invocation, session, &query, visitor, searched_out, err);
 }
 
@@ -392,9 +408,9 @@ struct result command_audit_search(struct invocation *invocation, struct error *
     uint64_t most = 0;
 
     TRY(line_check(invocation, audit_check_lines(invocation, &most, err)));
-    TRY(line_check(invocation, search_path(invocation, &path, err)));
+    TRY(line_check(invocation, search_path(invocation, "events", &path, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     if (name != NULL) TRY(audit_advised(invocation, session, save(invocation, session, name, err), err));
-    const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most};
+    const struct audit_query query = {buffer_text(&path), invocation_option(invocation, 'O') != NULL, most, false};
     return audit_show_events(invocation, session, &query, err);
 }

@@ -1,4 +1,4 @@
-/* `sijil audit stats`, `actors` and `timeline`: counts over all events that a search finds. */
+/* `sijil audit stats`, `actors` and `timeline`: counts over all events that a search finds. The registry counts; the rows of its answers are added up here. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,9 @@
 
 /* Rows by their name, in the order in which they came: {"name":..., "events":n, "denied":n, "first":ms, "last":ms, ...} */
 struct groups {
+    const char *by; /* that the registry counts by */
     json_t *by_name;
     json_t *rules;
-    uint64_t events;
     struct audit_searched searched;
     bool in_utc;                                                                 /* CSV: another program reads the times */
     enum step { STEP_MINUTE, STEP_HOUR, STEP_DAY, STEP_MONTH, STEP_COUNT } step; /* of `timeline` */
@@ -37,42 +37,35 @@ static struct result group_of(json_t *groups, const char *name, json_t **group_o
     return SUCCESS;
 }
 
-static struct result count(json_t *group, const char *member, struct error *err)
+static struct result add_counts(json_t *group, const json_t *row, struct error *err)
 {
-    if (json_object_set_new(group, member, json_integer(number_of(group, member) + 1)) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    static const char *const counts[] = {"allowed", "denied", "failed", "completed", "events"};
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const json_int_t sum = (json_int_t)number_of(group, counts[i]) + (json_int_t)number_of(row, counts[i]);
+        if (json_object_set_new(group, counts[i], json_integer(sum)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    }
+    return SUCCESS;
 }
 
-static struct result count_event(json_t *groups, const char *name, const json_t *entry, struct error *err)
+static struct result add_row(json_t *groups, const char *name, const json_t *row, struct error *err)
 {
-    static const char *const outcomes[] = {"allowed", "denied", "failed", "completed"};
-    const char *outcome = json_text_of(entry, "out");
     json_t *group = NULL;
 
     TRY(group_of(groups, name, &group, err));
-    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++)
-        if (json_object_get(group, outcomes[i]) == NULL && json_object_set_new(group, outcomes[i], json_integer(0)) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for rows");
-    TRY(count(group, "events", err));
-    return outcome == NULL ? SUCCESS : count(group, outcome, err);
+    return add_counts(group, row, err);
 }
 
 /* ---- stats ---- */
 
-static struct result visit_stats(void *context, const json_t *event, struct error *err)
+static struct result visit_stats(void *context, const json_t *row, struct error *err)
 {
-    struct groups *groups = context;
-    const json_t *entry = json_object_get(event, "entry"), *rules = json_object_get(json_object_get(entry, "why"), "rules");
-    const char *action = json_text_of(entry, "act");
+    const struct groups *groups = context;
+    const char *by = json_text_of(row, "by"), *name = json_text_of(row, "name");
 
-    groups->events++;
-    TRY(count_event(groups->by_name, action == NULL ? "(unreadable)" : action, entry, err));
-    for (size_t i = 0; i < json_array_size(rules); i++) {
-        const char *rule = json_string_value(json_array_get(rules, i));
-        if (rule == NULL) continue;
-        TRY(count_event(groups->rules, rule, entry, err));
-    }
-    return SUCCESS;
+    if (by == NULL || name == NULL) return SUCCESS;
+    return add_row(strcmp(by, "rule") == 0 ? groups->rules : groups->by_name, name, row, err);
 }
 
 static int by_events(const void *a, const void *b)
@@ -150,11 +143,12 @@ static struct result print_stats(const struct invocation *invocation, const stru
     TRY(rows_of(groups->by_name, true, &actions, err));
     TRY(rows_of(groups->rules, true, &rules, err));
     if (invocation->json) {
-        OWNED_JSON all = json_pack("{s:I,s:O,s:O}", "events", (json_int_t)groups->events, "actions", actions, "rules", rules);
+        OWNED_JSON all =
+            json_pack("{s:I,s:O,s:O}", "events", (json_int_t)groups->searched.events, "actions", actions, "rules", rules);
         return all == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(all, err);
     }
     if (invocation_option(invocation, 'C') != NULL) return print_stats_csv(actions, rules, err);
-    (void)printf("%" PRIu64 " events\n\n", groups->events);
+    (void)printf("%" PRIu64 " events\n\n", groups->searched.events);
     TRY(api_print_rows(invocation, actions, COLUMNS(outcome_columns), err));
     if (json_array_size(rules) == 0) return SUCCESS;
     (void)printf("\n");
@@ -170,7 +164,7 @@ static struct result gather(struct invocation *invocation, struct result (*visit
     TRY(check_form(invocation, err));
     groups->in_utc = invocation_option(invocation, 'C') != NULL;
     if (groups->by_name == NULL || groups->rules == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for rows");
-    TRY(audit_search_events(invocation, UINT64_MAX, &visitor, &searched, err));
+    TRY(audit_search_counts(invocation, groups->by, &visitor, &searched, err));
     groups->searched = searched;
     return SUCCESS;
 }
@@ -179,7 +173,7 @@ struct result command_audit_stats(struct invocation *invocation, struct error *e
 {
     OWNED_JSON names = json_object();
     OWNED_JSON rules = json_object();
-    struct groups groups = {.by_name = names, .rules = rules};
+    struct groups groups = {.by = "action,rule", .by_name = names, .rules = rules};
 
     TRY(gather(invocation, visit_stats, &groups, err));
     TRY(print_stats(invocation, &groups, err));
@@ -188,38 +182,52 @@ struct result command_audit_stats(struct invocation *invocation, struct error *e
 
 /* ---- actors ---- */
 
-static struct result note_times(json_t *group, const json_t *entry, bool in_utc, struct error *err)
+static struct result set_time(json_t *group, const char *member, const char *in_ms, int64_t time_ms, bool in_utc,
+                              struct error *err)
 {
     char text[AUDIT_TIME_SIZE];
-    const int64_t time_ms = number_of(entry, "ts");
 
-    const bool is_first = json_object_get(group, "first_ms") == NULL || time_ms < number_of(group, "first_ms");
-    const bool is_last = json_object_get(group, "last_ms") == NULL || time_ms > number_of(group, "last_ms");
     if (in_utc) clock_format(time_ms, text);
     else audit_time_text(time_ms, text);
-    if ((!is_first || (json_object_set_new(group, "first_ms", json_integer(time_ms)) == 0 &&
-                       json_object_set_new(group, "first", json_string(text)) == 0)) &&
-        (!is_last || (json_object_set_new(group, "last_ms", json_integer(time_ms)) == 0 &&
-                      json_object_set_new(group, "last", json_string(text)) == 0)))
+    if (json_object_set_new(group, in_ms, json_integer(time_ms)) == 0 &&
+        json_object_set_new(group, member, json_string(text)) == 0)
         return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for rows");
 }
 
-/* By pseudonym, because two issuers may have subjects of one name. */
-static struct result visit_actor(void *context, const json_t *event, struct error *err)
+static bool time_of(const json_t *row, const char *member, int64_t *wall_ms_out)
 {
-    struct groups *groups = context;
-    const json_t *entry = json_object_get(event, "entry");
-    const char *actor = json_text_of(entry, "actor"), *name = json_text_of(json_object_get(event, "who"), "subject");
+    const char *text = json_text_of(row, member);
+
+    return text != NULL && clock_parse(bytes_of_text(text), wall_ms_out);
+}
+
+static struct result note_times(json_t *group, const json_t *row, bool in_utc, struct error *err)
+{
+    int64_t first_ms = 0, last_ms = 0;
+
+    if (!time_of(row, "first", &first_ms) || !time_of(row, "last", &last_ms)) return SUCCESS;
+    if (json_object_get(group, "first_ms") == NULL || first_ms < number_of(group, "first_ms"))
+        TRY(set_time(group, "first", "first_ms", first_ms, in_utc, err));
+    if (json_object_get(group, "last_ms") == NULL || last_ms > number_of(group, "last_ms"))
+        TRY(set_time(group, "last", "last_ms", last_ms, in_utc, err));
+    return SUCCESS;
+}
+
+/* By pseudonym, because two issuers may have subjects of one name. */
+static struct result visit_actor(void *context, const json_t *row, struct error *err)
+{
+    const struct groups *groups = context;
+    const char *actor = json_text_of(row, "name"), *name = json_text_of(row, "subject");
     json_t *group = NULL;
 
     if (actor == NULL) return SUCCESS;
-    TRY(count_event(groups->by_name, actor, entry, err));
+    TRY(add_row(groups->by_name, actor, row, err));
     TRY(group_of(groups->by_name, actor, &group, err));
     if (name != NULL && json_object_get(group, "subject") == NULL &&
         json_object_set_new(group, "subject", json_string(name)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for rows");
-    return note_times(group, entry, groups->in_utc, err);
+    return note_times(group, row, groups->in_utc, err);
 }
 
 struct result command_audit_actors(struct invocation *invocation, struct error *err)
@@ -230,7 +238,7 @@ struct result command_audit_actors(struct invocation *invocation, struct error *
     OWNED_JSON names = json_object();
     OWNED_JSON rules = json_object();
     OWNED_JSON rows = NULL;
-    struct groups groups = {.by_name = names, .rules = rules};
+    struct groups groups = {.by = "actor", .by_name = names, .rules = rules};
 
     TRY(gather(invocation, visit_actor, &groups, err));
     TRY(rows_of(names, true, &rows, err));
@@ -253,18 +261,19 @@ static size_t name_step(const struct tm *tm, enum step step, char *name, size_t 
     return strftime(name, room, "%Y-%m", tm);
 }
 
-static struct result visit_time(void *context, const json_t *event, struct error *err)
+static struct result visit_time(void *context, const json_t *row, struct error *err)
 {
-    struct groups *groups = context;
-    const json_t *entry = json_object_get(event, "entry");
-    const time_t seconds = (time_t)(number_of(entry, "ts") / 1000);
+    const struct groups *groups = context;
+    int64_t begin_ms = 0;
     char name[32];
     struct tm tm;
 
-    if (entry == NULL || (groups->in_utc ? gmtime_r(&seconds, &tm) : localtime_r(&seconds, &tm)) == NULL ||
+    if (!time_of(row, "name", &begin_ms)) return SUCCESS;
+    const time_t seconds = (time_t)(begin_ms / 1000);
+    if ((groups->in_utc ? gmtime_r(&seconds, &tm) : localtime_r(&seconds, &tm)) == NULL ||
         name_step(&tm, groups->step, name, sizeof name) == 0)
         return SUCCESS;
-    return count_event(groups->by_name, name, entry, err);
+    return add_row(groups->by_name, name, row, err);
 }
 
 struct result command_audit_timeline(struct invocation *invocation, struct error *err)
@@ -276,11 +285,12 @@ struct result command_audit_timeline(struct invocation *invocation, struct error
     OWNED_JSON names = json_object();
     OWNED_JSON rules = json_object();
     OWNED_JSON rows = NULL;
-    struct groups groups = {.by_name = names, .rules = rules};
+    struct groups groups = {.by = "quarter", .by_name = names, .rules = rules};
 
     while (groups.step < STEP_COUNT && strcmp(step == NULL ? "hour" : step, steps[groups.step]) != 0) groups.step++;
     if (groups.step == STEP_COUNT)
         return line_check(invocation, failure(err, ERROR_INVALID, "--by is minute, hour, day or month"));
+    if (groups.step == STEP_MINUTE) groups.by = "minute";
     TRY(gather(invocation, visit_time, &groups, err));
     TRY(rows_of(names, false, &rows, err));
     TRY(print_counts(invocation, rows, COLUMNS(columns), err));

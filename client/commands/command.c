@@ -12,6 +12,7 @@
 #include "client/jobs.h"
 #include "client/terminal.h"
 #include "crypto/digest.h"
+#include "crypto/ecdsa.h"
 
 const char *invocation_option(const struct invocation *invocation, int letter)
 {
@@ -368,6 +369,7 @@ int client_main(int argc, char **argv)
     else if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0)
         done = line_check(&invocation, help_level(&invocation, argc - 2, argv + 2, &err));
     else done = run(&invocation, argc, argv, &err);
+    ecdsa_key_free(invocation.act_key);
     if (done.ok) done = finish(&err);
     if (done.ok) return EXIT_DONE;
     (void)fflush(stdout);

@@ -58,10 +58,11 @@ struct invocation {
     } values[OPTION_VALUES_MAX];
     unsigned value_count;
     bool json, verbose;
-    bool line_is_wrong;       /* the failure is about operands or options */
-    enum exit_code ends_with; /* the exit code of a failure, if its kind does not decide it; EXIT_DONE: its kind does */
-    struct report report;     /* of all its sessions */
-    char notes[4096];         /* notes_folder() */
+    bool line_is_wrong;        /* the failure is about operands or options */
+    enum exit_code ends_with;  /* the exit code of a failure, if its kind does not decide it; EXIT_DONE: its kind does */
+    struct report report;      /* of all its sessions */
+    struct ecdsa_key *act_key; /* of --sign-with; owned, and report has it */
+    char notes[4096];          /* notes_folder() */
 };
 
 /** The option's last value, "" for a flag that was given, NULL if it was not. */

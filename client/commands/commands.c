@@ -125,19 +125,28 @@ static const struct option_row key_options[] = {
 };
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
+    {'M', "mine", NULL, "an event of your own: a receipt, which needs no right to read the log"},
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
     WITNESS_POLICY_OPTION,
 };
+#define SIGN_WITH_OPTION                                                                                   \
+    {                                                                                                      \
+        SIGN_WITH, "sign-with", "FILE",                                                                    \
+            "your enrolled private key, or a pkcs11: URI, which signs this request where that is demanded" \
+    }
 static const struct option_row robot_create_options[] = {
+    SIGN_WITH_OPTION,
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
 };
 static const struct option_row robot_rotate_options[] = {
+    SIGN_WITH_OPTION,
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
     {'k', "certificate", "FILE|NAME",
      "no secret: it logs in by this certificate (PEM), or by one that has the name dns:HOST or uri:URI"},
     {'g', "grace", "TIME", "how long the old secret stays valid: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
 };
 static const struct option_row binding_create_options[] = {
+    SIGN_WITH_OPTION,
     {'e', "expires", "DAYS", "days until it ends (default: as the registry is configured, a year)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
@@ -151,12 +160,14 @@ static const struct option_row issuer_trust_options[] = {
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
 };
 static const struct option_row issuer_add_options[] = {
+    SIGN_WITH_OPTION,
     {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
     {'A', "algorithm", "NAME", "RS256, PS256, ES256, ES384 or EdDSA; may be repeated (default: RS256 and ES256)"},
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
     {'k', "keys-url", "URL", "where its keys are (default: where its metadata says)"},
 };
 static const struct option_row delete_options[] = {
+    SIGN_WITH_OPTION,
     {'n', "dry-run", NULL, "delete nothing; show the plan"},
     {'p', "plan", "DIGEST", "delete what the plan of this digest shows"},
 };
@@ -222,6 +233,26 @@ static const struct option_row policy_draft_options[] = {
     {'O', "officers", "NUMBER", "with --root: so many must sign the key of an approver (default: 1)"},
     {'H', "holder", "PRINCIPAL", "with --root: the person that has the root's key, as \"whoami\" shows it"},
 };
+static const struct option_row region_add_options[] = {
+    {'g', "geo", "PLACE", "where it is: AE, AE/DU"},
+    {'r', "regime", "REGIME", "whose law it is under: AE-FED, DIFC; may be repeated"},
+    {'n', "operator", "NAME", "who runs it"},
+    {'C', "controlled-from", "COUNTRY", "where the operator is controlled from; may be repeated"},
+    {'K', "key-ring", "NAME", "the key ring that its keys are in"},
+    {'G', "key-geo", "PLACE", "where these keys are"},
+    {'x', "key-control", "HOW", "customer-hsm, customer-soft or provider-kms"},
+    {'a', "attr", "NAME[=DAY,FILE]", "an attribute, with the last day on which FILE attests it; may be repeated"},
+    {'E', "location-evidence", "TEXT", "what the place is known from"},
+    {'s', "site", "NAME", "its site"},
+    {'e', "endpoint", "URL", "of a bucket: its store"},
+    {'b', "bucket", "NAME", "of a bucket: its name; without it the region is a folder"},
+    {'l', "location", "NAME", "of a bucket: what the store calls its place"},
+    {'q', "prefix", "PREFIX", "of a bucket: of all keys"},
+    {'F', "file-system", "KIND", "of a folder: ext4, xfs"},
+    {'u', "change", NULL, "change what you name of a region that is there"},
+    {'c', "comment", "TEXT", "what the set is for; signed with it"},
+    {'w', "wait", "DAYS", "how long it waits for signatures, at most 7 (default: 7)"},
+};
 static const struct option_row recover_sign_options[] = {
     KEY_OPTIONS,
     {'o', "output", "FILE", "where the signed plan goes; - is standard output (default: -)"},
@@ -245,6 +276,8 @@ static const struct option_row witnesses_sign_options[] = {
     }
 static const struct option_row key_enroll_options[] = {
     KEY_OPTIONS,
+    {'O', "old", "FILE",
+     "the private key of yours that this one replaces, or a pkcs11: URI: an officer's or approver's new key waits a day without it"},
     {'p', "purpose", "NAME", "sign: what its holder asks for; approve: documents of others (default: sign)"},
     {'e', "expires", "DAYS", "days until it ends, at most 732 (default: 365)"},
     SCOPE_OPTION,

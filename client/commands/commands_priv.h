@@ -25,6 +25,9 @@ const char *notes_folder(struct invocation *invocation);
 
 /** The key of --key or of --pkcs11, one of which must be given. It signs. */
 RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err);
+#define SIGN_WITH 'Y' /* the option --sign-with */
+/** The same for the option with this letter: a file, or a URI that begins with "pkcs11:". NULL without the option. */
+RESULT command_other_signer(struct invocation *invocation, int letter, struct ecdsa_key **key_out, struct error *err);
 
 struct host_login;
 /** For commands that log in: whether the operand is HOST[:PORT]; and the file of --ca-file, if it is given. */

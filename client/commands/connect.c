@@ -54,6 +54,8 @@ struct result command_session(struct invocation *invocation, const char *host, s
     if (strchr(host, '/') != NULL)
         return line_check(invocation,
                           failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
+    if (invocation->act_key == NULL) TRY(command_other_signer(invocation, SIGN_WITH, &invocation->act_key, err));
+    invocation->report.act_key = invocation->act_key;
     TRY(host_login_find(host, &login, err));
     const struct result opened = session_open(invocation_report(invocation), host, &login, session_out, err);
     explicit_bzero(&login, sizeof login);

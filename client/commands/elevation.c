@@ -100,9 +100,9 @@ struct result command_elevation_approve(struct invocation *invocation, struct er
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(find(session, invocation->operands[1], invocation->operands[2], &row, err));
-    OWNED_JSON body =
-        json_pack("{s:O?, s:O?, s:O?, s:O?}", "role", json_object_get(row, "role"), "scope", json_object_get(row, "scope"),
-                  "issuer", json_object_get(row, "issuer"), "subject", json_object_get(row, "subject"));
+    OWNED_JSON body = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?}", "role", json_object_get(row, "role"), "scope",
+                                json_object_get(row, "scope"), "issuer", json_object_get(row, "issuer"), "subject",
+                                json_object_get(row, "subject"), "hours", json_object_get(row, "hours"));
     if (body == NULL) return api_no_memory(err);
     if (!invocation->json) show(row);
     TRY(buffer_add_text(&path, "/elevations/", err));

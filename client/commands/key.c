@@ -10,6 +10,7 @@
 #include "client/commands/commands_priv.h"
 #include "client/commands/documents.h"
 #include "crypto/digest.h"
+#include "crypto/dsse.h"
 #include "documents/format/signing_key.h"
 
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
@@ -50,11 +51,12 @@ static struct result print_key(const struct invocation *invocation, const json_t
 {
     const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body"),
                  *holder = verified_holder(answer, json_text_of(body, "principal"));
-    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O?, s:O?}", "name", json_object_get(answer, "name"),
-                                 "state", json_object_get(answer, "state"), "scope", json_object_get(document, "scope"),
-                                 "principal", json_object_get(body, "principal"), "subject", json_object_get(holder, "subject"),
-                                 "issuer", json_object_get(holder, "issuer"), "purpose", json_object_get(body, "purpose"),
-                                 "expires", json_object_get(document, "expires"));
+    OWNED_JSON shown =
+        json_pack("{s:O?, s:O?, s:O*, s:O?, s:O?, s:O*, s:O*, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state",
+                  json_object_get(answer, "state"), "waits_until", json_object_get(answer, "waits_until"), "scope",
+                  json_object_get(document, "scope"), "principal", json_object_get(body, "principal"), "subject",
+                  json_object_get(holder, "subject"), "issuer", json_object_get(holder, "issuer"), "purpose",
+                  json_object_get(body, "purpose"), "expires", json_object_get(document, "expires"));
 
     if (shown == NULL) return api_no_memory(err);
     return api_print(invocation, shown, err);
@@ -87,21 +89,35 @@ static struct result read_wanted(struct invocation *invocation, struct wanted_do
     return SUCCESS;
 }
 
+/* The new key, and the one that it replaces if that is there. */
+static struct result sign_enrolment(struct bytes payload, const struct ecdsa_key *key, const struct ecdsa_key *old,
+                                    json_t **envelope_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_ROOM);
+    const struct ecdsa_key *const signers[] = {key, old};
+
+    TRY(dsse_write(document_kind(DOCUMENT_SIGNING_KEY)->type, payload, signers, old == NULL ? 1 : 2, &envelope, err));
+    return json_read(buffer_bytes(&envelope), ENVELOPE_ROOM, envelope_out, err);
+}
+
 struct result command_key_enroll(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER((size_t)8 * 1024);
     struct wanted_document wanted = {0};
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
+    OWNED(ecdsa_key) *old = NULL;
     OWNED_JSON envelope = NULL;
 
     TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
     TRY(command_signer(invocation, &key, err));
+    TRY(command_other_signer(invocation, 'O', &old, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(command_principal(session, wanted.key.principal, err));
     ecdsa_key_public(key, wanted.key.point);
+    if (old != NULL) ecdsa_key_public(old, wanted.key.replaces);
     TRY(compose(&wanted, &payload, err));
-    TRY(documents_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &envelope, err));
+    TRY(sign_enrolment(buffer_bytes(&payload), key, old, &envelope, err));
     return send(invocation, session, "/keys/signing", envelope, err);
 }
 
@@ -187,6 +203,20 @@ static struct result read_enrolment(const json_t *row, struct wanted_document *w
     return signing_key_read(document, &wanted->key, err);
 }
 
+/* A key of one's own that waits is taken back with the key that one has. */
+static struct result name_old(struct session *session, const struct ecdsa_key *signer, struct signing_key *key, struct error *err)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char own[SIGNING_PRINCIPAL_SIZE];
+
+    memset(key->replaces, 0, sizeof key->replaces);
+    TRY(command_principal(session, own, err));
+    ecdsa_key_public(signer, point);
+    if (strcmp(own, key->principal) == 0 && memcmp(point, key->point, sizeof point) != 0)
+        memcpy(key->replaces, point, sizeof key->replaces);
+    return SUCCESS;
+}
+
 static struct result revoke(struct invocation *invocation, struct session *session, const json_t *row,
                             const struct ecdsa_key *key, struct error *err)
 {
@@ -197,6 +227,8 @@ static struct result revoke(struct invocation *invocation, struct session *sessi
     OWNED_JSON envelope = NULL;
 
     TRY(read_enrolment(row, &wanted, err));
+    memset(wanted.key.replaces, 0, sizeof wanted.key.replaces);
+    if (json_object_get(row, "envelope") != NULL) TRY(name_old(session, key, &wanted.key, err));
     TRY(compose(&wanted, &payload, err));
     TRY(documents_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &envelope, err));
     TRY(buffer_format(&path, err, "/keys/signing/%s/withdrawal", invocation->operands[1]));
@@ -213,7 +245,12 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
         return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the key no longer counts"));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_choose(invocation, session, &keys, false, &row, err));
+    struct error none = {0};
+    if (!documents_choose(invocation, session, &keys, true, &row, &none).ok || json_object_get(row, "waits_until") == NULL) {
+        json_decref(row);
+        row = NULL;
+        TRY(documents_choose(invocation, session, &keys, false, &row, err));
+    }
     return revoke(invocation, session, row, key, err);
 }
 
@@ -244,11 +281,11 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *holder = verified_holder(row, json_text_of(body, "principal"));
-        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"),
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"),
                                   "state", json_object_get(row, "state"), "purpose", json_object_get(body, "purpose"), "expires",
                                   json_object_get(document, "expires"), "principal", json_object_get(body, "principal"),
-                                  "missing", json_object_get(row, "missing"), "subject", json_object_get(holder, "subject"),
-                                  "issuer", json_object_get(holder, "issuer"));
+                                  "missing", json_object_get(row, "missing"), "waits_until", json_object_get(row, "waits_until"),
+                                  "subject", json_object_get(holder, "subject"), "issuer", json_object_get(holder, "issuer"));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
@@ -256,9 +293,9 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
 
 struct result command_key_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {
-        {"KEY", "name"},        {"STATE", "state"},     {"PURPOSE", "purpose"},     {"EXPIRES", "expires"},
-        {"MISSING", "missing"}, {"SUBJECT", "subject"}, {"PRINCIPAL", "principal"}, {"ISSUER", "issuer"}};
+    static const struct column columns[] = {{"KEY", "name"},        {"STATE", "state"},         {"PURPOSE", "purpose"},
+                                            {"EXPIRES", "expires"}, {"MISSING", "missing"},     {"WAITS UNTIL", "waits_until"},
+                                            {"SUBJECT", "subject"}, {"PRINCIPAL", "principal"}, {"ISSUER", "issuer"}};
     OWNED(session) *session = NULL;
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();

@@ -101,9 +101,11 @@ static void print_report(const json_t *job)
     static const struct column removed[] = {{"", "repository"}, {"@", "digest"}, {"  ", "why"}};
     static const struct column projects[] = {
         {"", "name"}, {"  manifests ", "manifests"}, {"  tags ", "tags"}, {"  blobs ", "blobs"}, {"  bytes ", "bytes"}};
+    static const struct column unmet[] = {{"unmet: ", "repository"}, {"  ", "why"}};
     const json_t *report = json_object_get(job, "report");
 
     print_rows(json_object_get(report, "removed"), removed, COUNT(removed));
+    print_rows(json_object_get(report, "unmet"), unmet, COUNT(unmet));
     print_rows(json_object_get(report, "projects"), projects, COUNT(projects));
     (void)printf("%s: %" PRId64 " manifests with %" PRId64 " tags, %" PRId64 " of %" PRId64 " blobs, %" PRId64 " bytes, %" PRId64
                  " sessions\n",
@@ -279,14 +281,6 @@ struct result command_keys(struct invocation *invocation, struct error *err)
     TRY(print_tokens(json_object_get(answer, "tokens"), err));
     (void)printf("\nunwraps      %lld keys left sijil-keyd; counted, not matched with events\n", count_in(answer, "unwraps"));
     return SUCCESS;
-}
-
-struct result command_region_list(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"REGION", "id"},     {"GEO", "geo"},     {"REGIMES", "regimes"},
-                                            {"DRIVER", "driver"}, {"READY", "ready"}, {"PROBLEM", "problem"}};
-
-    return api_table(invocation, "/regions", "regions", columns, COUNT(columns), err);
 }
 
 struct result command_deletion_certificate(struct invocation *invocation, struct error *err)

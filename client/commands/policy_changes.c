@@ -9,6 +9,7 @@
 #include "client/commands/policy_priv.h"
 #include "client/terminal.h"
 #include "policy/compare.h"
+#include "policy/set_change.h"
 
 #define NAME_MAX_SHOWN   120
 #define TEXT_MAX         ((size_t)64 * 1024) /* of one exception */
@@ -104,10 +105,27 @@ static void tell_loosening(const struct policy_difference *difference)
                   scope, target[0] == '\0' ? "" : " in ", target, detail[0] == '\0' ? "" : ": ", detail);
 }
 
+/* What is pinned to the id of an added policy would be free: only sijil-keyd knows whether an earlier set had it. */
+static size_t added_ids(const struct policy_set *base, const struct policy_set *next, const char *ids_out[POLICY_COUNT_MAX])
+{
+    const json_t *policies = json_object_get(policy_set_json(next), "policies");
+    size_t count = 0;
+
+    if (!policy_set_only_adds(base, next)) return 0;
+    for (size_t i = 0; i < json_array_size(policies) && i < POLICY_COUNT_MAX; i++)
+        ids_out[count++] = json_text_of(json_object_get(json_array_get(policies, i), "metadata"), "id");
+    return count;
+}
+
 /* By analysis of both sets (policy/compare.h): what exists is among its findings, or a doubt stands for it. */
 static struct result tell_loosenings(const struct policy_set *base, const struct policy_set *next, struct error *err)
 {
-    const struct policy_compared compared = {.old_set = base, .new_set = next, .now_us = clock_wall_ms() * 1000};
+    const char *ids[POLICY_COUNT_MAX];
+    const struct policy_compared compared = {.old_set = base,
+                                             .new_set = next,
+                                             .now_us = clock_wall_ms() * 1000,
+                                             .unused_id_count = added_ids(base, next, ids),
+                                             .unused_ids = ids};
     OWNED(policy_comparison) *comparison = NULL;
     size_t loosenings = 0;
 
@@ -117,10 +135,15 @@ static struct result tell_loosenings(const struct policy_set *base, const struct
         if (!policy_change_loosens(difference->change)) continue;
         if (loosenings++ < LOOSENINGS_SHOWN) tell_loosening(difference);
     }
-    if (loosenings == 0) (void)fprintf(stderr, "  It loosens nothing.\n");
+    if (policy_set_only_adds(base, next))
+        (void)fprintf(stderr, "  It only adds policies that restrict: one person is enough if no earlier set had their ids.\n");
+    else if (loosenings == 0) (void)fprintf(stderr, "  It loosens nothing.\n");
     else
-        (void)fprintf(stderr, "  It LOOSENS what holds now, in %zu ways; 'sijil policy diff' shows each with its rules.\n",
-                      loosenings);
+        (void)fprintf(
+            stderr,
+            "  It LOOSENS what holds now, in %zu ways, so one person more must sign; 'sijil policy diff' shows each with "
+            "its rules.\n",
+            loosenings);
     return SUCCESS;
 }
 

@@ -137,7 +137,8 @@ static struct result post(struct invocation *invocation, struct session *session
     return api_print(invocation, answer, err);
 }
 
-static struct result draft(struct invocation *invocation, struct session *session, const json_t *content, struct error *err)
+struct result policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content,
+                                   struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED_ACTIVE active = {.set = NULL};
@@ -166,7 +167,7 @@ struct result command_policy_draft(struct invocation *invocation, struct error *
     TRY(local(file_read(path, &text, err), path, err));
     TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &content, err), path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    return draft(invocation, session, content, err);
+    return policy_draft_content(invocation, session, content, err);
 }
 
 struct result command_policy_revert(struct invocation *invocation, struct error *err)
@@ -182,7 +183,7 @@ struct result command_policy_revert(struct invocation *invocation, struct error 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     (void)snprintf(path, sizeof path, "/policies?epoch=%llu", (unsigned long long)epoch);
     TRY(api_call_in(session, "GET", path, NULL, &answer, err));
-    return draft(invocation, session, json_object_get(answer, "set"), err);
+    return policy_draft_content(invocation, session, json_object_get(answer, "set"), err);
 }
 
 /* ---- approving ---- */
@@ -229,6 +230,19 @@ static struct result check_base(const struct policy_set *set, const struct activ
     return failure(err, ERROR_CONFLICT, "the draft replaces another set than the one in force: draft it anew");
 }
 
+/* As the registry says: sijil-keyd finds what the set changes itself, and counts. */
+static void show_needed(const json_t *answer)
+{
+    const char *change = json_text_of(answer, "change");
+    char why[CELL_MAX];
+
+    cell_text(json_object_get(answer, "why"), why);
+    (void)fprintf(stderr, "  %-14s %lld of %lld persons%s%s\n", "signed", (long long)number_of(answer, "persons"),
+                  (long long)number_of(answer, "needed"),
+                  change != NULL && strcmp(change, "loosens") == 0 ? ", one more because it loosens: " : "",
+                  change != NULL && strcmp(change, "loosens") == 0 ? why : "");
+}
+
 static void show_terms(const struct policy_set *set)
 {
     static const char *const members[] = {"comment", "effective_from", "expires", "plan"};
@@ -263,6 +277,7 @@ struct result command_policy_approve(struct invocation *invocation, struct error
     TRY(check_base(set, &active, err));
     TRY(policy_show_changes(active.set, set, err));
     show_terms(set);
+    show_needed(answer);
     TRY(policy_set_sign(payload, key, &envelope, err));
     return post(invocation, session, path, buffer_bytes(&envelope), err);
 }

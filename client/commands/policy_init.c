@@ -200,8 +200,7 @@ static struct result tell(const struct invocation *invocation, const struct poli
     return SUCCESS;
 }
 
-/* With line ends and indents, for a person that goes on with an editor. */
-static struct result write_set(const struct invocation *invocation, struct bytes payload, struct error *err)
+struct result policy_write_payload(const struct invocation *invocation, struct bytes payload, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(4 * (size_t)POLICY_SET_BYTES_MAX);
     OWNED_JSON json = NULL;
@@ -227,5 +226,5 @@ struct result command_policy_init(struct invocation *invocation, struct error *e
     TRY(policy_template_set(&typed.answers, before, &payload, err));
     TRY(policy_set_compile(buffer_bytes(&payload), &set, err));
     TRY(tell(invocation, set, &typed.answers, err));
-    return write_set(invocation, buffer_bytes(&payload), err);
+    return policy_write_payload(invocation, buffer_bytes(&payload), err);
 }

@@ -27,5 +27,9 @@ RESULT policy_check_form(const json_t *document, struct error *err);
 RESULT policy_compose(const json_t *document, uint64_t epoch, struct buffer *payload, struct error *err);
 /** As policy_compose(), from a file; errors begin with its path. */
 RESULT policy_compose_file(const char *path, uint64_t epoch, struct buffer *payload, struct error *err);
+/** Writes a payload to --output, with line ends and indents, for a person that goes on with an editor. */
+RESULT policy_write_payload(const struct invocation *invocation, struct bytes payload, struct error *err);
+/** Submits a draft of a set with these members, under the options of "policy draft" that the command has, and shows what it changes. */
+RESULT policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content, struct error *err);
 /** Says on standard error what `next` changes; `base` NULL: it is the first set. */
 RESULT policy_show_changes(const struct policy_set *base, const struct policy_set *next, struct error *err);

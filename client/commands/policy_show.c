@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/policy_priv.h"
+#include "client/commands/policy_source_priv.h"
 #include "client/local.h"
 #include "crypto/dsse.h"
 #include "policy/set_text.h"
@@ -127,24 +128,14 @@ static struct result print_json(const struct policy_set *set, bool is_whole, str
     return api_print_json(value, err);
 }
 
-/* A name that is meant for a file, although there is none, shall not be looked up as a host. */
-static bool is_path(const char *where)
-{
-    const char *dot = strrchr(where, '.');
-
-    return strchr(where, '/') != NULL || (dot != NULL && (strcmp(dot, ".json") == 0 || strcmp(dot, ".dsse") == 0));
-}
-
 static struct result find(struct invocation *invocation, struct found_set *found, struct error *err)
 {
     const char *where = invocation->operands[0], *path = invocation_option(invocation, 'R');
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *root = NULL;
-    bool is_file = false;
 
     if (path != NULL) TRY(local(ecdsa_key_load(path, &root, err), path, err));
-    TRY(local(file_is_there(where, &is_file, err), where, err));
-    if (is_file || is_path(where)) return policy_set_from_file(where, root, found, err);
+    if (policy_source_is_file(where)) return policy_set_from_file(where, root, found, err);
     TRY(command_session(invocation, where, &session, err));
     TRY(policy_set_fetch(session, found, err));
     if (root == NULL) return SUCCESS;

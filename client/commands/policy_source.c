@@ -76,7 +76,7 @@ static bool ends_in(const char *text, const char *end)
 }
 
 /* No registry has such a name, so a file that is missing is said to be missing. */
-static bool is_file(const char *operand)
+bool policy_source_is_file(const char *operand)
 {
     return access(operand, F_OK) == 0 || strchr(operand, '/') != NULL || ends_in(operand, ".json") || ends_in(operand, ".dsse");
 }
@@ -87,7 +87,7 @@ struct result policy_source_read(struct invocation *invocation, const char *oper
     OWNED(session) *session = NULL;
     OWNED_JSON answer = NULL;
 
-    if (is_file(operand)) return read_source_file(invocation, operand, source, err);
+    if (policy_source_is_file(operand)) return read_source_file(invocation, operand, source, err);
     source->name = operand;
     source->is_registry = true;
     TRY(command_session(invocation, operand, &session, err));

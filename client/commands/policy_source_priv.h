@@ -17,6 +17,8 @@ struct policy_source {
     struct policy_set *set;
 };
 
+/** Whether the operand is meant for a file: there is one, or no registry has such a name. Else it is a host. */
+bool policy_source_is_file(const char *operand);
 /** The text of a file: JSON of a set, or a signed set, whose signature is not checked. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT policy_source_parse(struct bytes text, struct policy_source *source, struct error *err);
 /** The file of that name or, if there is none, the set in force at the registry. A bad file is a wrong command line (exit status 2). */

@@ -92,3 +92,13 @@ struct result command_signer(struct invocation *invocation, struct ecdsa_key **k
             failure(err, ERROR_INVALID, "one of --key, the file of a private key, and --pkcs11, a key in a token, is needed"));
     return path != NULL ? load_file(path, key_out, err) : token_key_open(&token, key_out, err);
 }
+
+struct result command_other_signer(struct invocation *invocation, int letter, struct ecdsa_key **key_out, struct error *err)
+{
+    const char *named = invocation_option(invocation, (char)letter);
+    const struct token_key_options token = {.uri = named, .read_pin = read_pin};
+
+    *key_out = NULL;
+    if (named == NULL) return SUCCESS;
+    return strncmp(named, "pkcs11:", 7) == 0 ? token_key_open(&token, key_out, err) : load_file(named, key_out, err);
+}

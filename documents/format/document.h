@@ -55,11 +55,19 @@ const char *document_action(const struct document *document);
 
 /* --- the keys whose signatures count --- */
 
+/** What a policy set changes: it says how many persons must sign it (documents/format/set_change.h). */
+enum set_change {
+    SET_CHANGES,   /* as many as the numbers say */
+    SET_LOOSENS,   /* or nobody knows: one person more */
+    SET_RESTRICTS, /* it only adds policies that restrict: one person */
+};
+
 struct document_trust {
     uint8_t root[ECDSA_PUBLIC_SIZE];                            /* the approver that was pinned first; all zero: none yet */
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX]; /* as sijil-keyd keeps them */
     int64_t now_ms;
     struct root_terms terms; /* all zero: the root's key alone does */
+    enum set_change change;  /* of the policy set that is checked; other documents have none */
 };
 /** Whether the root's key does alone what else takes several approvers. */
 bool document_root_is_one(const struct document_trust *trust);
@@ -84,6 +92,13 @@ void document_detail(const struct document *document, char detail_out[DOCUMENT_D
  * event that was denied, failed or changed nothing has another form. ERROR_NOT_FOUND; the errors of leaf_read().
  */
 RESULT document_check_event(const struct document *document, struct bytes entry, uint64_t sequence, struct error *err);
+/** The same for an event with another action, which names the document and does not bring it into force. */
+struct document_entry {
+    struct bytes leaf;
+    uint64_t sequence;
+};
+RESULT document_check_event_of(const struct document *document, const char *action, const struct document_entry *entry,
+                               struct error *err);
 
 /**
  * The pin after `document`, whose event has the number `sequence`. If `document` was pinned last, the pin stays

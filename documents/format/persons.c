@@ -62,11 +62,14 @@ static struct result read_binding(const char *bound_to, struct token_demand *tok
 
 static struct result read_tokens(const json_t *json, struct token_demand *tokens, struct error *err)
 {
-    const char *bound_to = NULL;
+    const char *bound_to = NULL, *acts = NULL;
     json_int_t lifetime = 0;
 
     if (json == NULL) return SUCCESS;
-    TRY(document_unpack(json, "tokens", err, "{s?:s, s?:I}", "bound_to", &bound_to, "lifetime_max", &lifetime));
+    TRY(document_unpack(json, "tokens", err, "{s?:s, s?:I, s?:s}", "bound_to", &bound_to, "lifetime_max", &lifetime, "acts",
+                        &acts));
+    if (acts != NULL && strcmp(acts, "signed") != 0) return failure(err, ERROR_INVALID, "tokens.acts: signed");
+    tokens->signed_acts = acts != NULL;
     TRY(read_binding(bound_to, tokens, err));
     if (json_object_get(json, "lifetime_max") == NULL) return SUCCESS;
     if (lifetime < PERSONS_LIFETIME_MIN || lifetime > PERSONS_LIFETIME_MAX)

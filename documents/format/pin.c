@@ -22,11 +22,17 @@ void document_detail(const struct document *document, char detail_out[DOCUMENT_D
 
 struct result document_check_event(const struct document *document, struct bytes entry, uint64_t sequence, struct error *err)
 {
+    return document_check_event_of(document, document_action(document), &(struct document_entry){entry, sequence}, err);
+}
+
+struct result document_check_event_of(const struct document *document, const char *action, const struct document_entry *entry,
+                                      struct error *err)
+{
     char resource[DOCUMENT_SCOPE_SIZE + DOCUMENT_DETAIL_SIZE], detail[DOCUMENT_DETAIL_SIZE];
-    const char *action = document_action(document);
+    const uint64_t sequence = entry->sequence;
     struct leaf leaf;
 
-    TRY(leaf_read(entry, &leaf, err));
+    TRY(leaf_read(entry->leaf, &leaf, err));
     document_detail(document, detail);
     (void)snprintf(resource, sizeof resource, "%s#%s", document->scope, detail);
     if (leaf.sequence == sequence && leaf.target_count == 1 && strcmp(leaf.outcome, "allowed") == 0 &&

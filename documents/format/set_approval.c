@@ -165,18 +165,26 @@ static struct result count(const struct document *document, const struct documen
     return document_count_persons(document, &then, &(struct document_own){no_key, nobody}, persons_out, err);
 }
 
+/* As long as the root is one, its key does everything. An envelope has room for ROOT_PERSONS_MAX signatures. */
+static unsigned needed_for(enum set_change change, const struct root_terms *terms)
+{
+    if (terms->root == 1 || change == SET_RESTRICTS) return 1;
+    if (change == SET_LOOSENS && terms->policies < ROOT_PERSONS_MAX) return terms->policies + 1U;
+    return terms->policies;
+}
+
 struct result set_count_signers(const struct document *document, const struct document_trust *trust,
                                 struct set_signers *signers_out, struct error *err)
 {
     const struct root_terms before = whole(&trust->terms);
-    struct set_signers signers = {.needed = before.policies};
+    struct set_signers signers = {.needed = needed_for(trust->change, &before)};
     struct root_terms after;
 
     TRY(set_terms_read(document->json, &before, &after, err));
     TRY(document_is_signed_by(document, trust->root, &signers.has_root, err));
     TRY(count(document, trust, &before, &signers.persons, err));
     if (!set_terms_are_same(&before, &after)) {
-        signers.needed = before.root;
+        if (signers.needed < before.root) signers.needed = before.root;
         signers.demanded = after.root;
         TRY(count(document, trust, &after, &signers.others, err));
     }
@@ -224,8 +232,10 @@ struct result document_check_policy_set(const struct document *document, const s
         return failure(err, ERROR_DENIED, "the document carries no valid signature of the trusted key");
     if (set_is_signed_enough(&signers, trust)) return SUCCESS;
     const bool is_before = signers.persons < signers.needed;
-    return failure(err, ERROR_DENIED, "the policy set needs the signatures of %u persons, and has those of %u",
-                   is_before ? signers.needed : signers.demanded, is_before ? signers.persons : signers.others);
+    return failure(err, ERROR_DENIED, "the policy set needs the signatures of %u persons%s, and has those of %u",
+                   is_before ? signers.needed : signers.demanded,
+                   is_before && trust->change == SET_LOOSENS ? ", because it loosens what holds now" : "",
+                   is_before ? signers.persons : signers.others);
 }
 
 struct result set_check_base(const struct document *document, const struct document_pin *pinned, int64_t now_ms,

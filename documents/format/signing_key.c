@@ -26,13 +26,20 @@ void signing_key_name(const struct signing_key *key, char name_out[ECDSA_THUMBPR
     ecdsa_thumbprint(key->point, name_out);
 }
 
+bool signing_key_has_old(const struct signing_key *key)
+{
+    return key->replaces[0] != 0;
+}
+
 json_t *signing_key_body(const struct signing_key *key)
 {
-    char point[ECDSA_POINT_TEXT_SIZE];
+    char point[ECDSA_POINT_TEXT_SIZE], replaces[ECDSA_POINT_TEXT_SIZE];
     struct error ignored;
 
     if (!ecdsa_point_text(key->point, point, &ignored).ok) return NULL;
-    return json_pack("{s:s, s:s, s:s}", "principal", key->principal, "public_key", point, "purpose", purposes[key->purpose]);
+    if (signing_key_has_old(key) && !ecdsa_point_text(key->replaces, replaces, &ignored).ok) return NULL;
+    return json_pack("{s:s, s:s, s:s, s:s*}", "principal", key->principal, "public_key", point, "purpose", purposes[key->purpose],
+                     "replaces", signing_key_has_old(key) ? replaces : NULL);
 }
 
 static bool is_principal(const char *text)
@@ -45,13 +52,14 @@ static bool is_principal(const char *text)
 
 static struct result read_body(const struct document *document, struct signing_key *key, struct error *err)
 {
-    const char *principal = NULL, *point = NULL, *purpose = NULL;
+    const char *principal = NULL, *point = NULL, *purpose = NULL, *replaces = NULL;
 
-    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a signing key", err, "{s:s, s:s, s:s}", "principal",
-                        &principal, "public_key", &point, "purpose", &purpose));
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a signing key", err, "{s:s, s:s, s:s, s?:s}",
+                        "principal", &principal, "public_key", &point, "purpose", &purpose, "replaces", &replaces));
     if (!is_principal(principal)) return failure(err, ERROR_INVALID, "principal: robot:ID or ext:DIGEST");
     if (!signing_purpose_find(purpose, &key->purpose)) return failure(err, ERROR_INVALID, "purpose: approve or sign");
     TRY(document_read_point(document, point, key->point, err));
+    if (replaces != NULL) TRY(document_read_key(replaces, key->replaces, err));
     (void)snprintf(key->principal, sizeof key->principal, "%s", principal);
     return SUCCESS;
 }
@@ -64,6 +72,16 @@ struct result signing_key_read(const struct document *document, struct signing_k
     TRY(document_check_life(document, err));
     *key_out = key;
     return SUCCESS;
+}
+
+/* Without a signature the name of the other key would say nothing. */
+static struct result check_old(const struct document *document, const struct signing_key *key, struct error *err)
+{
+    bool has_signed = false;
+
+    if (!signing_key_has_old(key)) return SUCCESS;
+    TRY(document_is_signed_by(document, key->replaces, &has_signed, err));
+    return has_signed ? SUCCESS : failure(err, ERROR_DENIED, "the key that the document names in \"replaces\" has not signed it");
 }
 
 /* An approver signs for all organisations. sijil-keyd keeps the approver's key, and knows no organisations. */
@@ -85,6 +103,7 @@ struct result signing_key_check_holder(const struct document *document, int64_t 
     TRY(document_check_time(document, now_ms, err));
     TRY(document_is_signed_by(document, key.point, &has_signed, err));
     if (!has_signed) return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
+    TRY(check_old(document, &key, err));
     *key_out = key;
     return SUCCESS;
 }
@@ -147,7 +166,7 @@ static struct result check_withdrawal(const struct document *document, const str
     principal_digest(key, principal);
     if (approver != NULL && (key->purpose != SIGNING_APPROVE || memcmp(approver->principal, principal, sizeof principal) != 0))
         return failure(err, ERROR_INVALID, "a withdrawal names principal and purpose as the enrolment does");
-    if (approver != NULL || key->purpose != SIGNING_APPROVE || has_approval) return SUCCESS;
+    if (approver != NULL || key->purpose != SIGNING_APPROVE || has_approval || signing_key_has_old(key)) return SUCCESS;
     return failure(err, ERROR_DENIED, "this key does not approve: its holder has nothing to withdraw");
 }
 
@@ -163,6 +182,8 @@ struct result document_check_signing_key(const struct document *document, const 
     TRY(document_is_signed_by(document, key.point, &has_holder, err));
     if (!has_holder && !document->is_withdrawn)
         return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
+    TRY(check_old(document, &key, err));
+    has_holder = has_holder || (document->is_withdrawn && signing_key_has_old(&key)); /* sijil-keyd asks whether it waits */
     TRY(is_approved(document, trust, &key, &has_approval, err));
     const unsigned signers = (has_holder ? 1U : 0U) + (has_approval ? 1U : 0U);
     if (signers >= needed) return check_withdrawal(document, trust, &key, has_approval, err);

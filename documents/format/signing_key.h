@@ -3,7 +3,8 @@
  *
  * A document of the kind signing-key. Its name is the key's RFC 7638 thumbprint. Version 1 enrols the key and has two
  * signatures: one by the key itself, which proves that the holder has the private key, and one by an approver.
- * Version 2 withdraws the key for ever.
+ * Version 2 withdraws the key for ever. A document may name another key of the same person (`replaces`), which signs it, too: then a person with power needs no
+ * wait for its new key, and takes one back that waits (docs/documents.md).
  */
 #pragma once
 
@@ -25,7 +26,10 @@ struct signing_key {
     uint8_t point[ECDSA_PUBLIC_SIZE];
     char principal[SIGNING_PRINCIPAL_SIZE]; /* the key's owner */
     enum signing_purpose purpose;
+    uint8_t replaces[ECDSA_PUBLIC_SIZE]; /* another key of this principal, which has signed, too; all zero: none has */
 };
+/** Whether the document names another key of its principal. Whether that is one of its keys, only sijil-keyd's register can say. */
+bool signing_key_has_old(const struct signing_key *key);
 /** Reads the body of a document of this kind. ERROR_INVALID. */
 RESULT signing_key_read(const struct document *document, struct signing_key *key_out, struct error *err);
 /**

@@ -30,6 +30,9 @@ RESULT audit_events_answer(struct request *request, const char *next, struct buf
 
 /** An ascending search of the whole log, without a condition. */
 void audit_search_init(struct search *search, size_t limit);
+/** All conditions of the request, its order, and where it goes on. ERROR_INVALID; others as search_add_name(). */
+RESULT audit_search_read(const struct request *request, const struct search_source *source, const char *after,
+                         struct search *search, struct error *err);
 /** ?since= and ?until=. ERROR_INVALID. */
 RESULT audit_search_times(const struct request *request, struct search *search, struct error *err);
 /** Adds an actor: a name, a pseudonym, anonymous or system. Errors as search_add_name(). */

@@ -47,7 +47,7 @@ static struct result write_argument(const struct request *request, const char *n
 
 static struct result write_search(const struct request *request, struct buffer *text, struct error *err)
 {
-    static const char *const others[] = {"key", "since", "until", "within"};
+    static const char *const others[] = {"key", "since", "until", "within", "by"};
 
     for (unsigned i = 0; i < SEARCH_FIELD_COUNT; i++)
         TRY(write_argument(request, search_field_name((enum search_field)i), text, err));
@@ -189,8 +189,8 @@ void audit_search_init(struct search *search, size_t limit)
         (struct search){.ascending = true, .until = INT64_MAX, .until_ms = INT64_MAX, .budget_ms = BUDGET_MS, .limit = limit};
 }
 
-static struct result read_search(const struct request *request, const struct search_source *source, const char *after,
-                                 struct search *search, struct error *err)
+struct result audit_search_read(const struct request *request, const struct search_source *source, const char *after,
+                                struct search *search, struct error *err)
 {
     struct audit_filter filter = {.from = 0};
 
@@ -271,7 +271,7 @@ static struct result run(struct request *request, const struct search_source *so
 
     if (!api_page(request, &asked)) return SUCCESS;
     audit_search_init(search, asked.limit + 1);
-    TRY(read_search(request, source, asked.after, search, err));
+    TRY(audit_search_read(request, source, asked.after, search, err));
     TRY(audit_search_page(request, source, search, &page, &progress, err));
     if (with_facts) TRY(audit_page_load_facts(page, source->pg, err));
     return answer(request, search, page, progress, with_facts, err);

@@ -253,19 +253,42 @@ static struct result bound_lifetime(const struct request *request, struct wanted
     return SUCCESS;
 }
 
+/* The decision is about this robot, so the change gets no other one. */
+static void take_decided_robot(const struct request *request, struct authz_binding *binding)
+{
+    static const char mark[] = " robot:";
+    const char *robot = strstr(request->pairs[0].resource.detail, mark);
+
+    if (binding->kind == PRINCIPAL_ROBOT && robot != NULL)
+        (void)uuid_parse(bytes_of_text(robot + sizeof mark - 1), &binding->robot);
+}
+
+/* The database is asked only for the name of a robot that the client has named by its id. */
+static struct result find_made(const struct request *request, struct pg *pg, const struct wanted_binding *wanted,
+                               const struct authz_binding *made, struct binding_row *row, struct error *err)
+{
+    struct uuid id;
+
+    if (wanted->robot != NULL && uuid_parse(bytes_of_text(wanted->robot), &id))
+        return binding_find(request->permit, pg, &made->id, row, err);
+    *row = (struct binding_row){.binding = *made};
+    (void)text_copy(row->robot, sizeof row->robot, wanted->robot == NULL ? "" : wanted->robot);
+    (void)text_copy(row->on, sizeof row->on, wanted->scope);
+    return SUCCESS;
+}
+
 static struct result handle_binding_create(struct request *request, struct pg *pg, struct error *err)
 {
     struct binding_create create;
     struct wanted_binding wanted;
     struct binding_row row;
-    struct action_pair decided = request->pairs[0];
 
     TRY(read_wanted(request, &wanted, err));
     TRY(bound_lifetime(request, &wanted, err));
-    TRY(read_robot(request, lookup_of(pg), &wanted, &decided, err));
+    take_decided_robot(request, &wanted.binding);
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(record_binding(request, &create, err));
-    TRY(binding_find(request->permit, pg, &create.binding.id, &row, err));
+    TRY(find_made(request, pg, &wanted, &create.binding, &row, err));
     OWNED_JSON value = describe(&row);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the binding was made");
     response_json(request, 201, value);
@@ -287,6 +310,20 @@ static struct result check_another(const struct request *request, const struct a
     return failure(err, ERROR_DENIED, "another person than the one that asks must grant a role for some hours");
 }
 
+/* The bound may be another one than when it was asked for. */
+static struct result read_hours(struct request *request, int64_t *hours_out, struct error *err)
+{
+    const int64_t most = request->gateway->settings->elevation_hours_max;
+    const json_t *body = NULL;
+    int64_t hours = 0;
+
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "hours", &hours);
+    if (hours > most) return failure(err, ERROR_INVALID, "hours: at most %lld here", (long long)most);
+    *hours_out = hours;
+    return SUCCESS;
+}
+
 /* The same decision as of a binding, and the same event. */
 static struct result handle_elevation_grant(struct request *request, struct pg *pg, struct error *err)
 {
@@ -294,17 +331,19 @@ static struct result handle_elevation_grant(struct request *request, struct pg *
     struct elevation_grant grant;
     struct binding_row row;
     struct uuid id;
+    int64_t hours = 0;
 
     TRY(read_wanted(request, &wanted, err));
     if (wanted.binding.kind != PRINCIPAL_EXTERNAL || !elevation_takes(&wanted.binding))
         return failure(err, ERROR_INVALID, "a person has a role for some hours, and none of " ELEVATION_ROLES_REFUSED);
     TRY(api_id(request, "request", &id, err));
     TRY(check_another(request, &wanted.binding, err));
-    elevation_grant_init(&grant, &id, &wanted.binding);
+    TRY(read_hours(request, &hours, err));
+    elevation_grant_init(&grant, &id, &wanted.binding, hours);
     principal_key(request->principal, grant.create.binding.granted_by);
     (void)snprintf(grant.create.granter_issuer, sizeof grant.create.granter_issuer, "%s", request->principal->issuer);
     TRY(request_record(request, &grant.change, err));
-    TRY(binding_find(request->permit, pg, &grant.create.binding.id, &row, err));
+    TRY(find_made(request, pg, &wanted, &grant.create.binding, &row, err));
     OWNED_JSON value = describe(&row);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the role was given");
     response_json(request, 201, value);

@@ -225,6 +225,9 @@ static struct result find_rule(struct request *request, struct pg *pg, struct de
         if (strcmp(all.each[i].name, request->reference) != 0) continue;
         if (detector == DETECTOR_COUNTRY || detector == DETECTOR_NETWORK)
             return failure(err, ERROR_INVALID, "a rule about places can't be tried: it would open the address of each event");
+        if (detector == DETECTOR_COPY)
+            return failure(err, ERROR_INVALID,
+                           "a rule about copies can't be tried: an auditor does not see the labels of all projects");
         if (detector == DETECTOR_BYTES)
             return failure(err, ERROR_INVALID,
                            "a rule about bytes can't be tried: an auditor does not see the sizes of artifacts");

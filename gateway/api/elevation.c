@@ -19,7 +19,8 @@ SCHEMA(elevation_granted, "what is granted: exactly what was asked for",
        HAS_TEXT("role", REQUIRED, FORM_FREE, 1, OWN_ROLE_NAME_MAX, "the role"),
        HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX, "where"),
        HAS_TEXT("issuer", REQUIRED, FORM_URL, 1, 255, "of the person who asks"),
-       HAS_TEXT("subject", REQUIRED, FORM_FREE, 1, 255, "the person who asks"))
+       HAS_TEXT("subject", REQUIRED, FORM_FREE, 1, 255, "the person who asks"),
+       HAS_NUMBER("hours", REQUIRED, 1, ELEVATION_HOURS_MAX, "how long; the registry has a bound, too"))
 SCHEMA(elevation, "a role for some hours", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_WORD("state", REQUIRED, "waiting granted ended", "waiting: for another person; ended: also by itself"),
        HAS_TEXT("issuer", REQUIRED, FORM_FREE, 1, 255, "of the person who asked"),

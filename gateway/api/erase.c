@@ -10,14 +10,17 @@
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/route.h"
 #include "policy/decider/decider.h"
+#include "registry/content_hold.h"
 #include "registry/jobs/erase.h"
+#include "registry/metrics.h"
 #include "registry/names/reference.h"
 
 #define KEPT_SHOWN  100 /* kept repositories that a plan names; it counts all of them */
 #define PLAN_MAX    ((size_t)128 << 10)
 #define DIGEST_SIZE (sizeof "sha256:" + 2 * SHA256_SIZE)
 #define DAY_MS      INT64_C(86400000)
-#define TRIES       5 /* rights of the organisation may change during a try */
+#define HOLD_POLICY "content-hold" /* in the place of a policy: what keeps it is none */
+#define TRIES       5              /* rights of the organisation may change during a try */
 
 PART(kept, "a repository that a policy keeps", HAS_TEXT("repository", REQUIRED, FORM_FREE, 1, RESOURCE_NAME_MAX, "its name"),
      HAS_TEXT("rule", REQUIRED, FORM_FREE, 1, 0, "the rule that keeps it"),
@@ -99,6 +102,15 @@ struct result target_erase_plan(struct request *request, struct lookup *lookup, 
 
 /* ---- repositories that policies keep ---- */
 
+/* A legal hold has no end, and no policy. */
+static void add_hold(const struct erase_repository *repository, struct policy_retention *retention)
+{
+    if (!repository->is_held) return;
+    retention->for_ever = true;
+    (void)snprintf(retention->rule, sizeof retention->rule, "%s", CONTENT_HOLD_RULE);
+    (void)snprintf(retention->policy, sizeof retention->policy, "%s", HOLD_POLICY);
+}
+
 static bool is_kept(const struct policy_retention *retention, const struct erase_repository *repository, int64_t now_ms)
 {
     return retention->for_ever || (retention->days > 0 && (now_ms - repository->stored_ms) / DAY_MS < retention->days);
@@ -125,6 +137,7 @@ static struct result check_page(const struct request *request, struct plan *plan
     for (size_t i = 0; i < count; i++) {
         struct policy_retention retention;
         TRY(decider_retention(request->gateway->decider, repositories[i].name, now_ms, &retention, err));
+        add_hold(&repositories[i], &retention);
         if (is_kept(&retention, &repositories[i], now_ms)) TRY(show_kept(plan, &repositories[i], &retention, err));
     }
     return SUCCESS;
@@ -251,12 +264,14 @@ static struct result refuse_kept(struct request *request, const struct plan *pla
     }
     const char *rule = json_text_of(first, "rule"), *policy = json_text_of(first, "policy"),
                *until = json_text_of(first, "until");
-    const bool is_pin = strcmp(rule, "SYS-PIN-MISSING") == 0;
-    (void)snprintf(why, sizeof why, "%s of policy %s keeps %s %s%s; %lld repositories in all", rule, policy,
-                   json_text_of(first, "repository"), is_pin ? "until a set has the policy again, or declassifies it" : "until ",
-                   is_pin          ? ""
-                   : until == NULL ? "later than anybody can plan"
-                                   : until,
+    const bool is_hold = strcmp(rule, CONTENT_HOLD_RULE) == 0;
+    metric_add(&registry_metrics_rows[is_hold ? METRIC_KEPT_BY_HOLD : METRIC_KEPT_BY_POLICY], 1);
+    (void)snprintf(why, sizeof why, "%s of policy %s keeps %s until %s; %lld repositories in all", rule, policy,
+                   json_text_of(first, "repository"),
+                   is_hold                                ? "two persons release the hold"
+                   : strcmp(rule, "SYS-PIN-MISSING") == 0 ? "a set has the policy again, or declassifies it"
+                   : until == NULL                        ? "later than anybody can plan"
+                                                          : until,
                    (long long)plan->kept_count);
     return refuse(request, 403, "Not allowed", why, plan, err);
 }

@@ -277,7 +277,9 @@ static struct result add_unknown(const struct wanted *wanted, const struct reque
             list, json_string("whether it has just logged in at its issuer: this action needs a fresh login"));
     if (needs_token(wanted, request, answer))
         failures |= json_array_append_new(
-            list, json_string("whether its token is as the organisation demands: how long it lives, and what it is bound to"));
+            list,
+            json_string(
+                "whether its token is as the organisation demands: how long it lives, what it is bound to, and whether its key signs the request"));
     for (size_t i = 0; wanted->is_past && i < sizeof past / sizeof past[0]; i++)
         failures |= json_array_append_new(list, json_string(past[i]));
     if (wanted->is_future)

@@ -40,6 +40,7 @@ PART_WITH(SCHEMA_IS_OPEN, job_report, "what a collection removed or would remove
           HAS_COUNT("sessions", OPTIONAL, "uploads"), HAS_COUNT("blobs_looked_at", OPTIONAL, "blobs that it examined"),
           HAS_ANY("projects", OPTIONAL, "the same numbers for each project"),
           HAS_ANY("removed", OPTIONAL, "of a dry run: what would be removed"),
+          HAS_ANY("unmet", OPTIONAL, "duties of policies that are not met: repository, duty, why"),
           HAS_FLAG("is_whole", OPTIONAL, "false: `removed` is cut off"))
 
 SCHEMA(job, "a job", HAS_ID("id", REQUIRED, "names it in paths"),

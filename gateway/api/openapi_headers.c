@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/act.h"
 #include "gateway/api/openapi_priv.h"
 #include "gateway/pipeline/repeat.h"
 
@@ -55,6 +56,13 @@ json_t *openapi_headers(const struct route *route)
     return NULL;
 }
 
+static bool is_act(const struct route *route)
+{
+    for (size_t i = 0; i < route->action_count; i++)
+        if (act_is_signed(route->actions[i])) return true;
+    return false;
+}
+
 /* Headers of requests that are no part of authentication. */
 static const struct header_parameter {
     const char *name, *meaning;
@@ -64,6 +72,9 @@ static const struct header_parameter {
     {"Idempotency-Key",
      "a text that the client draws for this request, such as a UUID: a repeat with it does nothing again, and gets the same answer",
      route_takes_repeats, HAS_TEXT("key", OPTIONAL, FORM_FREE, 1, 2 + REPEAT_KEY_MAX, "")},
+    {"Sijil-Act",
+     "a signature over this request with the enrolled key of its principal, where a document of persons demands it (docs/identity.md)",
+     is_act, HAS_TEXT("act", OPTIONAL, FORM_FREE, 1, DPOP_SIZE_MAX, "")},
     {"If-Match", "the entity tag that the document must have now, or *", openapi_has_condition,
      HAS_TEXT("tags", OPTIONAL, FORM_FREE, 1, 0, "")},
     {"If-None-Match", "an entity tag that the document must not have now, or *: there must be none", openapi_has_condition,

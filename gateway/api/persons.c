@@ -4,7 +4,8 @@
 
 PART(persons_tokens, "what tokens must be that are used in the organisation",
      HAS_WORD("bound_to", OPTIONAL, "any key certificate", "to the client's key (DPoP), to its certificate, or to either"),
-     HAS_NUMBER("lifetime_max", OPTIONAL, PERSONS_LIFETIME_MIN, PERSONS_LIFETIME_MAX, "seconds that they live at most"))
+     HAS_NUMBER("lifetime_max", OPTIONAL, PERSONS_LIFETIME_MIN, PERSONS_LIFETIME_MAX, "seconds that they live at most"),
+     HAS_WORD("acts", OPTIONAL, "signed", "the most dangerous requests are signed one by one with the enrolled key"))
 PART(persons_body, "persons; of a withdrawal nothing",
      HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the one issuer of persons: exactly iss of the tokens"),
      HAS_TEXTS("separate", OPTIONAL, 0, PERSONS_SEPARATE_MAX, NULL,

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "crypto/dsse.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/api/policy_priv.h"
 #include "policy/decider/decider.h"
@@ -74,21 +75,31 @@ static struct result answer(struct request *request, unsigned status, const stru
     return SUCCESS;
 }
 
-/* One that was loaded before. Whoever signs it again compares it with the one in force. */
-static struct result answer_past(struct request *request, struct pg *pg, const char *epoch_text, struct error *err)
+static struct result add_envelope(struct buffer *json, struct bytes envelope, struct error *err)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX);
+    TRY(buffer_add_text(json, ",\"envelope\":", err));
+    return json_write_string(json, envelope, err);
+}
+
+/* One that was loaded before. Whoever signs it again compares it with the one in force. */
+static struct result answer_past(struct request *request, struct pg *pg, const char *epoch_text, bool has_envelope,
+                                 struct error *err)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX + 2 * POLICY_SET_ENVELOPE_MAX);
     OWNED(policy_set) *set = NULL;
+    OWNED(dsse) *dsse = NULL;
     uint64_t epoch = 0;
 
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch)) return failure(err, ERROR_INVALID, "epoch: a whole number");
-    TRY(policy_set_of_epoch(request->permit, pg, epoch, &payload, err));
-    TRY(policy_set_compile(buffer_bytes(&payload), &set, err));
+    TRY(policy_set_of_epoch(request->permit, pg, epoch, &envelope, err));
+    TRY(dsse_read(buffer_bytes(&envelope), POLICY_SET_ENVELOPE_MAX, &dsse, err));
+    TRY(policy_set_compile(buffer_bytes(&dsse->payload), &set, err));
     TRY(policy_set_describe(set, &json, err));
     json.length--; /* removes the last brace, to add one more member */
     TRY(buffer_add_text(&json, ",\"set\":", err));
     TRY(policy_set_write(set, &json, err));
+    if (has_envelope) TRY(add_envelope(&json, buffer_bytes(&envelope), err));
     TRY(buffer_add_text(&json, "}", err));
     return answer(request, 200, &json, err);
 }
@@ -114,10 +125,7 @@ static struct result answer_present(struct request *request, bool has_envelope, 
     TRY(add_signers(request, &json, err));
     TRY(buffer_add_text(&json, ",\"set\":", err));
     TRY(policy_set_write(set, &json, err));
-    if (has_envelope) {
-        TRY(buffer_add_text(&json, ",\"envelope\":", err));
-        TRY(json_write_string(&json, policy_set_envelope(set), err));
-    }
+    if (has_envelope) TRY(add_envelope(&json, policy_set_envelope(set), err));
     TRY(buffer_add_text(&json, "}", err));
     return answer(request, 200, &json, err);
 }
@@ -128,7 +136,8 @@ static struct result handle_policy_read(struct request *request, struct pg *pg, 
 
     if (with_envelope != NULL && strcmp(with_envelope, "true") != 0)
         return failure(err, ERROR_INVALID, "envelope is true, or left out");
-    return epoch == NULL ? answer_present(request, with_envelope != NULL, err) : answer_past(request, pg, epoch, err);
+    return epoch == NULL ? answer_present(request, with_envelope != NULL, err)
+                         : answer_past(request, pg, epoch, with_envelope != NULL, err);
 }
 
 /* 202: the set is recorded, but keyd could not pin it yet. Until keyd does, this gateway makes no decisions. */
@@ -166,11 +175,12 @@ struct result policy_load_set(struct request *request, const struct policy_loadi
 static struct result handle_policy_load(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX);
+    OWNED(policy_set) *base = decider_policy_set(request->gateway->decider);
     OWNED(policy_set) *set = NULL;
     unsigned status = 0;
 
     (void)pg;
-    TRY(policy_set_check(request->gateway->keyd, request->body, &set, err));
+    TRY(policy_set_check(request->gateway->keyd, base, request->body, &set, err));
     TRY(policy_load_set(request, &(struct policy_loading){.envelope = request->body, .set = set}, &status, err));
     TRY(policy_set_describe(set, &json, err));
     return answer(request, status, &json, err);

@@ -28,6 +28,9 @@ SCHEMA(policy_draft, "a policy set that waits for signatures",
        HAS_TEXTS("signed_by", REQUIRED, 0, SIGNERS_MAX, NULL, "the principals whose keys have signed it, and `root`"),
        HAS_COUNT("persons", REQUIRED, "how many different persons that count have signed it"),
        HAS_COUNT("needed", REQUIRED, "how many must"),
+       HAS_WORD("change", REQUIRED, "changes loosens restricts",
+                "what it does to the set in force: a loosening takes one person more, and what only restricts takes one"),
+       HAS_TEXT("why", OPTIONAL, FORM_FREE, 1, SET_CHANGE_WHY_SIZE, "what it loosens first, as far as the analysis has found"),
        HAS_WORD("state", REQUIRED, "waits in-force recorded", "recorded: in force when sijil-keyd can be asked"),
        HAS_FLAG("changes_root", REQUIRED, "whether it changes how many must sign from then on"),
        HAS_TEXT("payload", OPTIONAL, FORM_FREE, 1, 0, "of one draft: the set, byte for byte as it is to be signed"))
@@ -106,7 +109,9 @@ static struct result read_draft(const struct policy_draft *row, const struct doc
     if (draft.document == NULL) TRY(document_read_payload(DOCUMENT_POLICY_SET, row->payload, &draft.document, err));
     TRY(set_approval_read(draft.document->json, &draft.approval, err));
     if (!draft.approval.is_there) return failure(err, ERROR_INVALID, "a draft says which set it replaces: \"approval\"");
-    TRY(set_count_signers(draft.document, trust, &draft.signers, err));
+    struct document_trust then = *trust;
+    then.change = row->change;
+    TRY(set_count_signers(draft.document, &then, &draft.signers, err));
     *draft_out = draft;
     draft.document = NULL;
     return SUCCESS;
@@ -135,6 +140,8 @@ static struct result list_signers(const struct request *request, const struct dr
     return SUCCESS;
 }
 
+static const char *const change_names[] = {[SET_CHANGES] = "changes", [SET_LOOSENS] = "loosens", [SET_RESTRICTS] = "restricts"};
+
 /* status: of the answer that puts it into force; 0 as long as it waits. */
 static struct result describe(const struct request *request, const struct policy_draft *row, const struct document_trust *trust,
                               unsigned status, json_t **value_out, struct error *err)
@@ -149,13 +156,14 @@ static struct result describe(const struct request *request, const struct policy
     const unsigned needed = counted->demanded > counted->needed ? counted->demanded : counted->needed;
     const unsigned persons = changes && counted->others < counted->persons ? counted->others : counted->persons;
     TRY(list_signers(request, &draft, trust, signers, err));
-    json_t *value = json_pack("{s:s, s:O, s:O, s:O, s:O, s:O*, s:O*, s:O*, s:s, s:O, s:i, s:i, s:s, s:b}", "name", row->name,
-                              "epoch", json_object_get(set, "epoch"), "digest", json_object_get(set, "digest"), "replaces",
-                              json_object_get(approval, "replaces"), "expires", json_object_get(approval, "expires"),
-                              "effective_from", json_object_get(approval, "effective_from"), "comment",
-                              json_object_get(approval, "comment"), "plan", json_object_get(approval, "plan"), "drafted_by",
-                              row->drafted_by, "signed_by", signers, "persons", (int)persons, "needed", (int)needed, "state",
-                              status == 0 ? "waits" : (status == 201 ? "in-force" : "recorded"), "changes_root", changes ? 1 : 0);
+    json_t *value =
+        json_pack("{s:s, s:O, s:O, s:O, s:O, s:O*, s:O*, s:O*, s:s, s:O, s:i, s:i, s:s, s:s*, s:s, s:b}", "name", row->name,
+                  "epoch", json_object_get(set, "epoch"), "digest", json_object_get(set, "digest"), "replaces",
+                  json_object_get(approval, "replaces"), "expires", json_object_get(approval, "expires"), "effective_from",
+                  json_object_get(approval, "effective_from"), "comment", json_object_get(approval, "comment"), "plan",
+                  json_object_get(approval, "plan"), "drafted_by", row->drafted_by, "signed_by", signers, "persons", (int)persons,
+                  "needed", (int)needed, "change", change_names[row->change], "why", row->why[0] == '\0' ? NULL : row->why,
+                  "state", status == 0 ? "waits" : (status == 201 ? "in-force" : "recorded"), "changes_root", changes ? 1 : 0);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
     *value_out = value;
     return SUCCESS;
@@ -232,10 +240,12 @@ static struct result check_draft(const struct request *request, const struct pol
                                  const struct document_trust *trust, int64_t *expires_ms_out, struct error *err)
 {
     OWNED_DRAFT draft = {.document = NULL};
+    OWNED(policy_set) *before = decider_policy_set(request->gateway->decider);
     OWNED(policy_set) *set = NULL;
 
     TRY(policy_set_compile(row->payload, &set, err));
     TRY(places_check(set, err)); /* the last signer would learn it else, after all others */
+    TRY(policy_set_check_evidence(set, before, err));
     TRY(read_draft(row, trust, &draft, err));
     TRY(check_follows(request, &draft, trust->now_ms, err));
     if (draft.approval.expires_ms - trust->now_ms > (int64_t)SET_APPROVAL_DAYS_MAX * 86400000)
@@ -248,15 +258,18 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
 {
     char name[POLICY_DRAFT_NAME_SIZE], drafter[PRINCIPAL_KEY_SIZE];
     struct policy_draft_change change = {.action = ACTION_POLICY_DRAFT, .name = name, .drafted_by = drafter};
+    OWNED(policy_set) *base = decider_policy_set(request->gateway->decider);
     OWNED_JSON value = NULL;
     struct document_trust trust;
 
     (void)pg;
     policy_draft_name(request->body, name);
     principal_key(request->principal, drafter);
-    const struct policy_draft row = {.name = name, .drafted_by = drafter, .payload = request->body};
+    struct policy_draft row = {.name = name, .drafted_by = drafter, .payload = request->body, .why = change.found.why};
     TRY(document_trust_now(request, &trust, err));
     TRY(check_draft(request, &row, &trust, &change.expires_ms, err));
+    TRY(policy_set_foresee(request->gateway->keyd, base, request->body, &change.found, err));
+    row.change = change.found.change;
     change.payload = request->body;
     policy_draft_add_init(&change);
     TRY(request_record(request, &change.change, err));
@@ -362,10 +375,11 @@ static struct result take_signature(struct request *request, const struct policy
 {
     struct policy_draft_change change = {
         .action = ACTION_POLICY_APPROVE, .name = row->name, .before = before, .envelope = row->envelope};
+    OWNED(policy_set) *base = decider_policy_set(request->gateway->decider);
     OWNED(policy_set) *set = NULL;
     struct error waits = {0};
 
-    if (policy_set_check(request->gateway->keyd, row->envelope, &set, &waits).ok)
+    if (policy_set_check(request->gateway->keyd, base, row->envelope, &set, &waits).ok)
         return load(request, row, set, trust, true, err);
     if (waits.kind != ERROR_DENIED) return failure(err, waits.kind, "%s", waits.message);
     policy_draft_sign_init(&change);
@@ -406,6 +420,7 @@ struct result target_policy_activate(struct request *request, struct lookup *loo
 
 static struct result handle_activate(struct request *request, struct pg *pg, struct error *err)
 {
+    OWNED(policy_set) *base = decider_policy_set(request->gateway->decider);
     OWNED_POLICY_DRAFT row = {.rows = NULL};
     OWNED(policy_set) *set = NULL;
     struct document_trust trust;
@@ -414,7 +429,7 @@ static struct result handle_activate(struct request *request, struct pg *pg, str
     if (row.envelope.length == 0) return failure(err, ERROR_DENIED, "nobody has signed this draft yet");
     TRY(document_trust_now(request, &trust, err));
     TRY(document_refresh(request, pg, err));
-    TRY(policy_set_check(request->gateway->keyd, row.envelope, &set, err));
+    TRY(policy_set_check(request->gateway->keyd, base, row.envelope, &set, err));
     return load(request, &row, set, &trust, false, err);
 }
 

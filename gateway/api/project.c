@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
 #include "policy/decider/decider.h"
+#include "policy/decider/region_state.h"
 #include "policy/label.h"
 #include "registry/project.h"
 
@@ -67,8 +68,13 @@ static struct result read_organisation(struct request *request, struct wanted *w
 
 /* Reports an unknown region as such. Otherwise a typing error would become a denial, because policies know nothing of the
  * region. */
-static struct result know_region(const struct settings *settings, const char *region, struct error *err)
+static struct result know_region(struct gateway *gateway, const char *region, struct error *err)
 {
+    const struct settings *settings = gateway->settings;
+    struct region_state state;
+
+    if (decider_region_state(gateway->decider, region, &state))
+        return SUCCESS; /* also of regions that the policy set alone names */
     for (size_t i = 0; i < settings->region_count; i++)
         if (strcmp(settings->regions[i].title, region) == 0) return SUCCESS;
     return failure(err, ERROR_NOT_FOUND, "there is no region '%.64s' here", region);
@@ -82,7 +88,7 @@ static struct result read_project(struct request *request, struct wanted *wanted
     if (wanted->region == NULL) wanted->region = settings->regions[0].title;
     if (!is_namespace_name(wanted->organisation) || !is_namespace_name(wanted->name))
         return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", NAMESPACE_NAME_MAX);
-    TRY(know_region(settings, wanted->region, err));
+    TRY(know_region(request->gateway, wanted->region, err));
     (void)snprintf(wanted->full_name, sizeof wanted->full_name, "%s/%s", wanted->organisation, wanted->name);
     return SUCCESS;
 }

@@ -180,14 +180,18 @@ static struct result answer(struct review *review, struct error *err)
     return has_more ? api_link_next(review->request, next, err) : SUCCESS;
 }
 
-/* The index is written behind the log. A review waits a moment for it; if that is too short, the answer says how far the index goes. */
+/*
+ * The index is written behind the log. A review waits a moment for it; if that is too short, the answer says how far the index goes. The review's own event is no use of a role that
+ * it could show, and is not waited for: the newest event is always behind the index.
+ */
 static struct result await_index(struct review *review, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + WAIT_INDEX_MS;
     const struct timespec rest = {.tv_nsec = LOOK_EVERY_NS};
     uint64_t size = 0;
 
-    TRY(last_use_known(review->request->permit, review->pg, &review->known, &review->wanted, err));
+    TRY(last_use_known(review->request->permit, review->pg, &review->known, &size, err));
+    review->wanted = permit_sequence(review->request->permit);
     while (review->known < review->wanted && clock_monotonic_ms() < until_ms) {
         audit_index_wake(review->request->gateway->audit_index);
         (void)nanosleep(&rest, NULL);

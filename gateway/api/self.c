@@ -5,6 +5,7 @@
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "gateway/api/break_glass_priv.h"
+#include "gateway/api/self_priv.h"
 #include "policy/decider/decider.h"
 
 PART(
@@ -31,6 +32,10 @@ PART(own_glass, "a broken glass of the caller that nobody has reviewed",
      HAS_TEXT("approved_by", OPTIONAL, FORM_FREE, 1, 79, "the principal that approved it"),
      HAS_WORD("review", REQUIRED, "later open", "later: it is in force; open: another person must review it"))
 
+PART(own_waiting_key, "a key of the caller that waits: withdraw it if it is not yours",
+     HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint"),
+     HAS_TIME("since", REQUIRED, "when the wait began"), HAS_TIME("waits_until", REQUIRED, "when it may come into force"))
+
 SCHEMA(
     credential, "the credential that asks",
     HAS_WORD("kind", REQUIRED, "robot external rule", "external: a subject of a trusted issuer; rule: a CI job, by a trust rule"),
@@ -48,6 +53,7 @@ SCHEMA(
     HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
     HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
     HAS_LIST("break_glass", OPTIONAL, 0, schema_own_glass, "its broken glasses in force, and those that wait for a review"),
+    HAS_LIST("waiting_keys", OPTIONAL, KEY_WAITING_MAX, schema_own_waiting_key, "its keys that replace another one and wait"),
     HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
     HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
     HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
@@ -151,6 +157,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(added);
     TRY(describe(request, roles, has_more, &value, err));
     TRY(break_glass_add_own(request, value, err));
+    TRY(self_add_waiting_keys(request, value, err));
     response_json(request, 200, value);
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;

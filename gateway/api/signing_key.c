@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/change.h"
-#include "gateway/api/document_priv.h"
+#include "gateway/api/signing_key_priv.h"
 #include "gateway/pipeline/signed_body.h"
 #include "policy/decider/decider.h"
 #include "registry/names/reference.h"
@@ -252,6 +252,7 @@ static struct result handle_enroll(struct request *request, struct pg *pg, struc
     const struct document *document = body->document;
     TRY(check_holder(request, document, err));
     TRY(check_newer(request, pg, document, &known, err));
+    TRY(key_check_old(request, document, err));
     principal_key(request->principal, drafter);
     const struct document_draft_row row = {ACTION_KEY_ENROLL, document,
                                            body->envelopes,   body->count,
@@ -326,6 +327,24 @@ static struct result check_last(const struct request *request, const struct sign
     return is_sender ? SUCCESS : failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
 }
 
+static struct result approve(struct request *request, struct pg *pg, const struct signed_body *body,
+                             const struct document_trust *trust, struct error *err)
+{
+    struct document_row row = {
+        .action = ACTION_KEY_APPROVE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};
+    struct key_wait wait;
+
+    TRY(key_check_old(request, body->document, err));
+    TRY(key_wait_find(request, body->document, trust, &wait, err));
+    if (!wait.is_asked) return record(request, pg, &row, true, err);
+    if (!wait.is_begun) return key_wait_begin(request, pg, body, err);
+    const int64_t left_ms = wait.counts_ms - clock_wall_ms();
+    if (left_ms <= 0) return record(request, pg, &row, true, err);
+    return failure(err, ERROR_CONFLICT,
+                   "this person has a key already, so the new one waits for %lld more minutes: approve it again then",
+                   (long long)(left_ms / 60000 + 1));
+}
+
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
 {
     const struct signed_body *body = NULL;
@@ -343,20 +362,25 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     if (waits_for_more(body, &trust)) return confirm(request, body, err);
     TRY(check_signatures(request, body->document, &trust, err));
     if (document_root_is_one(&trust)) TRY(document_check_approver(request, body->document, &trust, err));
-    struct document_row row = {
-        .action = ACTION_KEY_APPROVE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};
-    return record(request, pg, &row, true, err);
+    return approve(request, pg, body, &trust, err);
 }
 
 /* ---- withdrawing ---- */
 
-static struct result check_withdrawal(const struct document *document, const struct known_key *known, struct error *err)
+static struct result check_withdrawal(const struct request *request, const struct document *document,
+                                      const struct known_key *known, struct error *err)
 {
     struct signing_key key;
+    bool is_waiting = false;
 
     if (!document->is_withdrawn) return failure(err, ERROR_INVALID, "the document withdraws nothing: \"withdrawn\" says why");
+    TRY(key_check_old(request, document, err));
+    TRY(key_is_waiting(request, document, &is_waiting, err));
+    if (is_waiting) return SUCCESS;
     if (known->version == 0) return failure(err, ERROR_NOT_FOUND, "no key of this name is enrolled");
     TRY(signing_key_read(document, &key, err));
+    if (signing_key_has_old(&key))
+        return failure(err, ERROR_DENIED, "this key does not wait: the key itself, the root or an approver withdraws it");
     if (strcmp(key.principal, known->key.principal) == 0 && key.purpose == known->key.purpose) return SUCCESS;
     return failure(err, ERROR_INVALID, "a withdrawal names principal and purpose as the enrolment does");
 }
@@ -369,7 +393,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
 
     TRY(read_body(request, &body, err));
     TRY(check_newer(request, pg, body->document, &known, err));
-    TRY(check_withdrawal(body->document, &known, err));
+    TRY(check_withdrawal(request, body->document, &known, err));
     TRY(check_signatures(request, body->document, &trust, err));
     struct document_row row = {
         .action = ACTION_KEY_REVOKE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};

@@ -9,14 +9,15 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/prove.h"
-#include "gateway/api/document_priv.h"
+#include "gateway/api/signing_key_priv.h"
 #include "gateway/pipeline/schema.h"
 #include "policy/decider/decider.h"
 
 PART(key_body, "a key and its owner",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 40, 68, "`robot:` and a UUID, or `ext:` and 64 hex digits"),
      HAS_TEXT("public_key", REQUIRED, FORM_FREE, 87, 87, "base64url of the uncompressed point"),
-     HAS_WORD("purpose", REQUIRED, "approve sign", "what the key signs"))
+     HAS_WORD("purpose", REQUIRED, "approve sign", "what the key signs"),
+     HAS_TEXT("replaces", OPTIONAL, FORM_FREE, 87, 87, "another key of the same person, which has signed, too"))
 PART(key_document, "the signed payload (docs/formats/documents.md)",
      HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
      HAS_WORD("kind", REQUIRED, "signing-key", "the kind of the document"),
@@ -48,6 +49,7 @@ SCHEMA(signing_key, "a signing key of a person",
                 "of a draft, and of one key: all signatures, the holder's first"),
        HAS_LIST("signed_by", OPTIONAL, DOCUMENT_SIGNATURES_MAX, schema_draft_signer,
                 "of a draft: who signed, in the order of the envelopes"),
+       HAS_TIME("waits_until", OPTIONAL, "of another key of a person with power: approve it again then"),
        HAS_COUNT("missing", OPTIONAL, "of a draft: how many more signatures it needs"),
        HAS_OBJECT(
            "holder", OPTIONAL, schema_key_holder,
@@ -180,6 +182,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &drafts_query, append_draft, &list, err));
     TRY(add_holders(request, pg, keys, err));
     TRY(add_holders(request, pg, drafts, err));
+    TRY(key_wait_add(request, drafts, err));
     OWNED_JSON value = json_pack("{s:O, s:O}", "keys", keys, "drafts", drafts);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     return document_list_answer(request, value, "keys", page.limit, err);

@@ -1,4 +1,4 @@
-/* GET /api/v1/self/events and POST /api/v1/audit/subjects: a person's own copy of what the log has about it (docs/audit.md, "A person's own copy"). */
+/* GET /api/v1/self/events, a receipt below it, and POST /api/v1/audit/subjects: a person's own copy of what the log has about it (docs/audit.md, "A person's own copy"). */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +26,8 @@ SCHEMA(subject_copy, "a page of what is held about a person",
        HAS_TEXT("pseudonym", REQUIRED, FORM_FREE, 64, 64, "of the person in the log"),
        HAS_COUNT("total", REQUIRED, "events of the person"),
        HAS_OBJECT("held", REQUIRED, schema_subject_held, "what is held outside the log"))
+
+#define RECEIPT_PART_MAX ((size_t)64 * 1024) /* an entry, or its proof: as of an auditor */
 
 /* Whose copy, and which page of it. */
 struct copy {
@@ -132,6 +134,62 @@ static struct result handle_own(struct request *request, struct pg *pg, struct e
     return show(request, pg, &copy, err);
 }
 
+/* ---- a receipt: one event of the caller, with its proof ---- */
+
+struct receipt {
+    struct buffer entry, proof;
+};
+
+static void receipt_done(struct receipt *receipt)
+{
+    buffer_done(&receipt->entry);
+    buffer_done(&receipt->proof);
+}
+#define OWNED_RECEIPT __attribute__((cleanup(receipt_done))) struct receipt
+
+static struct result prove(struct request *request, struct pg *pg, struct receipt *receipt, struct error *err)
+{
+    const struct search_source source = {pg, request->gateway->keyd, request->gateway->origin};
+    const struct erasure_name name = {ACTION_SUBJECT_READ, request->principal->issuer, request->principal->subject};
+    const struct proven_entry proven = {&receipt->entry, &receipt->proof};
+    struct signed_checkpoint checkpoint;
+    struct own_entry own = {.checkpoint = &checkpoint};
+    char pseudonym[65];
+
+    if (!text_to_u64(bytes_of_text(request->reference), INT64_MAX - 1, &own.sequence))
+        return failure(err, ERROR_NOT_FOUND, "there is no such event of yours");
+    TRY(erasure_pseudonym(request->permit, &source, &name, pseudonym, err));
+    TRY(api_newest(request, own.sequence + 1, &checkpoint, err));
+    own.actor = pseudonym;
+    return audit_prove_own(request->permit, pg, &own, &proven, err);
+}
+
+static struct result answer_receipt(struct request *request, struct pg *pg, bool with_proof, struct error *err)
+{
+    OWNED_RECEIPT receipt = {BUFFER(RECEIPT_PART_MAX), BUFFER(RECEIPT_PART_MAX)};
+
+    const struct result proven = prove(request, pg, &receipt, err);
+    if (!proven.ok && api_proves_later(request, pg, err)) return SUCCESS;
+    TRY(proven);
+    const struct buffer *part = with_proof ? &receipt.proof : &receipt.entry;
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(part));
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a receipt");
+    response_bytes(request, 200, with_proof ? "text/plain; charset=utf-8" : "application/json",
+                   (struct bytes){(const uint8_t *)copy, part->length});
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+static struct result handle_own_entry(struct request *request, struct pg *pg, struct error *err)
+{
+    return answer_receipt(request, pg, false, err);
+}
+
+static struct result handle_own_proof(struct request *request, struct pg *pg, struct error *err)
+{
+    return answer_receipt(request, pg, true, err);
+}
+
 static struct result handle_copy(struct request *request, struct pg *pg, struct error *err)
 {
     struct copy copy = {.action = ACTION_SUBJECT_COPY, .limit = API_LIMIT_DEFAULT};
@@ -150,4 +208,6 @@ static struct result handle_copy(struct request *request, struct pg *pg, struct 
 }
 
 const struct handler handler_subject_own = {.handle = handle_own};
+const struct handler handler_subject_entry = {.handle = handle_own_entry};
+const struct handler handler_subject_proof = {.handle = handle_own_proof};
 const struct handler handler_subject_copy = {.handle = handle_copy};

@@ -9,6 +9,7 @@
 #include "detection/metrics.h"
 #include "detection/rules.h"
 #include "gateway/pipeline/gateway.h"
+#include "policy/decider/decider.h"
 
 #define LOOK_EVERY_MS 2000 /* for rules that came into force */
 #define FAILED_MS     2000 /* until the next try */
@@ -78,14 +79,29 @@ static void *detection_main(void *argument)
     return NULL;
 }
 
+/* A label that is too large to be compared is stricter than any. */
+static struct result lacks(void *context, const char *name, const char *other, bool *lacks_out, struct error *err)
+{
+    const struct gateway *gateway = context;
+    const struct result compared = decider_label_lacks(gateway->decider, name, other, clock_wall_ms(), lacks_out, err);
+
+    if (compared.ok || err->kind != ERROR_LIMIT) return compared;
+    *lacks_out = true;
+    return SUCCESS;
+}
+
 struct result detection_start(struct gateway *gateway, struct detection **detection_out, struct error *err)
 {
     static const struct pg_table *const tables[] = {&document_table, &audit_tree_table, NULL};
     OWNED(detection) *detection = memory_zeroed(1, sizeof *detection);
 
     if (detection == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for detection");
-    const struct detective_options options = {gateway->settings->database, gateway->origin, gateway->keyd, gateway->sequencer,
-                                              &detection->gives_up};
+    const struct detective_options options = {.conninfo = gateway->settings->database,
+                                              .origin = gateway->origin,
+                                              .keyd = gateway->keyd,
+                                              .sequencer = gateway->sequencer,
+                                              .gives_up = &detection->gives_up,
+                                              .labels = {lacks, gateway}};
     detection->gateway = gateway;
     TRY(pg_open_lazily(gateway->settings->database, tables, &detection->pg, err));
     TRY(detective_new(&options, &detection->detective, err));

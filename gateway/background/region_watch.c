@@ -15,7 +15,8 @@
 struct region_watch {
     struct gateway *gateway;
     struct thread thread;
-    char said[256]; /* the newest log line, so that it is not repeated */
+    char said[256];    /* the newest log line, so that it is not repeated */
+    char refused[256]; /* likewise, of regions of the policy set */
 };
 
 static void check_stores(struct region_watch *watch)
@@ -31,11 +32,29 @@ static void check_stores(struct region_watch *watch)
     }
 }
 
+/* An error of the log or of sijil-keyd passes; the next look tries again. */
+static void scan(struct region_watch *watch)
+{
+    const struct gateway *gateway = watch->gateway;
+    struct error err = {0};
+
+    if (registry_open_recorded(gateway->registry, gateway->decider, &err).ok) watch->refused[0] = '\0';
+    else if (strcmp(watch->refused, err.message) != 0) {
+        log_error("a region of the policy set can't be served here", &err);
+        (void)snprintf(watch->refused, sizeof watch->refused, "%s", err.message);
+    }
+    if (!registry_scan_regions(gateway->registry, gateway->decider, gateway->settings->region_scan_interval * 1000, &err).ok)
+        log_error("a region's store was compared with its record, and the outcome is not recorded", &err);
+}
+
 static void *region_watch_main(void *argument)
 {
     struct region_watch *watch = argument;
 
-    while (thread_sleep(&watch->thread, CHECK_INTERVAL_MS)) check_stores(watch);
+    while (thread_sleep(&watch->thread, CHECK_INTERVAL_MS)) {
+        check_stores(watch);
+        scan(watch);
+    }
     return NULL;
 }
 

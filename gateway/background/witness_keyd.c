@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "audit/cosigned_jobs.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -135,6 +136,13 @@ static bool is_told_to_end(void)
     return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
+static void say_that_it_waits(struct witness_feed *feed, const struct error *why)
+{
+    if (feed->keyd_waits) return;
+    feed->keyd_waits = true;
+    log_error("sijil-keyd was started, and waits for the witnesses", why);
+}
+
 struct result witness_feed_open_keyd(struct witness_feed *feed, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + OPEN_KEYD_MS;
@@ -142,11 +150,13 @@ struct result witness_feed_open_keyd(struct witness_feed *feed, struct error *er
     struct error why = {0};
 
     TRY(keyd_witnesses(feed->keyd, &known, err));
+    if (known.awaits) TRY(cosigned_check_end(feed->pg, known.log_size, err)); /* no witness could help then */
     while (known.awaits && !open_keyd_once(feed, &known, &why).ok) {
         TRY(keyd_witnesses(feed->keyd, &known, err)); /* another gateway may have been faster */
         if (!known.awaits) return SUCCESS;
         if (is_set_back(feed, &known)) return refuse_set_back(&known, err);
         if (why.kind == ERROR_FORKED) return failure(err, why.kind, "%s", why.message);
+        say_that_it_waits(feed, &why);
         if (clock_monotonic_ms() >= until_ms || is_told_to_end()) {
             witness_round_say(feed);
             return failure(
@@ -167,10 +177,7 @@ void witness_keyd_look(struct witness_feed *feed)
 
     if (!keyd_witnesses(feed->keyd, &known, &err).ok) return; /* the signer says it */
     if (!known.awaits) feed->keyd_waits = false;
-    else if (!open_keyd_once(feed, &known, &err).ok && !feed->keyd_waits) {
-        feed->keyd_waits = true;
-        log_error("sijil-keyd was started, and waits for the witnesses", &err);
-    }
+    else if (!open_keyd_once(feed, &known, &err).ok) say_that_it_waits(feed, &err);
     if (known.patience_s / PATIENCE_SHARE < feed->refresh_s) feed->refresh_s = known.patience_s / PATIENCE_SHARE;
     atomic_store(feed->is_without, known.is_without);
 }

@@ -14,10 +14,12 @@
 #include "base/result.h"
 #include "crypto/runner_certificate.h"
 #include "gateway/http/framer.h"
-#include "gateway/http/quota.h"
+#include "gateway/http/network_quota.h"
+#include "gateway/http/proxy_head.h"
 #include "gateway/http/transport.h"
 
 struct credentials;
+struct server;
 struct http_exchange;
 
 enum connection_stage {
@@ -33,16 +35,19 @@ enum connection_stage {
 
 struct connection {
     struct connection *next, *previous;
+    struct server *server;
     int fd;
     bool is_tcp;
+    struct sockaddr_storage client; /* AF_UNSPEC: it came through the unix socket */
+    struct proxy_head head;         /* of a load balancer, before TLS */
     struct transport transport;
-    struct quota_ticket network_ticket; /* counts it among the connections of its network */
-    struct framer framer;               /* used by its event thread alone */
-    uint64_t requests;                  /* requests that libmicrohttpd has begun; framer.requests counts those that arrived */
-    bool must_linger;                   /* the client may still send when the connection is closed */
-    struct credentials *credentials;    /* the ones that the handshake used; NULL without TLS */
-    uint64_t verified_by;               /* generation of the authorities that verified the client's certificate; 0: none */
-    char confirmation[44];              /* x5t#S256 of the client's certificate, or "" */
+    struct network_ticket network_ticket; /* counts it among the connections of its address and network */
+    struct framer framer;                 /* used by its event thread alone */
+    uint64_t requests;                    /* requests that libmicrohttpd has begun; framer.requests counts those that arrived */
+    bool must_linger;                     /* the client may still send when the connection is closed */
+    struct credentials *credentials;      /* the ones that the handshake used; NULL without TLS */
+    uint64_t verified_by;                 /* generation of the authorities that verified the client's certificate; 0: none */
+    char confirmation[44];                /* x5t#S256 of the client's certificate, or "" */
     char names
         [CONNECTION_NAMES_SIZE]; /* of a certificate that an authority of clients has signed: lines "dns:..." and "uri:..." */
     struct runner_certificate runner; /* of the client's certificate; not_after_ms 0: it is not a runner's */

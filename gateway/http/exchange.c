@@ -16,8 +16,9 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 
 const struct sockaddr *http_client(const struct http_exchange *exchange)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    return info == NULL ? NULL : info->client_addr;
+    const struct sockaddr_storage *client = &exchange->connection->client;
+
+    return client->ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)client;
 }
 
 const char *http_client_confirmation(const struct http_exchange *exchange)

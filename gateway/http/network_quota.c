@@ -10,19 +10,19 @@
 #define IPV6_BITS 64 /* providers give a customer a network of this size */
 
 struct network_quota {
-    struct quota *networks;
-    int64_t most, share;
+    struct quota *networks, *addresses;
+    struct network_limits limits;
     _Atomic int64_t count;
 };
 
-struct result network_quota_new(int64_t most, int64_t share, struct network_quota **quota_out, struct error *err)
+struct result network_quota_new(const struct network_limits *limits, struct network_quota **quota_out, struct error *err)
 {
     OWNED(network_quota) *quota = memory_zeroed(1, sizeof *quota);
 
     if (quota == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to count connections");
-    quota->most = most;
-    quota->share = share;
-    TRY(quota_new(2 * (unsigned)most, &quota->networks, err));
+    quota->limits = *limits;
+    TRY(quota_new(2 * (unsigned)limits->most, &quota->networks, err));
+    TRY(quota_new(2 * (unsigned)limits->most, &quota->addresses, err));
     *quota_out = GIVE(quota);
     return SUCCESS;
 }
@@ -40,43 +40,55 @@ bool network_of_client(const struct sockaddr *address, char network_out[CLIENT_N
 /* The number of connections that one network may have now; at least one. */
 static unsigned most_now(const struct network_quota *quota)
 {
-    const int64_t share = quota->most * quota->share / 100;
-    const int64_t now = share_limit(quota->most, atomic_load(&quota->count), SHARE_LITTLE(quota->most));
-    const int64_t most = now < share ? now : share;
+    const int64_t most = quota->limits.most, share = most * quota->limits.share / 100;
+    const int64_t now = share_limit(most, atomic_load(&quota->count), SHARE_LITTLE(most));
+    const int64_t least = now < share ? now : share;
 
-    return most < 1 ? 1 : (unsigned)most;
+    return least < 1 ? 1 : (unsigned)least;
 }
 
-bool network_quota_enter(struct network_quota *quota, const struct sockaddr *address, struct quota_ticket *ticket_out)
+enum network_room network_quota_enter(struct network_quota *quota, const struct sockaddr *address,
+                                      struct network_ticket *ticket_out)
 {
-    const struct quota_limits limits = {.at_a_time = most_now(quota)};
-    char network[CLIENT_NETWORK_SIZE];
+    const struct quota_limits of_network = {.at_a_time = most_now(quota)},
+                              of_address = {.at_a_time = (unsigned)quota->limits.of_address};
+    char text[CLIENT_NETWORK_SIZE];
+    struct network network;
     struct error err = {0};
 
-    if (!network_of_client(address, network)) return true;
-    if (!quota_enter(quota->networks, "network", network, &limits, ticket_out, &err).ok) return false;
+    if (!network_of_socket(address, &network)) return NETWORK_HAS_ROOM;
+    network_write_address(&network, text);
+    if (!quota_enter(quota->addresses, "address", text, &of_address, &ticket_out->address, &err).ok)
+        return NETWORK_ADDRESS_IS_FULL;
+    (void)network_of_client(address, text);
+    if (!quota_enter(quota->networks, "network", text, &of_network, &ticket_out->network, &err).ok) {
+        quota_leave(quota->addresses, &ticket_out->address);
+        return NETWORK_IS_FULL;
+    }
     atomic_fetch_add(&quota->count, 1);
-    return true;
+    return NETWORK_HAS_ROOM;
 }
 
-void network_quota_leave(struct network_quota *quota, struct quota_ticket *ticket)
+void network_quota_leave(struct network_quota *quota, struct network_ticket *ticket)
 {
-    if (ticket->slot != 0) atomic_fetch_sub(&quota->count, 1);
-    quota_leave(quota->networks, ticket);
+    if (ticket->network.slot != 0) atomic_fetch_sub(&quota->count, 1);
+    quota_leave(quota->networks, &ticket->network);
+    quota_leave(quota->addresses, &ticket->address);
 }
 
-bool network_quota_has_room(struct network_quota *quota, const struct sockaddr *address)
+enum network_room network_quota_room(struct network_quota *quota, const struct sockaddr *address)
 {
-    struct quota_ticket ticket = {0};
+    struct network_ticket ticket = {0};
 
-    const bool has_room = network_quota_enter(quota, address, &ticket);
+    const enum network_room room = network_quota_enter(quota, address, &ticket);
     network_quota_leave(quota, &ticket);
-    return has_room;
+    return room;
 }
 
 void network_quota_free(struct network_quota *quota)
 {
     if (quota == NULL) return;
     quota_free(quota->networks);
+    quota_free(quota->addresses);
     free(quota);
 }

@@ -38,64 +38,10 @@ static void end_forgotten(struct server *server, struct MHD_Connection *mhd, str
     exchange_end(server, mhd, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
 }
 
-static gnutls_session_t session_of(struct MHD_Connection *mhd)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-
-    return info == NULL ? NULL : info->tls_session;
-}
-
-static void connection_close(struct server *server, struct connection *connection)
-{
-    network_quota_leave(server->network_quota, &connection->network_ticket);
-    connection_free(server->watcher, connection);
-}
-
-/* may_connect() may have allowed several threads the same last connection. Those that come too late are counted like the refused ones. */
-static bool reserve_connection(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-
-    if (info == NULL) return false;
-    if (network_quota_enter(server->network_quota, info->client_addr, &connection->network_ticket)) return true;
-    metric_add(&metrics_http[METRIC_NETWORK_REFUSED], 1);
-    return false;
-}
-
-/* NULL: the connection is not served, because there is no memory, no room for its framer, or no share left for its network. */
-static struct connection *connection_begin(struct server *server, struct MHD_Connection *mhd, int fd)
-{
-    struct connection *connection = connection_new(server->watcher, fd);
-
-    if (connection == NULL) return NULL;
-    framer_begin(&connection->framer, &server->options.limits);
-    if (reserve_connection(server, mhd, connection) && framer_enter(&connection->framer, session_of(mhd), connection->fd)) {
-        tls_enter(server->tls, connection, mhd, server->blocks);
-        return connection;
-    }
-    connection_close(server, connection);
-    return NULL;
-}
-
-/* The watcher does not know a connection that is not served, so it ends here. */
-static struct connection *connection_serve(struct server *server, struct MHD_Connection *mhd)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-
-    if (info == NULL) return NULL;
-    const int fd = info->connect_fd;
-    struct connection *connection = connection_begin(server, mhd, fd);
-    if (connection == NULL) (void)shutdown(fd, SHUT_RDWR);
-    return connection;
-}
-
 static void connection_end(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
     end_forgotten(server, mhd, connection);
-    framer_leave(session_of(mhd), connection->fd);
-    tls_leave(connection);
-    if (connection->must_linger) lingerer_take(server->lingerer, connection->fd);
-    connection_close(server, connection);
+    connection_leave(server, mhd, connection);
 }
 
 static void connection_changed(void *context, struct MHD_Connection *mhd, void **connection_context,
@@ -104,7 +50,7 @@ static void connection_changed(void *context, struct MHD_Connection *mhd, void *
     struct server *server = context;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *connection_context = connection_serve(server, mhd);
+        *connection_context = connection_arrives(server, mhd);
     } else if (*connection_context != NULL) {
         connection_end(server, mhd, *connection_context);
         *connection_context = NULL;
@@ -143,10 +89,7 @@ static enum MHD_Result may_connect(void *context, const struct sockaddr *address
     const struct server *server = context;
 
     (void)length;
-    if (atomic_load(&server->is_draining)) return MHD_NO;
-    if (network_quota_has_room(server->network_quota, address)) return MHD_YES;
-    metric_add(&metrics_http[METRIC_NETWORK_REFUSED], 1);
-    return MHD_NO;
+    return !atomic_load(&server->is_draining) && connection_may_come(server, address) ? MHD_YES : MHD_NO;
 }
 
 static unsigned event_threads(const struct http_options *options)
@@ -178,7 +121,6 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)connection_memory(&options->limits), NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)options->connections_max, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)options->idle_s, NULL},
-        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)options->connections_per_address, NULL},
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, BACKLOG, NULL},
         {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG, NULL},
         {MHD_OPTION_END, 0, NULL},
@@ -334,11 +276,14 @@ static struct result server_fill(struct server *server, struct error *err)
                                              .streams_many = options->streams_many,
                                              .streams = options->streams};
 
+    const struct network_limits networks = {options->connections_max, options->connections_per_network,
+                                            options->connections_per_address};
+
     server->threads = event_threads(options);
     if (!framer_is_in_place())
         return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
-    TRY(network_quota_new(options->connections_max, options->connections_per_network, &server->network_quota, err));
+    TRY(network_quota_new(&networks, &server->network_quota, err));
     TRY(tls_new(&options->tls, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(lease_renewer_start(server, &options->leases, &server->leases, err));

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/network.h"
 #include "base/work.h"
 #include "gateway/http/http_check.h"
 #include "gateway/http/lease.h"
@@ -23,6 +24,7 @@ struct http_options {
     const char *listen_address; /* an IP address in figures */
     int listen_port;            /* 0: any */
     const char *listen_socket;  /* "": none */
+    struct networks balancers;  /* their connections begin with a head that names the client: gateway/http/proxy_head.h */
     struct tls_files tls;
     unsigned event_threads; /* 0: as many as cores, at most 4 */
 

@@ -36,3 +36,13 @@ struct server {
     _Atomic bool is_draining;           /* no new connections; answers say Connection: close */
     _Atomic bool is_stopping;           /* bodies are aborted */
 };
+
+/** Whether a connection from this address may come. Called before it is accepted. */
+bool connection_may_come(const struct server *server, const struct sockaddr *address);
+/**
+ * A connection was accepted. NULL: it is not served, because there is no memory, no room for its framer, or no share left for its address or
+ * network; it ends.
+ */
+struct connection *connection_arrives(struct server *server, struct MHD_Connection *mhd);
+/** Before the descriptor is closed. */
+void connection_leave(struct server *server, struct MHD_Connection *mhd, struct connection *connection);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "gateway/http/proxy_head.h"
+
 #define INBOX_SIZE  (BLOCK_SIZE / 2)      /* a slot of the ring, so that one read fills one slot */
 #define GATHER_FROM ((uint64_t)32 * 1024) /* smaller bodies are sent as they come: two records gain nothing */
 
@@ -36,10 +38,30 @@ static ssize_t receive(const struct transport *transport, void *destination, siz
     return received;
 }
 
+/* Reads the head, and no byte behind it. False: it is not all there yet, or the connection ends; errno of GnuTLS is set. */
+static bool take_head(struct transport *transport)
+{
+    uint8_t bytes[256];
+
+    for (size_t wanted; (wanted = proxy_head_wants(transport->head)) > 0;) {
+        const ssize_t received = receive(transport, bytes, wanted < sizeof bytes ? wanted : sizeof bytes);
+        if (received == 0) gnutls_transport_set_errno(transport->session, ECONNRESET);
+        if (received <= 0) return false;
+        proxy_head_take(transport->head, bytes, (size_t)received);
+    }
+    if (!transport->head_ended(transport->owner)) {
+        gnutls_transport_set_errno(transport->session, ECONNRESET);
+        return false;
+    }
+    transport->head = NULL;
+    return true;
+}
+
 static ssize_t pull(gnutls_transport_ptr_t pointer, void *destination, size_t size)
 {
     struct transport *transport = pointer;
 
+    if (transport->head != NULL && !take_head(transport)) return -1;
     if (transport->inbox_at < transport->inbox_end) return (ssize_t)inbox_take(transport, destination, size);
     if (transport->is_receiving && transport->inbox == NULL) transport->inbox = blocks_take(transport->blocks);
     if (transport->is_receiving && transport->inbox != NULL) {
@@ -146,6 +168,12 @@ void transport_enter(struct transport *transport, gnutls_session_t session, int 
     gnutls_transport_set_pull_function(session, pull);
     gnutls_transport_set_pull_timeout_function(session, wait_for_data);
     gnutls_transport_set_vec_push_function(session, push);
+}
+
+void transport_await_head(struct transport *transport, struct proxy_head *head, bool (*head_ended)(void *owner))
+{
+    transport->head = head;
+    transport->head_ended = head_ended;
 }
 
 void transport_leave(struct transport *transport)

@@ -22,11 +22,16 @@
  */
 #define BLOCK_SIZE ((size_t)256 * 1024)
 
+struct proxy_head;
+
 struct transport {
     gnutls_session_t session; /* NULL: no TLS, and the members below are unused */
     struct blocks *blocks;
     int fd;
     void *owner; /* gateway/http/tls.c keeps its connection here */
+
+    struct proxy_head *head;         /* comes before TLS; NULL: none, or it has come */
+    bool (*head_ended)(void *owner); /* false: the connection ends */
 
     bool is_receiving; /* a body arrives: reads ahead */
     uint8_t *inbox;    /* bytes read ahead; from `blocks`, NULL when empty */
@@ -40,6 +45,8 @@ struct transport {
 
 /** Installs itself under the session of the connection `fd`, before the handshake. */
 void transport_enter(struct transport *transport, gnutls_session_t session, int fd, struct blocks *blocks);
+/** After transport_enter() and with an owner: a load balancer sends `head` before TLS. */
+void transport_await_head(struct transport *transport, struct proxy_head *head, bool (*head_ended)(void *owner));
 /** Before the descriptor is closed. */
 void transport_leave(struct transport *transport);
 

@@ -4,7 +4,9 @@
 
 #include "base/clock.h"
 #include "gateway/http/condition.h"
+#include "gateway/oci/manifest_evidence_priv.h"
 #include "gateway/oci/manifest_label_priv.h"
+#include "gateway/oci/manifest_promotion_priv.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/run_gate.h"
 #include "policy/decider/decider.h"
@@ -223,7 +225,11 @@ static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE
 
 static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
 {
+    struct error unrecorded = {0};
+
     if (push->condition->has_failed) return refuse_condition(request, err);
+    if (push->is_label_refused && !manifest_labelling_refuse(request, push->manifest, &unrecorded).ok)
+        return failure(err, unrecorded.kind, "%s", unrecorded.message);
     if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
     OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
@@ -263,7 +269,8 @@ static struct result seal_and_store(struct request *request, struct pg *pg, stru
         manifest_push_prepare(request->gateway->registry, pg, oci_where(request), request->body, push, err);
 
     if (!prepared.ok) return refuse_push(request, push, err);
-    const struct result stored = request_record(request, &push->change, err);
+    const struct result stored = push->is_promotion ? request_record_as(request, ACTION_MANIFEST_PROMOTE, &push->change, err)
+                                                    : request_record(request, &push->change, err);
     manifest_push_done(push);
     if (!stored.ok) return refuse_push(request, push, err);
     created(request, push);
@@ -275,7 +282,10 @@ static struct result store(struct request *request, struct pg *pg, struct manife
     OWNED_LABELLING labelling;
     bool goes_on = false;
 
-    TRY(manifest_labelling_find(request, push, &labelling, &goes_on, err));
+    TRY(manifest_labelling_find(request, pg, push, &labelling, &goes_on, err));
+    if (goes_on) TRY(manifest_promotion_find(request, pg, push, &goes_on, err));
+    if (goes_on) TRY(manifest_evidence_check(request, push, &goes_on, err));
+    if (push->is_promotion && push->label != NULL) labelling.label.action = ACTION_MANIFEST_PROMOTE;
     return goes_on ? seal_and_store(request, pg, push, err) : SUCCESS;
 }
 

@@ -2,6 +2,7 @@
  * "Pushing blobs", "Mounting a blob from another repository"). */
 #include <string.h>
 
+#include "gateway/oci/manifest_label_priv.h"
 #include "gateway/oci/upload_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "registry/stored_blob.h"
@@ -137,12 +138,17 @@ static bool mount(struct request *request, struct pg *pg)
     struct action_pair pairs[2];
     struct blob_mount change;
     struct error ignored = {0};
+    OWNED_LABELLING labelling = {.text = {0}};
+    bool goes_on = false;
 
     if (!mount_pairs(request, lookup_of(pg), oci_where(request), pairs)) {
         record_if_denied(request);
         return false;
     }
     blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
+    const bool may_mount = oci_may(request, pairs, 2); /* else the denial is recorded, and no label is asked for */
+    if (may_mount && (!mount_labelling_find(request, pairs, &change, &labelling, &goes_on, &ignored).ok || !goes_on))
+        return false;
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }
 
@@ -151,9 +157,15 @@ static bool mount(struct request *request, struct pg *pg)
 static struct result mount_only(struct request *request, struct error *err)
 {
     const struct action_pair *pairs = request->pairs;
+    OWNED_LABELLING labelling = {.text = {0}};
     struct blob_mount change;
+    bool goes_on = false;
 
     blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
+    TRY(mount_labelling_find(request, pairs, &change, &labelling, &goes_on, err));
+    if (!goes_on)
+        return oci_refuse(request, 403, "DENIED",
+                          "the label of what is mounted is one that this repository can't take where it is");
     const struct result mounted = request_record(request, &change.change, err);
     if (!mounted.ok && err->kind == ERROR_NOT_FOUND)
         return oci_refuse(request, 403, "DENIED",

@@ -135,7 +135,7 @@ struct result exchange_authenticate(struct exchange *exchange, struct pg *pg, st
 }
 
 /* The request goes on without a principal. The log says whose credential was used: a replayed proof is one that was stolen. */
-static void refuse_principal(struct exchange *exchange, enum oauth_error error, const char *description)
+void exchange_refuse_principal(struct exchange *exchange, enum oauth_error error, const char *description)
 {
     struct principal *refused = arena_take(exchange->request.arena, sizeof *refused);
 
@@ -153,7 +153,7 @@ struct result exchange_spend_proof(struct exchange *exchange, struct pg *pg, str
     if (request->proof == NULL || exchange->principal.kind == PRINCIPAL_NONE || dpop_spend(pg, request->proof, &wrong).ok)
         return SUCCESS;
     if (wrong.kind != ERROR_CONFLICT) return failure(err, wrong.kind, "%s", wrong.message);
-    refuse_principal(exchange, OAUTH_INVALID_PROOF, wrong.message);
+    exchange_refuse_principal(exchange, OAUTH_INVALID_PROOF, wrong.message);
     return SUCCESS;
 }
 
@@ -165,8 +165,8 @@ void exchange_demand_login(struct exchange *exchange)
 
     for (size_t i = 0; i < request->pair_count; i++) {
         if (step_up_is_met(&exchange->principal, request->pairs[i].action, wanted, clock_wall_ms(), &age_s)) continue;
-        refuse_principal(exchange, OAUTH_STEP_UP,
-                         "this needs a fresh login at your issuer: log in again with a browser, then repeat it");
+        exchange_refuse_principal(exchange, OAUTH_STEP_UP,
+                                  "this needs a fresh login at your issuer: log in again with a browser, then repeat it");
         exchange->found->age_s = age_s;
         return;
     }
@@ -222,6 +222,6 @@ void exchange_demand_token(struct exchange *exchange)
     if (why == NULL) return;
     const bool needs_proof = demand.key || demand.any;
     const enum oauth_error at_token = needs_proof ? OAUTH_INVALID_PROOF : OAUTH_INVALID_REQUEST;
-    refuse_principal(exchange, is_at_token ? at_token : OAUTH_INVALID_TOKEN, why);
+    exchange_refuse_principal(exchange, is_at_token ? at_token : OAUTH_INVALID_TOKEN, why);
     exchange->found->needs_proof = needs_proof;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "audit/sequencer.h"
+#include "authz/authenticate.h"
 #include "gateway/http/exchange.h"
 #include "gateway/http/hosts.h"
 #include "gateway/http/quota.h"
@@ -78,6 +79,7 @@ struct exchange {
         *refused; /* whose credential was good, but not good enough: it decides nothing, and the event names it. NULL: none */
     struct authentication *found; /* by the check of the credential, which is made again if an issuer is asked */
     struct trust_use *rule;       /* the same */
+    bool is_act_signed;           /* its signature was spent: it is decided again, and not spent again */
     struct decision *decision;
     struct stale stale;
     struct record record;
@@ -126,6 +128,11 @@ RESULT exchange_spend_proof(struct exchange *exchange, struct pg *pg, struct err
 void exchange_demand_login(struct exchange *exchange);
 /** The same for tokens that an organisation demands (authz/token_demand.h). */
 void exchange_demand_token(struct exchange *exchange);
+/** A good credential that is not good enough for this request: it goes on without a principal. */
+void exchange_refuse_principal(struct exchange *exchange, enum oauth_error error, const char *description);
+/* gateway/pipeline/act.c */
+/** The same for a request that must be signed with the enrolled key of its principal, where a document demands that (authz/act.h). Blocks if there is a signature: `pg` is there then. ERROR_UNAVAILABLE. */
+RESULT exchange_demand_act(struct exchange *exchange, struct pg *pg, struct error *err);
 /** The registry's URL as the client uses it. */
 void request_own_url(const struct request *request, char url_out[HOSTS_URL_SIZE]);
 /** Whether the client came with a proof, or with a token that is bound to a key. */

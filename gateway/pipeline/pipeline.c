@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/act.h"
 #include "authz/authenticate.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -111,7 +112,8 @@ static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
     const struct request *request = &exchange->request;
 
     (void)pg;
-    const bool is_decided_here = request->route->handler->decides_on_event_thread && request_header(request, "DPoP") == NULL;
+    const bool is_spent = request_header(request, "DPoP") != NULL || request_header(request, ACT_HEADER) != NULL;
+    const bool is_decided_here = request->route->handler->decides_on_event_thread && !is_spent;
     return request->is_on_worker || is_decided_here ? STEP_NEXT : STEP_WORKER;
 }
 
@@ -170,7 +172,7 @@ static enum step_result step_target(struct exchange *exchange, struct pg *pg)
     require_actions(request);
     exchange_demand_login(exchange);
     exchange_demand_token(exchange);
-    return STEP_NEXT;
+    return exchange_demand_act(exchange, pg, &err).ok ? STEP_NEXT : answer_failure(exchange, &err);
 }
 
 static enum step_result step_decide(struct exchange *exchange, struct pg *pg)

@@ -289,6 +289,17 @@ struct result request_record_instead(struct request *request, const struct actio
     return result;
 }
 
+struct result request_record_as(struct request *request, enum action action, struct change *change, struct error *err)
+{
+    struct exchange *exchange = exchange_of_request(request);
+
+    assert(request->permit == NULL && request->pair_count == 1 && route_has_action(request->route, action));
+    decision_free(exchange->decision);
+    exchange->decision = NULL;
+    request->pairs[0].action = action;
+    return record_decision(exchange, change, err);
+}
+
 struct result request_record_denial(struct request *request, const struct action_pair *pair, struct error *err)
 {
     struct exchange *exchange = exchange_of_request(request);

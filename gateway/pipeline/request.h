@@ -133,6 +133,13 @@ RESULT request_record_instead(struct request *request, const struct action_pair 
 const char *request_token_refusal(const struct request *request, const struct uuid *organisation) __attribute__((nonnull));
 
 /**
+ * As request_record(), for another action than the request was decided for, of those that the route lists: only the body tells which it is. It
+ * is decided again, for all that the new action needs.
+ */
+RESULT request_record_as(struct request *request, enum action action, struct change *change, struct error *err)
+    __attribute__((nonnull(1, 4)));
+
+/**
  * Decides on one other pair, of an action that the route lists. A denial is recorded separately; a decision that allows is not recorded and
  * permits nothing. The request's own decision stays as it was. It is for resources that the request names in another project, which the
  * request's own event must not reveal. Errors: ERROR_LIMIT if the denial was only counted; ERROR_UNAVAILABLE.

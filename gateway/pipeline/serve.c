@@ -62,8 +62,9 @@ static struct http_options options_of(struct gateway *gateway)
 
 struct result serve_start(struct gateway *gateway, struct server **server_out, struct error *err)
 {
-    const struct http_options options = options_of(gateway);
+    struct http_options options = options_of(gateway);
 
+    TRY(networks_parse("proxy_networks", gateway->settings->proxy_networks, &options.balancers, err));
     TRY(pauser_start(&gateway->pauser, err));
     const struct result result = server_start(&options, server_out, err);
     if (!result.ok) pauser_stop(GIVE(gateway->pauser));

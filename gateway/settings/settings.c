@@ -115,12 +115,16 @@ bool settings_is_address(const char *text)
 
 static void check_listening(const struct settings *settings, struct problems *problems)
 {
+    struct networks balancers;
+    struct error why = {0};
+
     if (!settings_is_address(settings->listen_address))
         problems_say(
             problems, ERROR_INVALID,
             "listen_address = %.60s: a numeric IP address, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or :: for all addresses",
             settings->listen_address);
     check_listen_socket(settings->listen_socket, problems);
+    if (!networks_parse("proxy_networks", settings->proxy_networks, &balancers, &why).ok) problems_add(problems, &why);
 }
 
 static void check_peers_form(const struct settings *settings, struct problems *problems)

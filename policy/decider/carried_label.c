@@ -76,3 +76,26 @@ struct result evaluate_carried(const struct decision_context *context, const str
     TRY(label_write(&answer->label, &joined, err));
     return ask_output(context, query->output, &joined, answer, err);
 }
+
+static struct result label_of(const struct decision_context *context, const char *name, struct label *label_out,
+                              struct error *err)
+{
+    bool is_labelled = false;
+
+    TRY(evaluate_label_of_repository(context, name, label_out, &is_labelled, err));
+    if (!is_labelled) *label_out = label_initial();
+    return SUCCESS;
+}
+
+struct result evaluate_label_lacks(const struct decision_context *context, const char *name, const char *other, bool *lacks_out,
+                                   struct error *err)
+{
+    struct label own, others;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(label_of(context, name, &own, err));
+    TRY(label_of(context, other, &others, err));
+    *lacks_out = !label_restricts_as(&own, &others);
+    return SUCCESS;
+}

@@ -41,14 +41,28 @@ static bool has_moved(const struct decision_draft *draft, const struct pair *pai
     return pair->project == NULL || !uuid_equal(&resource->project, &pair->project->id);
 }
 
+/* The region that the bytes are in, or will be. */
+static const struct region_refusal *region_refusal(const struct decision_draft *draft, const struct pair *pair)
+{
+    const struct tenancy *tenancy = &draft->context->snapshot->tenancy;
+    const char *named = pair->pair->resource.region;
+    const char *region = named[0] != '\0' || pair->project == NULL ? named : pair->project->home_region;
+    const struct region_state *state = tenancy->has_closed_region ? tenancy_region(tenancy, region) : NULL;
+
+    return state == NULL ? NULL : region_refusal_of(state, pair->pair->action);
+}
+
 static void check_existence(struct decision_draft *draft, const struct pair *pair)
 {
+    const struct region_refusal *refusal = region_refusal(draft, pair);
+
     if (has_moved(draft, pair))
         refuse(draft, VERDICT_DENY, "SYS-STALE",
                "The thing of this name was deleted meanwhile, or the name belongs to another thing now; ask again.");
     else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
              pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(draft, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");
+    else if (refusal != NULL) refuse(draft, VERDICT_DENY, refusal->rule, refusal->message);
 }
 
 static void find_digest(struct pair *pair)
@@ -188,9 +202,29 @@ static void note_dependencies(const struct decision_context *context, struct dec
     }
 }
 
+/* Whether what is allowed here stays allowed when somebody gets a role. The other actions may have answers that say what one may do besides. */
+static bool outlasts_grants(const struct action_pair *pair)
+{
+    static const enum action reading[] = {ACTION_MANIFEST_READ, ACTION_MANIFEST_STAT, ACTION_BLOB_READ, ACTION_BLOB_STAT};
+
+    for (size_t i = 0; i < sizeof reading / sizeof reading[0]; i++)
+        if (pair->action == reading[i]) return true;
+    return pair->action == ACTION_BINDING_CREATE && authz_grant_stands_alone(pair->resource.detail);
+}
+
+/* A refusal must not outlast the grant that ends it: who has been given a role is allowed at all gateways. */
+static void note_outlasting(struct decision_parts *parts)
+{
+    parts->outlasts_grants = parts->verdict == VERDICT_ALLOW && parts->is_partial;
+    for (size_t i = 0; i < parts->pair_count; i++)
+        parts->outlasts_grants = parts->outlasts_grants && outlasts_grants(&parts->pairs[i]);
+}
+
 static struct result make(struct decision_draft *draft, struct decision **decision_out, struct error *err)
 {
     size_t at = 0;
+
+    note_outlasting(&draft->parts);
 
     for (size_t i = 0; i < draft->parts.pair_count; i++) {
         draft->parts.facts[i].data = draft->facts.data + at;

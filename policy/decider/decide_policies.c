@@ -27,7 +27,7 @@ static void choose_target(const struct decision_draft *draft, const struct pair 
         facts->target = policy_set_network(set, draft->context->request->client, &facts->target_id);
     } else {
         facts->target_id = region_of(draft, pair, facts->op);
-        facts->target = policy_set_region(set, facts->target_id);
+        facts->target = policy_set_region(set, facts->target_id, facts->now_us);
         if (facts->target_id[0] == '\0') facts->target_id = "region";
     }
     if (facts->target == NULL) facts->target = policy_set_unknown(set);
@@ -321,7 +321,7 @@ struct result evaluate_repository(const struct decision_context *context, const 
     struct policy_facts facts = facts_of(&draft, &pair, query->op);
     if (query->is_there) {
         facts.target_id = query->region;
-        facts.target = policy_set_region(context->snapshot->set, query->region);
+        facts.target = policy_set_region(context->snapshot->set, query->region, context->request->now_ms * 1000);
         if (facts.target == NULL) facts.target = policy_set_unknown(context->snapshot->set);
     }
     return ask(&draft, &facts, decision_out, err);

@@ -29,6 +29,7 @@ struct decider_options {
     struct document_view *documents;   /* for the trust rules, and as long as the decider; NULL: there are none */
     struct authz_directory *directory; /* receives each snapshot's robots and issuers, for authenticate() */
     unsigned poll_ms, stale_ms;        /* 5000 and 30000 in a gateway */
+    unsigned notice_days;              /* roles that end within so many days are counted and told */
     const char *metadata_region;       /* the region of PostgreSQL, for the operations metadata and log; NULL: the home region */
 };
 
@@ -147,9 +148,14 @@ struct policy_retention {
     bool for_ever; /* its label pins a policy that is not in force; until a set has this policy or declassifies the repository */
     int64_t days;  /* since it was stored; 0: no policy requires it */
     char rule[65], policy[80]; /* that require it; "" if none does */
+    bool has_maximum;          /* a policy ends it: */
+    int64_t maximum_days;      /* since it was stored */
+    char ending_rule[65], ending_policy[80];
+    int64_t min_sites; /* that must have it; 0: no policy says */
+    size_t anchors;    /* copies that must be elsewhere */
 };
 /**
- * The longest retain_min_days of the policies for the repository `name`, over the operations of a push; and whether
+ * The longest retain_min_days, the shortest retain_max_days and the copies that are demanded by the policies for the repository `name`, over the operations of a push; and whether
  * its label pins a policy that is not in force. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
  */
 RESULT decider_retention(struct decider *decider, const char *name, int64_t now_ms, struct policy_retention *retention_out,
@@ -192,6 +198,17 @@ struct store_answer {
 RESULT decider_store(struct decider *decider, const char *name, int64_t now_ms, struct store_answer *answer_out,
                      struct error *err);
 
+/** Whether the policies for `name`, with the label that it has, let its content be promoted into a region. Errors as of decider_store(). */
+RESULT decider_promotes(struct decider *decider, const char *name, const char *region, int64_t now_ms,
+                        struct store_answer *answer_out, struct error *err);
+
+/**
+ * Appends the names of the evidence that the policies demand of a push into the repository `name`, each once and with its zero; `promotes`: of a promotion.
+ * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_evidence(struct decider *decider, const char *name, bool promotes, int64_t now_ms, struct buffer *names,
+                        struct error *err);
+
 /** What a training run writes, and all that it reads; or a push. */
 struct carried_query {
     const char *output; /* a repository, which need not exist */
@@ -211,6 +228,13 @@ struct carried_label {
 /** ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT. */
 RESULT decider_carried_label(struct decider *decider, const struct carried_query *query, struct carried_label *answer,
                              struct error *err);
+
+/**
+ * Whether content of the repository `other` has a class, subjects or regimes that `name` has not. Neither need exist. ERROR_UNAVAILABLE while the
+ * policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_label_lacks(struct decider *decider, const char *name, const char *other, int64_t now_ms, bool *lacks_out,
+                           struct error *err);
 
 /**
  * Whether the policies allow `metadata` of the repository `name` in a region: whether somebody there may know that it is used, and how much. An

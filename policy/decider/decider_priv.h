@@ -11,9 +11,11 @@ struct decider {
     struct policy_set_source source; /* used by the loader's thread only, as is `reported` */
     struct document_view *documents; /* NULL: no trust rules */
     struct unrecorded_sets reported;
-    bool is_behind_logged; /* also used by the loader's thread only */
-    int64_t looked_ms;     /* and this: of the last load that looked at policy set and documents; monotonic */
-    int64_t rested_ms;     /* so is this: until then, changes alone make no load; monotonic */
+    bool is_behind_logged;       /* also used by the loader's thread only */
+    int64_t looked_ms;           /* and this: of the last load that looked at policy set and documents; monotonic */
+    int64_t counted_ms, told_ms; /* and these: when roles that end soon were counted, and when a person was told; 0: never */
+    unsigned notice_days;
+    int64_t rested_ms; /* so is this: until then, changes alone make no load; monotonic */
     void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;
     unsigned poll_ms, stale_ms;
@@ -81,6 +83,10 @@ RESULT evaluate_run_duties(const struct decision_context *context, const char *n
 struct train_answer;
 RESULT evaluate_delivery(const struct decision_context *context, const char *name, const char *region, bool *delivers_out,
                          struct error *err);
+RESULT evaluate_evidence(const struct decision_context *context, const char *name, bool promotes, struct buffer *names,
+                         struct error *err);
+RESULT evaluate_promotion(const struct decision_context *context, const char *name, const char *region,
+                          struct store_answer *answer_out, struct error *err);
 RESULT evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
                          struct error *err);
 RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,
@@ -92,6 +98,8 @@ struct carried_query;
 struct carried_label;
 RESULT evaluate_carried(const struct decision_context *context, const struct carried_query *query, struct carried_label *answer,
                         struct error *err);
+RESULT evaluate_label_lacks(const struct decision_context *context, const char *name, const char *other, bool *lacks_out,
+                            struct error *err);
 /**
  * Evaluates the policies for the operation `list` on the repository `name`. A repository whose evaluation exceeds a
  * limit may not be listed.

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "authz/act.h"
 #include "authz/break_glass_entry.h"
 #include "authz/group_entry.h"
 #include "authz/history.h"
@@ -387,6 +388,7 @@ bool decider_explain_token(const struct permit *permit, struct decider *decider,
     take_thing(permit, snapshot, question, &pair);
     const struct token_demand demand =
         token_demand_of(authz_snapshot_rules(snapshot->authz), &pair.resource.organisation, question->now_ms);
+    if (demand.signed_acts && act_is_signed(question->action)) return true;
     if (question->is_own) return token_demand_refusal(&demand, question->asker) != NULL;
     return demand.any || demand.key || demand.certificate || demand.lifetime_max_s > 0;
 }

@@ -144,6 +144,9 @@ static const char *remedy_of(const char *rule)
         {"RETENTION-CONFLICT", "policies whose longest minimum of retention is not above their shortest maximum"},
         {"SYS-NOT-FOUND", "the project: it is not there"},
         {"SYS-STALE", "the same question once more: names or rights have just changed"},
+        {"SYS-QUARANTINE", "a region that agrees with its record: repair it, then 'sijil region check'"},
+        {"SYS-DRAINING", "the region taken into use again ('sijil region drain --end'), or a project in another region"},
+        {"SYS-RETIRED", "a project in another region: nothing comes back to a retired one"},
         {"SYS-LIMIT", "fewer or smaller policies for this name"},
     };
 

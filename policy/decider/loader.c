@@ -22,13 +22,40 @@
 #define AWAIT_MS 2000 /* the longest time that a request waits for a load, which takes milliseconds */
 #define RETRY_MS 1000 /* between attempts to reconnect to the database */
 #define LOOK_MS \
-    1000           /* changes of rights alone are loaded without a look at policy sets and documents so long after the last one */
-#define REST_MS 25 /* after a load, unless a request waits for the next one: changes that come meanwhile are read together */
+    1000 /* changes of rights alone are loaded without a look at policy sets and documents so long after the last one */
+#define COUNT_MS 5000 /* roles that end soon are counted again after so long */
+#define DAY_MS   INT64_C(86400000)
+#define REST_MS  25 /* after a load, unless a request waits for the next one: changes that come meanwhile are read together */
 
 static void count_officers(const struct authz_snapshot *rights)
 {
     metric_set(&policy_metrics_rows[POLICY_METRIC_OFFICERS], officers_are_demanded(authz_snapshot_rules(rights)) ? 1 : 0);
     metric_set(&policy_metrics_rows[POLICY_METRIC_UNSIGNED], (int64_t)authz_snapshot_unsigned(rights));
+}
+
+/* Nobody else tells a person that a service will stop next week because its role ends. */
+static void report_ending(struct decider *decider, size_t count)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    struct error why = {.kind = ERROR_LIMIT};
+
+    if (count == 0 || decider->notice == NULL || (decider->told_ms != 0 && now_ms - decider->told_ms < DAY_MS)) return;
+    decider->told_ms = now_ms;
+    (void)snprintf(why.message, sizeof why.message, "%zu within %u days: sijil admin access review --ending %u shows them", count,
+                   decider->notice_days, decider->notice_days);
+    decider->notice("roles end soon: give them again, or let them end", &why);
+}
+
+/* All roles are looked at, so it is done now and then. */
+static void count_ending(struct decider *decider, const struct authz_snapshot *rights)
+{
+    const int64_t now_ms = clock_monotonic_ms(), wall_ms = clock_wall_ms();
+
+    if (decider->counted_ms != 0 && now_ms - decider->counted_ms < COUNT_MS) return;
+    decider->counted_ms = now_ms;
+    const size_t count = authz_snapshot_ending(rights, wall_ms, wall_ms + decider->notice_days * DAY_MS);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_ENDING], (int64_t)count);
+    report_ending(decider, count);
 }
 
 static void publish(struct decider *decider, struct snapshot *loaded)
@@ -40,6 +67,9 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     metric_set(&policy_metrics_rows[POLICY_METRIC_ENDLESS], (int64_t)authz_snapshot_endless(loaded->authz));
     metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
     if (decider->snapshot != loaded) count_officers(loaded->authz);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_ATTESTED],
+               loaded->set == NULL ? 0 : policy_set_attested_until(loaded->set) / 1000000);
+    count_ending(decider, loaded->authz);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);
@@ -290,6 +320,7 @@ static struct result set_up(struct decider *decider, const struct decider_option
     decider->directory = options->directory;
     decider->poll_ms = options->poll_ms;
     decider->stale_ms = options->stale_ms;
+    decider->notice_days = options->notice_days;
     if (options->metadata_region != NULL)
         (void)snprintf(decider->metadata_region, sizeof decider->metadata_region, "%s", options->metadata_region);
     decider->wake = eventfd(0, EFD_CLOEXEC);

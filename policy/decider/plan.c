@@ -286,7 +286,7 @@ static struct result ask_region(const struct policy_plan *plan, enum plan_side s
         return SUCCESS;
     }
     question->label = is_labelled ? &label : NULL;
-    question->target = policy_set_region(set, question->target_id);
+    question->target = policy_set_region(set, question->target_id, plan->now_ms * 1000);
     if (question->target == NULL) question->target = policy_set_unknown(set);
     return plan_ask(plan, side, question, verdict, err);
 }

@@ -99,7 +99,7 @@ static struct result ask_operation(const struct entry *entry, const json_t *json
     if ((question.op & OP_OF_CLIENTS) != 0) {
         if (!plan_network(set, question.target_id, entry->event->then, &question))
             doubt->why = "network"; /* the sets have different networks, and the address is sealed */
-    } else question.target = policy_set_region(set, question.target_id);
+    } else question.target = policy_set_region(set, question.target_id, entry->plan->now_ms * 1000);
     if (question.target == NULL) question.target = policy_set_unknown(set);
     if (entry->compares) return compare(entry, &question, verdict, err);
     return plan_ask(entry->plan, entry->side, &question, verdict, err);

@@ -86,6 +86,48 @@ struct result evaluate_store(const struct decision_context *context, const char 
     return SUCCESS;
 }
 
+static bool has_name(const struct buffer *names, const char *name)
+{
+    for (size_t at = 0; at < names->length; at += strlen((const char *)names->data + at) + 1)
+        if (strcmp((const char *)names->data + at, name) == 0) return true;
+    return false;
+}
+
+struct result evaluate_evidence(const struct decision_context *context, const char *name, bool promotes, struct buffer *names,
+                                struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG, OP_PROMOTE};
+    const size_t count = sizeof operations / sizeof operations[0] - (promotes ? 0 : 1);
+
+    if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t o = 0; context->snapshot->set != NULL && o < count; o++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[o]}, &decision, err));
+        for (size_t i = 0; i < policy_decision_evidence_count(decision); i++) {
+            const char *demanded = policy_decision_evidence(decision, i);
+            if (!has_name(names, demanded)) TRY(buffer_add(names, demanded, strlen(demanded) + 1, err));
+        }
+    }
+    return SUCCESS;
+}
+
+struct result evaluate_promotion(const struct decision_context *context, const char *name, const char *region,
+                                 struct store_answer *answer_out, struct error *err)
+{
+    const struct repository_query query = {.name = name, .region = region, .op = OP_PROMOTE};
+    struct store_answer answer = {.is_allowed = false};
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &query, &decision, err));
+    answer.is_allowed = policy_decision_allows(decision);
+    if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
+    *answer_out = answer;
+    return SUCCESS;
+}
+
 struct result evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
                                 struct error *err)
 {
@@ -109,7 +151,7 @@ struct result evaluate_delivery(const struct decision_context *context, const ch
 
     if (context->is_stale || set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    if (name[0] == '\0') delivers = policy_set_region(set, region) != NULL;
+    if (name[0] == '\0') delivers = policy_set_region(set, region, context->request->now_ms * 1000) != NULL;
     for (size_t i = 0; name[0] != '\0' && i < sizeof operations / sizeof operations[0] && delivers; i++) {
         const struct repository_query query = {.name = name, .region = region, .op = operations[i], .is_there = true};
         OWNED(policy_decision) *decision = NULL;
@@ -143,6 +185,28 @@ static void note_retention(const struct policy_decision *decision, struct policy
     (void)snprintf(retention->policy, sizeof retention->policy, "%s", policy);
 }
 
+static void note_end(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    const char *rule = NULL, *policy = NULL;
+    int64_t days = 0;
+
+    if (!policy_decision_ends(decision, &days, &rule, &policy)) return;
+    if (retention->has_maximum && days >= retention->maximum_days) return;
+    retention->has_maximum = true;
+    retention->maximum_days = days;
+    (void)snprintf(retention->ending_rule, sizeof retention->ending_rule, "%s", rule);
+    (void)snprintf(retention->ending_policy, sizeof retention->ending_policy, "%s", policy);
+}
+
+static void note_copies(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    const int64_t sites = policy_decision_sites(decision);
+    const size_t anchors = policy_decision_anchors(decision);
+
+    if (sites > retention->min_sites) retention->min_sites = sites;
+    if (anchors > retention->anchors) retention->anchors = anchors;
+}
+
 struct result evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
                                  struct error *err)
 {
@@ -155,6 +219,8 @@ struct result evaluate_retention(const struct decision_context *context, const c
         TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
         note_pin(decision, &retention);
         note_retention(decision, &retention);
+        note_end(decision, &retention);
+        note_copies(decision, &retention);
     }
     *retention_out = retention;
     return SUCCESS;

@@ -29,6 +29,8 @@ static void fill(struct policy_draft *draft, const struct pg_rows *rows, size_t 
     draft->envelope = pg_bytes(rows, row, 2);
     draft->drafted_by = pg_text(rows, row, 3);
     draft->expires_ms = pg_int8(rows, row, 4);
+    draft->change = (enum set_change)pg_int8(rows, row, 5);
+    draft->why = pg_text(rows, row, 6);
 }
 
 void policy_draft_done(struct policy_draft *draft)
@@ -95,7 +97,8 @@ static struct result run_add(const struct permit *permit, struct change *change,
     if (waiting.of_principal >= POLICY_DRAFTS_EACH || waiting.all >= POLICY_DRAFTS_MAX)
         return failure(err, ERROR_LIMIT, "too many drafts of policy sets wait already (%d, of them %d of yours): discard one",
                        (int)waiting.all, (int)waiting.of_principal);
-    const struct policy_draft_row row = {draft->name, draft->drafted_by, draft->payload, draft->expires_ms};
+    const struct policy_draft_row row = {draft->name,       draft->drafted_by,   draft->payload,
+                                         draft->expires_ms, draft->found.change, draft->found.why};
     return policy_draft_insert(pg, &row, err);
 }
 
@@ -149,12 +152,10 @@ static void take_comment(struct bytes envelope, struct policy_past_set *past)
     (void)snprintf(past->comment, sizeof past->comment, "%s", approval.comment);
 }
 
-struct result policy_history_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
-                                  struct error *err)
+static struct result read_history(struct pg *pg, uint64_t first, struct policy_history *history, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, ACTION_POLICY_READ, &the_system);
     TRY(policy_sets_loaded(pg, first, history->most, &rows, err));
     history->count = pg_rows_count(rows);
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
@@ -168,16 +169,42 @@ struct result policy_history_read(const struct permit *permit, struct pg *pg, ui
     return SUCCESS;
 }
 
-struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *payload,
+struct result policy_history_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
+                                  struct error *err)
+{
+    permit_require(permit, ACTION_POLICY_READ, &the_system);
+    return read_history(pg, first, history, err);
+}
+
+struct result policy_history_report(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
+                                    struct error *err)
+{
+    (void)permit_resource(permit, ACTION_REPORT_RESIDENCY);
+    return read_history(pg, first, history, err);
+}
+
+struct result policy_set_report(const struct permit *permit, struct pg *pg, uint64_t number, struct buffer *envelope,
+                                struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    (void)permit_resource(permit, ACTION_REPORT_RESIDENCY);
+    TRY(policy_sets_loaded(pg, number, 1, &rows, err));
+    if (pg_rows_count(rows) == 0 || pg_int8(rows, 0, 0) != (int64_t)number)
+        return failure(err, ERROR_NOT_FOUND, "event %llu loads no policy set", (unsigned long long)number);
+    const struct bytes stored = pg_bytes(rows, 0, 5);
+    return buffer_add(envelope, stored.data, stored.length, err);
+}
+
+struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *envelope,
                                   struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
-    OWNED(dsse) *dsse = NULL;
 
     permit_require(permit, ACTION_POLICY_READ, &the_system);
     TRY(policy_set_loaded(pg, epoch, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_NOT_FOUND, "no policy set of epoch %llu was loaded", (unsigned long long)epoch);
-    TRY(dsse_read(pg_bytes(rows, 0, 0), POLICY_SET_ENVELOPE_MAX, &dsse, err));
-    return buffer_add(payload, dsse->payload.data, dsse->payload.length, err);
+    const struct bytes found = pg_bytes(rows, 0, 0);
+    return buffer_add(envelope, found.data, found.length, err);
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "documents/format/set_change.h"
 #include "policy/decider/set_load.h"
 #include "storage/lookup.h"
 
@@ -20,6 +21,8 @@ struct policy_draft {
     const char *name, *drafted_by;  /* principal_key() */
     struct bytes payload, envelope; /* the envelope is empty as long as nobody has signed */
     int64_t expires_ms;
+    enum set_change change; /* as it was found when it was drafted; for readers, because sijil-keyd finds it anew */
+    const char *why;        /* "": nothing to say */
 };
 void policy_draft_done(struct policy_draft *draft);
 #define OWNED_POLICY_DRAFT __attribute__((cleanup(policy_draft_done))) struct policy_draft
@@ -42,6 +45,7 @@ struct policy_draft_change {
     struct bytes payload;          /* of a new draft */
     struct bytes before, envelope; /* of a signature: the envelope without it and with it */
     int64_t expires_ms;
+    struct set_change_found found; /* of a new draft: what it changes */
 };
 /** ERROR_LIMIT: too many wait. ERROR_CONFLICT: this one waits already. */
 void policy_draft_add_init(struct policy_draft_change *change);
@@ -66,6 +70,12 @@ struct policy_history {
 /** From event `first` on, the oldest first. */
 RESULT policy_history_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
                            struct error *err) __attribute__((nonnull));
-/** The payload of the newest set with this epoch. ERROR_NOT_FOUND. */
-RESULT policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *payload, struct error *err)
+/** The same for a permit of report.residency: a report names the sets under which decisions about a project were made. */
+RESULT policy_history_report(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_history *history,
+                             struct error *err) __attribute__((nonnull));
+/** Appends the envelope of the set that event `number` loads. The permit is of report.residency. ERROR_NOT_FOUND. */
+RESULT policy_set_report(const struct permit *permit, struct pg *pg, uint64_t number, struct buffer *envelope, struct error *err)
+    __attribute__((nonnull));
+/** The envelope of the newest set with this epoch. ERROR_NOT_FOUND. */
+RESULT policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *envelope, struct error *err)
     __attribute__((nonnull));

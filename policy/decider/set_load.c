@@ -7,11 +7,12 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "crypto/digest.h"
-#include "documents/format/set_approval.h"
+#include "documents/format/set_change.h"
 #include "policy/decider/set_install.h"
 #include "policy/decider/set_store.h"
 #include "policy/decider/stored_label_priv.h"
 #include "policy/places.h"
+#include "policy/set_change.h"
 
 static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
 
@@ -54,6 +55,7 @@ static struct result insert(const struct permit *permit, struct pg *pg, const st
 
     memcpy(document.digest, load->digest, sizeof document.digest);
     TRY(check_before(pg, load, err));
+    TRY(policy_set_check_evidence(load->set, load->before, err));
     if (load->draft != NULL) TRY(end_draft(pg, load->draft, err));
     TRY(policy_set_insert(permit, pg, &row, err));
     return stored_labels_keep(pg, load, err);
@@ -105,18 +107,13 @@ struct result policy_set_trust(struct keyd_client *keyd, struct document_trust *
     return SUCCESS;
 }
 
-struct result policy_set_judge(struct keyd_client *keyd, const struct keyd_identity *identity, struct bytes envelope,
-                               struct error *err)
+static struct result unused_ids(struct keyd_client *keyd, const struct document *document, uint64_t *unused_out,
+                                struct error *err)
 {
-    struct document_pin pinned = {.epoch = identity->policy_epoch};
-    OWNED(document) *document = NULL;
-    struct document_trust trust;
+    struct keyd_policy_ids ids;
 
-    memcpy(pinned.digest, identity->policy_digest, sizeof pinned.digest);
-    TRY(document_read(&envelope, 1, &document, err));
-    TRY(policy_set_trust(keyd, &trust, err));
-    TRY(document_check(document, &trust, err));
-    return set_check_base(document, &pinned, trust.now_ms, err);
+    set_policy_ids(document, &ids);
+    return keyd_ask_policy_ids(keyd, &ids, unused_out, err);
 }
 
 static bool is_in_force(const struct keyd_identity *identity, const struct policy_set *set)
@@ -127,18 +124,65 @@ static bool is_in_force(const struct keyd_identity *identity, const struct polic
     return policy_set_epoch(set) == identity->policy_epoch && memcmp(digest, identity->policy_digest, sizeof digest) == 0;
 }
 
+/* As sijil-keyd judges it: documents/format/set_change.h. */
+static struct result judge_change(const struct policy_set_question *question, const struct document *document,
+                                  struct document_trust *trust, struct error *err)
+{
+    struct set_judging judging = {.check = policy_set_change, .pinned.epoch = question->identity->policy_epoch};
+    bool is_asked = false;
+
+    if (document_root_is_one(trust)) return SUCCESS;
+    if (question->base == NULL || !is_in_force(question->identity, question->base))
+        return failure(err, ERROR_UNAVAILABLE, "another policy set has just come into force: try again");
+    judging.base = policy_set_envelope(question->base);
+    memcpy(judging.pinned.digest, question->identity->policy_digest, sizeof judging.pinned.digest);
+    TRY(unused_ids(question->keyd, document, &judging.unused, err));
+    return set_judge(&judging, document, trust, &is_asked, err);
+}
+
+struct result policy_set_judge(const struct policy_set_question *question, struct bytes envelope, struct error *err)
+{
+    struct document_pin pinned = {.epoch = question->identity->policy_epoch};
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+
+    memcpy(pinned.digest, question->identity->policy_digest, sizeof pinned.digest);
+    TRY(document_read(&envelope, 1, &document, err));
+    TRY(policy_set_trust(question->keyd, &trust, err));
+    TRY(set_check_base(document, &pinned, trust.now_ms, err));
+    TRY(judge_change(question, document, &trust, err));
+    return document_check(document, &trust, err);
+}
+
+struct result policy_set_foresee(struct keyd_client *keyd, const struct policy_set *base, struct bytes payload,
+                                 struct set_change_found *found_out, struct error *err)
+{
+    struct policy_succession succession = {.base = base, .now_ms = clock_wall_ms()};
+    OWNED(document) *document = NULL;
+    OWNED(policy_set) *next = NULL;
+
+    *found_out = (struct set_change_found){.change = SET_CHANGES};
+    if (base == NULL) return SUCCESS; /* nothing holds yet, and the root is one */
+    TRY(document_read_payload(DOCUMENT_POLICY_SET, payload, &document, err));
+    TRY(policy_set_compile(payload, &next, err));
+    TRY(unused_ids(keyd, document, &succession.unused, err));
+    succession.next = next;
+    return policy_succession_judge(&succession, found_out, err);
+}
+
 /* Parses an envelope that is in force, or that sijil-keyd could pin now. */
-static struct result read_signed(struct keyd_client *keyd, struct bytes envelope, struct keyd_identity *identity_out,
+static struct result read_signed(struct policy_set_question *question, struct bytes envelope, struct keyd_identity *identity_out,
                                  struct policy_set **set_out, struct error *err)
 {
     OWNED(ecdsa_key) *approver = NULL;
     OWNED(policy_set) *set = NULL;
 
-    TRY(keyd_identify(keyd, identity_out, err));
+    TRY(keyd_identify(question->keyd, identity_out, err));
+    question->identity = identity_out;
     TRY(policy_set_approver(identity_out, &approver, err));
     if (approver == NULL) return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet");
     TRY(policy_set_read_named(envelope, approver, &set, err));
-    if (!is_in_force(identity_out, set)) TRY(policy_set_judge(keyd, identity_out, envelope, err));
+    if (!is_in_force(identity_out, set)) TRY(policy_set_judge(question, envelope, err));
     *set_out = GIVE(set);
     return SUCCESS;
 }
@@ -176,9 +220,10 @@ struct result policy_set_install(struct policy_set_source *source, struct bytes 
 {
     OWNED(policy_set) *set = NULL;
     OWNED(policy_set) *in_force = NULL;
+    struct policy_set_question question = {.keyd = source->keyd}; /* the first set: the root is one */
     struct keyd_identity identity;
 
-    TRY(read_signed(source->keyd, envelope, &identity, &set, err));
+    TRY(read_signed(&question, envelope, &identity, &set, err));
     TRY(record_once(source, envelope, set, err));
     TRY(policy_set_load(source, NULL, &in_force, err));
     if (in_force != NULL && policy_set_epoch(in_force) >= policy_set_epoch(set))
@@ -191,10 +236,11 @@ struct result policy_set_check_repeated(const struct policy_set_source *source, 
 {
     OWNED(policy_set) *set = NULL;
     OWNED(pg_rows) *loaded = NULL;
+    struct policy_set_question question = {.keyd = source->keyd, .base = in_force};
     struct keyd_identity identity;
     uint8_t digest[SHA256_SIZE];
 
-    TRY(read_signed(source->keyd, envelope, &identity, &set, err));
+    TRY(read_signed(&question, envelope, &identity, &set, err));
     if (strcmp(policy_set_digest(set), policy_set_digest(in_force)) == 0) return SUCCESS;
     policy_set_raw_digest(set, digest);
     const struct policy_set_row row = {policy_set_epoch(set), digest};
@@ -204,12 +250,14 @@ struct result policy_set_check_repeated(const struct policy_set_source *source, 
                    (unsigned long long)policy_set_epoch(in_force));
 }
 
-struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err)
+struct result policy_set_check(struct keyd_client *keyd, const struct policy_set *base, struct bytes envelope,
+                               struct policy_set **set_out, struct error *err)
 {
+    struct policy_set_question question = {.keyd = keyd, .base = base};
     OWNED(policy_set) *set = NULL;
     struct keyd_identity identity;
 
-    TRY(read_signed(keyd, envelope, &identity, &set, err));
+    TRY(read_signed(&question, envelope, &identity, &set, err));
     if (policy_set_epoch(set) <= identity.policy_epoch)
         return failure(err, ERROR_CONFLICT, "policy epoch %llu is in force; a new set needs a larger one than that",
                        (unsigned long long)identity.policy_epoch);

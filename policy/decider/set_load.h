@@ -60,7 +60,16 @@ RESULT policy_set_load(struct policy_set_source *source, struct policy_set *curr
 
 /**
  * Checks an envelope before a policy_set_load_change() is submitted: the approver that sijil-keyd has pinned must
- * have signed it, and it must be well-formed, newer than the set in force, and name known places. ERROR_DENIED, ERROR_INVALID,
+ * have signed it, and it must be well-formed, newer than `base`, the set in force (NULL: none), and name known places. ERROR_DENIED, ERROR_INVALID,
  * ERROR_LIMIT, ERROR_CONFLICT. Calls sijil-keyd, so never on an event thread.
  */
-RESULT policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err);
+RESULT policy_set_check(struct keyd_client *keyd, const struct policy_set *base, struct bytes envelope,
+                        struct policy_set **set_out, struct error *err);
+
+/**
+ * What a set that nobody may have signed yet would change of `base`, the set in force (NULL: none): so many persons must sign it. Asks sijil-keyd which ids
+ * are new.
+ */
+struct set_change_found;
+RESULT policy_set_foresee(struct keyd_client *keyd, const struct policy_set *base, struct bytes payload,
+                          struct set_change_found *found_out, struct error *err);

@@ -18,7 +18,7 @@
 struct candidate {
     struct bytes envelope, leaf;
     uint64_t sequence;
-    const struct policy_set *set;
+    const struct policy_set *set, *base; /* base: the set in force; NULL: none */
 };
 
 /* ERROR_CONFLICT: begin again with the newest state of sijil-keyd. */
@@ -31,7 +31,8 @@ static struct result pin(const struct policy_set_source *source, const struct ke
     uint8_t digest[SHA256_SIZE];
     struct document_pin pinned;
 
-    TRY(document_pin_event(&database, identity->log_size, &request, keyd_pin_policy, &pinned, err));
+    if (candidate->base != NULL) request.base = policy_set_envelope(candidate->base);
+    TRY(document_pin_event(&database, identity->log_size, &request, keyd_pin_set, &pinned, err));
     policy_set_raw_digest(candidate->set, digest);
     if (pinned.epoch != policy_set_epoch(candidate->set) || memcmp(pinned.digest, digest, sizeof digest) != 0)
         return failure(err, ERROR_CORRUPT, "keyd has pinned another policy set than it was given");
@@ -64,11 +65,12 @@ static struct result check_beaten(const struct policy_set_source *source, const 
 static struct result consider(const struct policy_set_source *source, const struct keyd_identity *identity,
                               const struct candidate *candidate, bool *fits_out, struct error *err)
 {
+    const struct policy_set_question question = {source->keyd, identity, candidate->base};
     struct error refused = {0};
 
     *fits_out = false;
     if (policy_set_epoch(candidate->set) <= identity->policy_epoch) return SUCCESS;
-    struct result fits = policy_set_judge(source->keyd, identity, candidate->envelope, &refused);
+    struct result fits = policy_set_judge(&question, candidate->envelope, &refused);
     if (!fits.ok && (refused.kind == ERROR_DENIED || refused.kind == ERROR_INVALID || refused.kind == ERROR_LIMIT))
         return SUCCESS;
     if (fits.ok) fits = pin(source, identity, candidate, &refused);
@@ -146,6 +148,7 @@ static struct result check_event(const struct policy_set_source *source, struct 
 
     TRY(read_stored(event->envelope, approver, &named, err));
     candidate.set = named;
+    candidate.base = *set;
     if (named != NULL) TRY(consider(source, identity, &candidate, &fits, err));
     if (fits) {
         identity->policy_epoch = policy_set_epoch(named);
@@ -172,7 +175,8 @@ static struct result check_new_events(const struct policy_set_source *source, co
         TRY(policy_set_events(source->pg, now.policy_epoch + 1, first, &rows, err));
         count = pg_rows_count(rows);
         for (size_t i = 0; i < count; i++) {
-            const struct candidate event = {pg_bytes(rows, i, 2), pg_bytes(rows, i, 1), (uint64_t)pg_int8(rows, i, 0), NULL};
+            const struct candidate event = {pg_bytes(rows, i, 2), pg_bytes(rows, i, 1), (uint64_t)pg_int8(rows, i, 0), NULL,
+                                            NULL};
             TRY(check_event(source, &now, approver, &event, set, err));
             first = event.sequence + 1;
         }

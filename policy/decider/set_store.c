@@ -44,12 +44,13 @@ static const struct pg_statement policy_drafts_count_sql = {
     "SELECT count(*), count(*) FILTER (WHERE drafted_by = $2), count(*) FILTER (WHERE name = $1) FROM policy_draft", "text text", "int8 int8 int8"};
 static const struct pg_statement policy_draft_insert_sql = {
     "policy_draft_insert",
-    "INSERT INTO policy_draft (name, payload, drafted_by, expires_at) VALUES ($1, $2, $3, to_timestamp($4::int8 / 1000.0))", "text bytea text int8", ""};
+    "INSERT INTO policy_draft (name, payload, drafted_by, expires_at, change, why)"
+    " VALUES ($1, $2, $3, to_timestamp($4::int8 / 1000.0), $5::int8::int2, $6)", "text bytea text int8 int8 text", ""};
 static const struct pg_statement policy_drafts_read_sql = {
     "policy_drafts_read",
-    "SELECT name, payload, envelope, drafted_by, (extract(epoch FROM expires_at) * 1000)::int8 FROM policy_draft"
+    "SELECT name, payload, envelope, drafted_by, (extract(epoch FROM expires_at) * 1000)::int8, change::int8, why FROM policy_draft"
     " WHERE expires_at > now() AND ($1::text IS NULL OR name = $1) ORDER BY expires_at, name LIMIT $2",
-    "text int8", "text bytea bytea text int8"};
+    "text int8", "text bytea bytea text int8 int8 text"};
 static const struct pg_statement policy_draft_sign_sql = {
     "policy_draft_sign",
     "WITH signed AS (UPDATE policy_draft SET envelope = $3 WHERE name = $1 AND sha256(envelope) = $2 AND expires_at > now() RETURNING 1)"
@@ -177,6 +178,8 @@ struct result policy_draft_insert(struct pg *pg, const struct policy_draft_row *
     pg_add_bytes(&arguments, row->payload);
     pg_add_text(&arguments, row->drafted_by);
     pg_add_int8(&arguments, row->expires_ms);
+    pg_add_int8(&arguments, row->change);
+    pg_add_text(&arguments, row->why);
     return pg_run(pg, &policy_draft_insert_sql, &arguments, NULL, err);
 }
 

@@ -74,9 +74,11 @@ struct policy_draft_row {
     const char *name, *drafted_by;
     struct bytes payload;
     int64_t expires_ms;
+    enum set_change change;
+    const char *why;
 };
 RESULT policy_draft_insert(struct pg *pg, const struct policy_draft_row *row, struct error *err);
-/** Columns: name, payload, envelope, principal, end in ms. `name` NULL: all that wait, the first to end first. */
+/** Columns: name, payload, envelope, principal, end in ms, change, why. `name` NULL: all that wait, the first to end first. */
 RESULT policy_drafts_read(struct pg *pg, const char *name, struct pg_rows **rows_out, struct error *err);
 /** The same for one name, before there is a permit. */
 RESULT policy_drafts_lookup(struct lookup *lookup, const char *name, struct pg_rows **rows_out, struct error *err);

@@ -2,7 +2,8 @@
  * policy/decider/set_then.h -- the policy set that was in force at an earlier moment, by the events of the log.
  *
  * It is read as any set is: the approver that sijil-keyd has pinned must have signed it. A set comes into force within seconds after its event; here
- * it counts from the event on. Rule: the permit is for authz.explain, or about oneself for authz.ask.
+ * it counts from the event on. It is found back from the set in force, each from the one that replaced it, so a set that sijil-keyd has refused is none of
+ * them. Rule: the permit is for authz.explain, or about oneself for authz.ask.
  */
 #pragma once
 

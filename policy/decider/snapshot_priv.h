@@ -9,6 +9,7 @@
 
 #include "authz/snapshot.h"
 #include "authz/snapshot_load.h"
+#include "policy/decider/region_state.h"
 #include "policy/decider/set_load.h"
 #include "policy/label.h"
 
@@ -58,6 +59,10 @@ struct tenancy {
     struct tenant_organisation *organisations;
     struct tenant_project *projects;
     struct tenant_repository *repositories;
+
+    size_t region_count;
+    struct region_state *regions;
+    bool has_closed_region; /* one is not simply active */
 
     size_t deleted_count;
     struct uuid *deleted; /* ids of deleted repositories, until their rows are removed */
@@ -128,6 +133,8 @@ const struct tenant_organisation *tenancy_organisation(const struct tenancy *ten
 /** By the first two segments of `name`. */
 const struct tenant_project *tenancy_project(const struct tenancy *tenancy, const char *name);
 const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name);
+/** NULL: the database has no such region (region_state.c). */
+const struct region_state *tenancy_region(const struct tenancy *tenancy, const char *region);
 /** By id, with a linear search; NULL if there is none. */
 const char *tenancy_organisation_name(const struct tenancy *tenancy, const struct uuid *id);
 const char *tenancy_project_name(const struct tenancy *tenancy, const struct uuid *id);

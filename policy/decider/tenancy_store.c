@@ -46,9 +46,14 @@ static const struct pg_statement decider_deleted_sql = {
     "SELECT r.repository_id FROM repository r JOIN project p USING (project_id) WHERE r.deleted_at IS NOT NULL"
     " AND p.deleted_at IS NULL ORDER BY r.repository_id",
     "", "uuid"};
+static const struct pg_statement decider_regions_sql = {
+    "decider_regions",
+    "SELECT region_id, coalesce(mark, ''), coalesce(quarantined_for, ''), coalesce(quarantined_epoch, 0), draining_since IS NOT NULL,"
+    " retired_at IS NOT NULL FROM region ORDER BY region_id COLLATE \"C\"",
+    "", "text text text int8 bool bool"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
-    &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql,
+    &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql, &decider_regions_sql,
 };
 /* clang-format on */
 const struct pg_table decider_table = PG_TABLE(statements);
@@ -217,8 +222,29 @@ static struct result load_stored(struct pg *pg, struct tenancy *tenancy, struct 
     return SUCCESS;
 }
 
+static struct result load_regions(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &decider_regions_sql, NULL, &rows, err));
+    tenancy->regions = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->regions);
+    if (tenancy->regions == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct region_state *state = &tenancy->regions[tenancy->region_count++];
+        TRY(copy_name(state->id, sizeof state->id, pg_text(rows, i, 0), err));
+        TRY(copy_name(state->mark, sizeof state->mark, pg_text(rows, i, 1), err));
+        TRY(copy_name(state->why, sizeof state->why, pg_text(rows, i, 2), err));
+        state->quarantined_epoch = (uint64_t)pg_int8(rows, i, 3);
+        state->is_draining = pg_bool(rows, i, 4);
+        state->is_retired = pg_bool(rows, i, 5);
+        tenancy->has_closed_region = tenancy->has_closed_region || state->is_draining || state->why[0] != '\0';
+    }
+    return SUCCESS;
+}
+
 struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
+    TRY(load_regions(pg, tenancy, err));
     TRY(load_organisations(pg, tenancy, err));
     TRY(load_projects(pg, tenancy, err));
     TRY(load_repositories(pg, tenancy, err));
@@ -312,4 +338,5 @@ void tenancy_done(struct tenancy *tenancy)
     free(tenancy->projects);
     free(tenancy->repositories);
     free(tenancy->deleted);
+    free(tenancy->regions);
 }

@@ -14,6 +14,7 @@
 #include "registry/maintenance.h"
 #include "registry/manifest_use_priv.h"
 #include "registry/manifest_use_store.h"
+#include "registry/metrics.h"
 
 #define SAVE_MS 1000 /* how often the report is written again; the job saves the newest one */
 
@@ -33,7 +34,8 @@ static void removed(struct record *record)
 static enum action action_of(const struct removal *removal)
 {
     if (removal->is_end) return ACTION_KEY_FORGOTTEN;
-    return uuid_is_nil(&removal->blob.blob) ? ACTION_MANIFEST_COLLECT : ACTION_BLOB_COLLECT;
+    if (!uuid_is_nil(&removal->blob.blob)) return ACTION_BLOB_COLLECT;
+    return removal->manifest.why == COLLECT_EXPIRED ? ACTION_MANIFEST_EXPIRE : ACTION_MANIFEST_COLLECT;
 }
 
 static struct result run_removal(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -45,6 +47,7 @@ static struct result run_removal(const struct permit *permit, struct change *cha
     if (removal->is_end) return erased_project_empty(pg, &removal->where.project, err);
     if (is_blob) return collect_blob_row_delete(pg, &removal->blob.blob, err);
     if (removal->manifest.is_erased) return erased_manifest_delete(pg, &removal->manifest, err);
+    if (removal->manifest.why == COLLECT_EXPIRED) return collect_manifest_row_expire(pg, &removal->manifest, err);
     return collect_manifest_row_delete(pg, &removal->manifest, err);
 }
 
@@ -78,6 +81,7 @@ static struct result conclude(struct removal *removal, bool *removed_out, struct
     if (status != RECORD_DONE && (status != RECORD_REFUSED || why.kind != ERROR_CONFLICT))
         return failure(err, ERROR_UNAVAILABLE, "a removal could not be recorded: %.180s", why.message);
     *removed_out = status == RECORD_DONE;
+    if (*removed_out && action_of(removal) == ACTION_MANIFEST_EXPIRE) metric_add(&registry_metrics_rows[METRIC_EXPIRED], 1);
     return SUCCESS;
 }
 
@@ -165,6 +169,7 @@ static struct result write_report(const struct collect_run *run, struct buffer *
     TRY(set_totals(report, &run->totals, err));
     TRY(set_number(report, "sessions", run->totals.sessions, err));
     if (json_object_set(report, "projects", run->projects) != 0 || json_object_set(report, "removed", run->removed) != 0 ||
+        json_object_set(report, "unmet", run->unmet) != 0 ||
         json_object_set_new(report, "is_whole", json_boolean(!run->is_cut)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     return json_write_canonical(text, report, err);
@@ -314,7 +319,9 @@ static struct result take_up(struct collect_run *run, const char *report, struct
 
     run->projects = json_array();
     run->removed = json_array();
-    if (run->projects == NULL || run->removed == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    run->unmet = json_array();
+    if (run->projects == NULL || run->removed == NULL || run->unmet == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     if (job->is_dry_run) {
         job->phase = COLLECT_SESSIONS;
         job->cursor = (struct uuid){0};
@@ -335,6 +342,10 @@ static struct result collect(struct collect_run *run, const char *report, struct
     if (job->phase == COLLECT_SESSIONS && uuid_is_nil(&job->project)) TRY(end_sessions(run, err));
     TRY(collect_projects(run, err));
     if (uuid_is_nil(&job->project)) TRY(clean_uses(run, err));
+    if (uuid_is_nil(&job->project) && !job->is_dry_run) {
+        metric_set(&registry_metrics_rows[METRIC_OVERDUE], run->overdue);
+        metric_set(&registry_metrics_rows[METRIC_LACKING], run->lacking);
+    }
     job->phase = JOB_DONE;
     return SUCCESS;
 }
@@ -343,6 +354,7 @@ static void run_done(struct collect_run *run)
 {
     json_decref(run->projects);
     json_decref(run->removed);
+    json_decref(run->unmet);
     rules_free(run->rules);
     free(run->gone.entries);
     free(run->gone.repositories);

@@ -1,6 +1,6 @@
 /*
- * Removes manifests that the project's rules no longer keep: tagged ones by the retention rules, untagged ones after
- * untagged_days. A removed manifest may have kept others (an index its children), so passes over a repository repeat until one
+ * Removes manifests whose retention has ended by a policy, and those that the project's rules no longer keep: tagged ones by the retention rules,
+ * untagged ones after untagged_days. A removed manifest may have kept others (an index its children), so passes over a repository repeat until one
  * removes nothing.
  */
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "registry/content_hold.h"
 #include "registry/jobs/collect_priv.h"
 #include "registry/manifest_use_store.h"
 #include "registry/stored_manifest.h"
@@ -27,12 +28,15 @@ struct pending_removals {
 
 static struct result report(struct collect_run *run, const struct collect_manifest_row *row, struct error *err)
 {
+    static const char *const words[] = {
+        [COLLECT_RETENTION] = "retention", [COLLECT_UNTAGGED] = "untagged", [COLLECT_EXPIRED] = "expired"};
+
     if (json_array_size(run->removed) == REMOVED_MAX) {
         run->is_cut = true;
         return SUCCESS;
     }
     json_t *entry = json_pack("{s:s, s:s, s:s, s:I}", "repository", run->repository.name, "digest", row->manifest.digest, "why",
-                              row->is_untagged ? "untagged" : "retention", "tags", (json_int_t)row->manifest.tags);
+                              words[row->why], "tags", (json_int_t)row->manifest.tags);
     if (entry != NULL && json_array_append_new(run->removed, entry) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a report");
 }
@@ -74,12 +78,13 @@ static struct result note_removal(struct collect_run *run, struct pending_remova
 }
 
 static struct result add(struct collect_run *run, struct pending_removals *pending, const struct collect_manifest *manifest,
-                         bool is_untagged, struct error *err)
+                         enum collect_why why, struct error *err)
 {
     const struct collect_manifest_row row = {.repository = run->repository.id,
                                              .project = run->project.id,
                                              .rules_version = run->project.rules_version,
-                                             .is_untagged = is_untagged,
+                                             .expires_s = run->expires_s,
+                                             .why = why,
                                              .manifest = *manifest};
 
     if (run->job->job.is_dry_run) return note_removal(run, pending, &row, err);
@@ -144,7 +149,7 @@ static struct result remove_unkept(struct collect_run *run, struct pending_remov
         if (is_kept[i] || !tag.is_first || tag.is_held) continue;
         collect_manifest_of(rows, i, &manifest);
         if (manifest.tags > MANIFEST_ALL_TAGS_MAX) run->is_cut = true; /* pushed before the limit existed: it is kept */
-        else TRY(add(run, pending, &manifest, false, err));
+        else TRY(add(run, pending, &manifest, COLLECT_RETENTION, err));
     }
     return remove_all(run, pending, err);
 }
@@ -187,7 +192,30 @@ static struct result remove_untagged(struct collect_run *run, struct pending_rem
         TRY(collect_read_untagged(run->pg, &range, manifest.digest, COLLECT_PAGE, &rows, err));
         found = pg_rows_count(rows);
         for (size_t i = 0; i < found; i++) {
-            if (collect_untagged_of(rows, i, &manifest)) TRY(add(run, pending, &manifest, true, err));
+            if (collect_untagged_of(rows, i, &manifest)) TRY(add(run, pending, &manifest, COLLECT_UNTAGGED, err));
+        }
+        TRY(remove_all(run, pending, err));
+    }
+    return SUCCESS;
+}
+
+/* ---- the end of retention ---- */
+
+static struct result expire(struct collect_run *run, struct pending_removals *pending, struct error *err)
+{
+    struct collect_manifest manifest = {.digest = ""};
+
+    for (size_t found = COLLECT_PAGE; found == COLLECT_PAGE;) {
+        const struct collect_gone gone = collect_gone_of_repository(run);
+        const struct collect_range range = {.repository = &run->repository.id, .gone = &gone, .age_s = run->expires_s};
+        OWNED(pg_rows) *rows = NULL;
+        TRY(collect_go_on(run, err));
+        TRY(collect_read_past(run->pg, &range, manifest.digest, COLLECT_PAGE, &rows, err));
+        found = pg_rows_count(rows);
+        for (size_t i = 0; i < found; i++) {
+            collect_past_of(rows, i, &manifest);
+            if (manifest.tags > MANIFEST_ALL_TAGS_MAX) run->is_cut = true; /* its tags go first, by a client */
+            else TRY(add(run, pending, &manifest, COLLECT_EXPIRED, err));
         }
         TRY(remove_all(run, pending, err));
     }
@@ -196,17 +224,26 @@ static struct result remove_untagged(struct collect_run *run, struct pending_rem
 
 /* ---- the whole repository ---- */
 
-/* Policies limit the project's rules: sets run->kept_s from their retention. *may_go_out false: nothing may be removed. */
+static int64_t seconds_of(int64_t days, int64_t least_s)
+{
+    const int64_t age_s = (days < KEPT_DAYS_MAX ? days : KEPT_DAYS_MAX) * DAY_S;
+
+    return age_s > least_s ? age_s : least_s;
+}
+
+/* Policies limit the project's rules, and end what the rules keep. *may_go_out false: nothing may be removed. */
 static struct result ask_policies(struct collect_run *run, bool *may_go_out, struct error *err)
 {
     const struct job_options *options = run->job->options;
     struct policy_retention retention = {.days = 0};
 
     if (options->retention != NULL) TRY(options->retention(options->context, run->repository.name, &retention, err));
-    const int64_t days = retention.days < KEPT_DAYS_MAX ? retention.days : KEPT_DAYS_MAX;
-    run->kept_s = days * DAY_S > run->lease_s ? days * DAY_S : run->lease_s;
-    *may_go_out = !retention.for_ever;
-    return SUCCESS;
+    run->kept_s = seconds_of(retention.days, run->lease_s);
+    run->ends_s = retention.has_maximum ? seconds_of(retention.maximum_days, run->lease_s) : RETENTION_ENDS_NEVER;
+    run->expires_s =
+        run->ends_s > run->kept_s ? run->ends_s : run->kept_s; /* an end can't be undone, so the longer minimum counts */
+    *may_go_out = !retention.for_ever && !run->repository.is_held;
+    return collect_report_duties(run, &retention, err);
 }
 
 static struct result collect_repository(struct collect_run *run, struct pending_removals *pending, struct error *err)
@@ -216,6 +253,7 @@ static struct result collect_repository(struct collect_run *run, struct pending_
     TRY(ask_policies(run, &may_go, err));
     if (!may_go) return SUCCESS;
     run->gone.from = run->gone.count;
+    if (run->ends_s != RETENTION_ENDS_NEVER) TRY(expire(run, pending, err));
     for (int pass = 0; pass < PASSES_MAX; pass++) {
         pending->removed = 0;
         TRY(retain(run, pending, err));
@@ -240,7 +278,9 @@ static struct result collect_repositories(struct collect_run *run, struct pendin
 
 struct result collect_manifests(struct collect_run *run, struct error *err)
 {
-    if (run->rules->retention_count == 0 && run->rules->untagged_days == RULES_NONE) return SUCCESS;
+    const bool has_rules = run->rules->retention_count > 0 || run->rules->untagged_days != RULES_NONE;
+
+    if (!has_rules && run->job->options->retention == NULL) return SUCCESS; /* nor policies, which end retention */
     struct pending_removals *pending = memory_zeroed(1, sizeof *pending);
     if (pending == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to collect");
     const struct result result = collect_repositories(run, pending, err);

@@ -7,8 +7,9 @@
 #include "registry/rules.h"
 
 /* Sizes of a step: small, so that neither the log nor a stop waits long for it. */
-#define COLLECT_BATCH 8    /* changes in one transaction */
-#define COLLECT_PAGE  1000 /* rows read at once */
+#define RETENTION_ENDS_NEVER INT64_C(-1)
+#define COLLECT_BATCH        8    /* changes in one transaction */
+#define COLLECT_PAGE         1000 /* rows read at once */
 
 struct collect_totals {
     int64_t looked_at, blobs, bytes, manifests, tags, sessions;
@@ -30,12 +31,16 @@ struct collect_run {
     struct pg *pg;         /* the job's */
     int64_t lease_s;       /* of the registry's leases */
     int64_t kept_s;        /* in the current repository, no manifest is removed sooner after its last push */
+    int64_t ends_s;        /* there, a policy ends the retention at this age; RETENTION_ENDS_NEVER */
+    int64_t expires_s;     /* there, manifests of this age go; not below kept_s */
+    int64_t overdue;       /* manifests past their end that something keeps */
+    int64_t lacking;       /* repositories that lack copies */
     const char *try_rules; /* of a dry run, or NULL */
     struct collect_totals totals;
-    json_t *projects, *removed; /* of the report */
-    bool is_cut;                /* the report, or `gone`, is incomplete */
-    bool is_stopped;            /* the run has stopped, so errors since are no failures */
-    int64_t reported_ms;        /* the last time that the report was written */
+    json_t *projects, *removed, *unmet; /* of the report */
+    bool is_cut;                        /* the report, or `gone`, is incomplete */
+    bool is_stopped;                    /* the run has stopped, so errors since are no failures */
+    int64_t reported_ms;                /* the last time that the report was written */
     /* The current position. */
     struct collect_project project;
     struct rules *rules;
@@ -62,6 +67,8 @@ RESULT collect_remove(struct collect_run *run, struct removal *removals, size_t 
 
 /** Removes the project's manifests that its rules no longer keep. */
 RESULT collect_manifests(struct collect_run *run, struct error *err);
+/** Records and reports what the policies demand of the current repository and is not so. After run->kept_s and run->ends_s are set. */
+RESULT collect_report_duties(struct collect_run *run, const struct policy_retention *retention, struct error *err);
 /** Removes the content and the rows of deleted repositories. Runs before the blobs, which then are garbage. */
 RESULT collect_erased(struct collect_run *run, struct error *err);
 /** For a deleted project, after its blobs: removes its keys of manifests, if nothing is left that they open. */

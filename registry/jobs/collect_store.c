@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "registry/content_hold.h"
 #include "registry/held_manifest_store.h"
 #include "registry/jobs/statements.h"
 #include "registry/stored_manifest_store.h"
@@ -40,9 +41,9 @@ static const struct pg_statement collect_project_sql = {
     "uuid uuid", "uuid uuid text text text int8 bool"};
 static const struct pg_statement collect_repository_sql = {
     "collect_repository",
-    "SELECT repository_id, name, full_name FROM repository WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL"
-    " ORDER BY name LIMIT 1",
-    "uuid text", "uuid text text"};
+    "SELECT r.repository_id, r.name, r.full_name, " CONTENT_IS_HELD("r.repository_id") " FROM repository r"
+    " WHERE r.project_id = $1 AND r.name > $2 AND r.deleted_at IS NULL ORDER BY r.name LIMIT 1",
+    "uuid text", "uuid text text bool"};
 static const struct pg_statement collect_tags_sql = {
     "collect_tags",
     "SELECT t.name, t.manifest_digest, t.updated_at, u.used_at, " IS_ATTACHMENT ","
@@ -85,11 +86,31 @@ static const struct pg_statement collect_manifest_sql = {
     " AND (NOT $8 OR m.subject_digest IS NULL OR NOT EXISTS"
     " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
     " AND (NOT $8 OR NOT " MANIFEST_IS_ADMITTED("$1", "$3", "$2") ")"
+    " AND NOT " CONTENT_IS_HELD("$1")
     " AND EXISTS (SELECT FROM project_rules r WHERE r.project_id = $6 AND r.version = $7)),"
     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $6)"
     " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
     "uuid text[] text int8 int8 uuid int8 bool", ""};
+/* What a policy ends goes whatever keeps it else: tags that rules make immutable, an index that lists it, a run that made it. */
+static const struct pg_statement collect_past_sql = {
+    "collect_past",
+    "SELECT m.digest, m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", 0::int8, (SELECT count(*) FROM " TAGS_OF("$1", "m.digest") " t)"
+    " FROM manifest m WHERE m.repository_id = $1 AND m.digest <> ALL($2) AND m.created_at <= now() - $3::int8 * interval '1 second'"
+    " AND m.digest > $4 ORDER BY m.digest LIMIT $5",
+    "uuid text[] int8 text int8", "text int8 int8 int8 int8"};
+static const struct pg_statement collect_past_count_sql = {
+    "collect_past_count",
+    "SELECT count(*) FROM manifest WHERE repository_id = $1 AND created_at <= now() - $2::int8 * interval '1 second'", "uuid int8",
+    "int8"};
+static const struct pg_statement collect_expire_sql = {
+    "collect_expire",
+    "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m WHERE m.repository_id = $1 AND m.digest = $2"
+    " AND m.created_at <= now() - $4::int8 * interval '1 second' AND NOT " HAS_TOO_MANY_TAGS("$1", "$2") " AND NOT " CONTENT_IS_HELD("$1") "),"
+    " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $3)"
+    " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
+    "uuid text uuid int8", ""};
 static const struct pg_statement collect_blobs_sql = {
     "collect_blobs",
     "SELECT b.blob_id, b.digest, b.region_id, b.size_bytes::int8, b.lease_until <= now() AND NOT " BLOB_IS_HELD("b.blob_id") " AND NOT EXISTS (SELECT"
@@ -113,7 +134,7 @@ static const struct pg_statement collect_blob_sql = {
     "uuid", ""};
 static const struct pg_statement *const statements[] = {
     &collect_project_sql, &collect_repository_sql, &collect_tags_sql, &collect_untagged_sql, &collect_tag_count_sql,
-    &collect_count_sql, &collect_expired_sql, &collect_manifest_sql, &collect_blobs_sql, &collect_blob_sql,
+    &collect_count_sql, &collect_expired_sql, &collect_manifest_sql, &collect_past_sql, &collect_past_count_sql, &collect_expire_sql, &collect_blobs_sql, &collect_blob_sql,
 };
 /* clang-format on */
 const struct pg_table collect_statements = PG_TABLE(statements);
@@ -154,6 +175,7 @@ struct result collect_next_repository(struct pg *pg, const struct uuid *project,
     repository_out->id = pg_uuid(rows, 0, 0);
     (void)snprintf(repository_out->path, sizeof repository_out->path, "%s", pg_text(rows, 0, 1));
     (void)snprintf(repository_out->name, sizeof repository_out->name, "%s", pg_text(rows, 0, 2));
+    repository_out->is_held = pg_bool(rows, 0, 3);
     return SUCCESS;
 }
 
@@ -247,6 +269,50 @@ bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_
     return pg_bool(rows, row, 4);
 }
 
+struct result collect_read_past(struct pg *pg, const struct collect_range *range, const char *last, size_t limit,
+                                struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    add_range(&arguments, range);
+    pg_add_text(&arguments, last);
+    pg_add_int8(&arguments, (int64_t)limit);
+    return pg_run(pg, &collect_past_sql, &arguments, rows_out, err);
+}
+
+void collect_past_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out)
+{
+    *manifest_out = (struct collect_manifest){
+        .size_bytes = pg_int8(rows, row, 1), .renewed_us = pg_int8(rows, row, 2), .tags = pg_int8(rows, row, 4)};
+    (void)snprintf(manifest_out->digest, sizeof manifest_out->digest, "%s", pg_text(rows, row, 0));
+}
+
+struct result collect_count_past(struct pg *pg, const struct uuid *repository, int64_t age_s, int64_t *count_out,
+                                 struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_int8(&arguments, age_s);
+    TRY(pg_run(pg, &collect_past_count_sql, &arguments, &rows, err));
+    *count_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result collect_manifest_row_expire(struct pg *pg, const struct collect_manifest_row *row, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &row->repository);
+    pg_add_text(&arguments, row->manifest.digest);
+    pg_add_uuid(&arguments, &row->project);
+    pg_add_int8(&arguments, row->expires_s);
+    TRY(pg_run(pg, &collect_expire_sql, &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest is held, or gone already");
+}
+
 struct result collect_manifest_row_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -259,7 +325,7 @@ struct result collect_manifest_row_delete(struct pg *pg, const struct collect_ma
     pg_add_int8(&arguments, row->manifest.used_us);
     pg_add_uuid(&arguments, &row->project);
     pg_add_int8(&arguments, row->rules_version);
-    pg_add_bool(&arguments, row->is_untagged);
+    pg_add_bool(&arguments, row->why == COLLECT_UNTAGGED);
     TRY(pg_run(pg, &collect_manifest_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest has changed, and stays");
 }

@@ -23,6 +23,7 @@ RESULT collect_next_project(struct pg *pg, const struct uuid *last, const struct
 struct collect_repository {
     struct uuid id;
     char path[RESOURCE_NAME_MAX + 1], name[RESOURCE_NAME_MAX + 1]; /* path: below the project; name: in full */
+    bool is_held;                                                  /* by a legal hold */
 };
 /** The first repository of a project after the path `last`. *found_out: there is one. */
 RESULT collect_next_repository(struct pg *pg, const struct uuid *project, const char *last,
@@ -70,17 +71,31 @@ RESULT collect_read_untagged(struct pg *pg, const struct collect_range *range, c
 /** True if it is old enough and nothing refers to it: no tag, no index, and its subject does not exist. */
 bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
 
+/** The next `limit` manifests after `last` that were first pushed longer than age_s ago. */
+RESULT collect_read_past(struct pg *pg, const struct collect_range *range, const char *last, size_t limit,
+                         struct pg_rows **rows_out, struct error *err);
+void collect_past_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
+/** How many there are. */
+RESULT collect_count_past(struct pg *pg, const struct uuid *repository, int64_t age_s, int64_t *count_out, struct error *err);
+
+/** Why a manifest goes: no rule keeps its tags; it has no tag, and nothing needs it; the retain_max_days of a policy are over. */
+enum collect_why { COLLECT_RETENTION, COLLECT_UNTAGGED, COLLECT_EXPIRED };
+
 /** One change of a batch. */
 struct collect_manifest_row {
     struct uuid repository, project;
     int64_t rules_version;
-    bool is_untagged;
+    int64_t expires_s; /* COLLECT_EXPIRED: the age at which it goes */
+    enum collect_why why;
     bool is_erased; /* its repository was deleted: nothing else is checked */
     struct collect_manifest manifest;
 };
 /** Deletes a manifest with its tags. ERROR_CONFLICT if it is needed, or differs from the row that was read; no row is changed
  *  then. */
 RESULT collect_manifest_row_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
+
+/** Deletes a manifest that is older than row->expires_s, with its tags. ERROR_CONFLICT: a hold keeps it, or it has too many tags; no row is changed then. */
+RESULT collect_manifest_row_expire(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
 
 struct collect_blob {
     struct uuid blob;

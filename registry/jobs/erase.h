@@ -58,6 +58,7 @@ RESULT erase_immutable_tag(const struct permit *permit, struct pg *pg, const str
 struct erase_repository {
     char name[RESOURCE_NAME_MAX + 1];
     int64_t stored_ms;
+    bool is_held; /* by a legal hold (registry/content_hold.h) */
 };
 struct erase_page {
     const char *last;                      /* the page begins after this name; "" for the start */

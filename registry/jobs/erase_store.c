@@ -7,6 +7,7 @@
 
 #include "audit/format/leaf.h"
 #include "crypto/digest.h"
+#include "registry/content_hold.h"
 #include "registry/jobs/statements.h"
 #include "storage/pg_table.h"
 
@@ -119,11 +120,11 @@ static const struct pg_statement erase_immutable_tag_sql = {
     THREE, "text"};
 static const struct pg_statement erase_repositories_sql = {
     "erase_repositories",
-    "SELECT full_name, stored FROM (SELECT r.full_name, greatest((SELECT max(created_at) FROM manifest m"
+    "SELECT full_name, stored, is_held FROM (SELECT r.full_name, " CONTENT_IS_HELD("r.repository_id") " AS is_held, greatest((SELECT max(created_at) FROM manifest m"
     " WHERE m.repository_id = r.repository_id), (SELECT max(linked_at) FROM repository_blob l"
     " WHERE l.repository_id = r.repository_id)) AS stored FROM repository r JOIN project p USING (project_id)"
     " WHERE " INSIDE " AND r.full_name > $4) s WHERE stored IS NOT NULL ORDER BY full_name LIMIT $5",
-    THREE " text int8", "text timestamptz"};
+    THREE " text int8", "text timestamptz bool"};
 static const struct pg_statement erase_log_size_sql = {"erase_log_size", "SELECT size FROM audit_log", "", "int8"};
 /* Counts the events of the resource since $2, and those of them that may have changed it. ORDER BY makes the planner use the
  * index for the resource and for each entry, so the time depends only on $3. */
@@ -359,6 +360,7 @@ struct result erase_repositories(const struct permit *permit, struct pg *pg, con
         struct erase_repository *repository = &page->repositories[i];
         (void)snprintf(repository->name, sizeof repository->name, "%s", pg_text(rows, i, 0));
         repository->stored_ms = pg_time_ms(rows, i, 1);
+        repository->is_held = pg_bool(rows, i, 2);
     }
     return SUCCESS;
 }

@@ -3,6 +3,7 @@
  * permit of the event, of an action that may do this.
  */
 #include <assert.h>
+#include <stdio.h>
 
 #include "registry/upload/upload_priv.h"
 
@@ -149,10 +150,16 @@ static void take_commit(struct change *change, const struct pg_rows *answer)
 
 void upload_closing_init(struct upload_closing *closing, struct upload *upload, const struct closed_blob *closed)
 {
+    char id[UUID_TEXT_SIZE], digest[DIGEST_TEXT_SIZE];
+
     *closing =
         (struct upload_closing){.change = {.run = run_commit, .take = take_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                 .upload = upload,
                                 .closed = *closed};
     if (uuid_equal(&closed->key.id, &upload->row.blob))
         closing->change.add = add_commit; /* a copy needs other statements first */
+    uuid_format(&upload->row.upload, id);
+    digest_format(&closed->content.digest, digest);
+    (void)snprintf(closing->detail, sizeof closing->detail, "%s %s", id, digest);
+    closing->change.detail = closing->detail; /* the log says which bytes lie where from now on */
 }

@@ -68,6 +68,7 @@ struct upload_closing {
     struct upload *upload;
     struct closed_blob closed;
     struct dropped_blobs dropped;
+    char detail[UUID_TEXT_SIZE + DIGEST_TEXT_SIZE]; /* of the event: the session, a blank, the digest of the blob */
 };
 void upload_closing_init(struct upload_closing *closing, struct upload *upload, const struct closed_blob *closed);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/act.h"
 #include "authz/dpop.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -67,6 +68,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) memcpy(text, data, size);
     if (text[0] == '{') read_claims(text, &rule);
     else if (dpop_read(text, &rule, &proof, &err).ok) check_proof(&proof);
+    else check_failure(&err);
+    const struct act_rule act = {rule, bytes_of_text("/token?a=b"), {0}, "Bearer x"};
+    err = (struct error){0};
+    if (act_read(text, &act, &proof, &err).ok) check_proof(&proof);
     else check_failure(&err);
     free(text);
     return 0;

@@ -33,6 +33,7 @@ static void remove_folder(void)
     (void)unlinkat(folder, LEDGER_FILE, 0);
     (void)unlinkat(folder, RUN_LEDGER_FILE, 0);
     (void)unlinkat(folder, LOG_ROTATION_FILE, 0);
+    (void)unlinkat(folder, REPLACEMENT_FILE, 0);
     (void)rmdir(path);
     keyring_free(keyring);
 }
@@ -156,6 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct run_ledger *runs;       /* no message of this target has a valid bundle */
     static struct key_register *keys;     /* nor a signed document */
     static struct log_rotation *rotation; /* nor an order of the root */
+    static struct replacements *replacements;
     struct sealed sealed = {.has_data_key = false};
     struct reader input = reader_of((struct bytes){data, size});
     struct error err;
@@ -166,6 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
            mint_limits_new(&mints, &err).ok && quorum_new(QUORUM_PATIENCE_S, &quorum, &err).ok);
     if (runs == NULL) assert(run_ledger_open(folder, keyring_ledger_key(keyring), 1, &runs, &err).ok);
     if (keys == NULL) assert(key_register_open(folder, keyring_ledger_key(keyring), ledger, &keys, &err).ok);
+    if (replacements == NULL) assert(replacements_open(folder, keyring_ledger_key(keyring), ledger, &replacements, &err).ok);
     if (rotation == NULL) assert(log_rotation_open(folder, keyring, &rotation, &err).ok);
     const struct keyd keyd = {.keyring = keyring,
                               .ledger = ledger,
@@ -174,7 +177,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .runs = runs,
                               .keys = keys,
                               .quorum = quorum,
-                              .rotation = rotation};
+                              .rotation = rotation,
+                              .replacements = replacements};
     for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
         if (!exchange(&keyd, &input, &sealed)) break;
     return 0;

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "storage/driver.h"
 #include "storage/s3_answer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -35,6 +36,30 @@ static void look_at_location(struct bytes xml)
     for (size_t i = 0; i < length; i++) assert(location[i] > ' ' && location[i] <= '~');
 }
 
+static void look_at_rules(struct bytes xml)
+{
+    struct driver_rules rules;
+    struct error err = {0};
+
+    if (!s3_answer_rules(xml, "models/", &rules, &err).ok) {
+        assert(err.kind == ERROR_UNAVAILABLE);
+        return;
+    }
+    assert(rules.told != RULES_NOT_TOLD && strlen(rules.what) < sizeof rules.what);
+    assert((rules.told == RULES_SOME) == (rules.what[0] != '\0'));
+    for (const char *at = rules.what; *at != '\0'; at++) assert(*at >= ' ' && *at <= '~');
+}
+
+/* An object in place of the mark. */
+static void look_at_mark(struct bytes content)
+{
+    char mark[DRIVER_MARK_SIZE];
+
+    driver_mark_read(content, mark);
+    assert(strcmp(mark, "?") == 0 ||
+           (strlen(mark) == DRIVER_MARK_SIZE - 1 && strspn(mark, "0123456789abcdef") == DRIVER_MARK_SIZE - 1));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct buffer OWNED_BUFFER id = BUFFER(S3_TEXT_SIZE);
@@ -44,6 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     look_at_page(xml);
     look_at_location(xml);
+    look_at_rules(xml);
+    look_at_mark(xml);
     if (s3_answer_upload_id(xml, &id, &err).ok) assert(id.length > 0);
     (void)s3_answer_completed(xml, &err).ok;
     s3_answer_error(xml, &error_body);

@@ -49,8 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!document_read(envelopes, cut(&input, envelopes), &document, &err).ok) return 0;
     check_read(document);
     trust.now_ms = document->effective_ms;
-    if (document->kind == DOCUMENT_SIGNING_KEY && document->is_withdrawn && signing_key_read(document, &key, &err).ok)
+    if (document->kind == DOCUMENT_SIGNING_KEY && document->is_withdrawn && signing_key_read(document, &key, &err).ok) {
         assert(document_is_signed_by(document, key.point, &is_own, &err).ok); /* a key may withdraw itself */
+        if (!is_own &&
+            signing_key_has_old(&key)) /* or the one that it replaces: whose that is, and whether it waits, sijil-keyd knows */
+            assert(document_is_signed_by(document, key.replaces, &is_own, &err).ok);
+    }
     assert(is_own || !document_check(document, &trust, &err).ok);
     return 0;
 }

@@ -78,6 +78,8 @@ static void set(struct settings *settings, const char *argument)
         (void)snprintf(settings->listen_socket, sizeof settings->listen_socket, "%s", argument + 14);
     if (strncmp(argument, "tls_client_ca=", 14) == 0)
         (void)snprintf(settings->tls_client_ca, sizeof settings->tls_client_ca, "%s", argument + 14);
+    if (strncmp(argument, "proxy_networks=", 15) == 0)
+        (void)snprintf(settings->proxy_networks, sizeof settings->proxy_networks, "%s", argument + 15);
     if (strcmp(argument, "tls_client_any=yes") == 0) settings->tls_client_any = true;
 }
 

@@ -264,16 +264,16 @@ static struct result control(struct request *request, struct pg *pg, struct erro
 }
 static const struct handler handler_control = {.handle = control};
 
-/* Answers with the runner of the client's certificate, and whether a token would be bound to that certificate. */
+/* Answers with the client's address, the runner of its certificate, and whether a token would be bound to that certificate. */
 static struct result tell_runner(struct request *request, struct pg *pg, struct error *err)
 {
-    char text[128], id[UUID_TEXT_SIZE] = "";
+    char text[192], id[UUID_TEXT_SIZE] = "";
 
     (void)pg;
     (void)err;
     if (request->client_runner != NULL) uuid_format(&request->client_runner->runner, id);
-    (void)snprintf(text, sizeof text, "{\"runner\":\"%s\",\"bound\":%s}", id,
-                   request->client_confirmation[0] != '\0' ? "true" : "false");
+    (void)snprintf(text, sizeof text, "{\"runner\":\"%s\",\"bound\":%s,\"client\":\"%s\"}", id,
+                   request->client_confirmation[0] != '\0' ? "true" : "false", request->client_address);
     response_text(request, 200, text);
     return SUCCESS;
 }

@@ -1,19 +1,40 @@
 #include "tests/integration/registry_fixture.h"
 
 #include "audit/subject_rewrap.h"
+#include "registry/content_hold.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
+#include "registry/region.h"
 #include "registry/upload/upload.h"
 
 struct fixture fixture;
 
-static const struct pg_table *const tables[] = {
-    &project_statements,       &repository_statements,    &seal_statements,          &stored_blob_statements,
-    &upload_statements,        &abandoned_statements,     &upload_admin_statements,  &stored_manifest_statements,
-    &brought_label_statements, &tag_statements,           &region_store_table,       &job_statements,
-    &scrub_statements,         &rewrap_statements,        &advisory_lock_statements, &quota_statements,
-    &manifest_use_statements,  &rules_statements,         &collect_statements,       &erase_statements,
-    &erased_statements,        &held_manifest_statements, &audit_rewrap_table,       NULL};
+static const struct pg_table *const tables[] = {&region_state_statements,
+                                                &project_statements,
+                                                &repository_statements,
+                                                &seal_statements,
+                                                &stored_blob_statements,
+                                                &upload_statements,
+                                                &abandoned_statements,
+                                                &upload_admin_statements,
+                                                &stored_manifest_statements,
+                                                &brought_label_statements,
+                                                &tag_statements,
+                                                &region_store_table,
+                                                &job_statements,
+                                                &scrub_statements,
+                                                &rewrap_statements,
+                                                &advisory_lock_statements,
+                                                &quota_statements,
+                                                &manifest_use_statements,
+                                                &rules_statements,
+                                                &collect_statements,
+                                                &erase_statements,
+                                                &erased_statements,
+                                                &held_manifest_statements,
+                                                &audit_rewrap_table,
+                                                &content_hold_statements,
+                                                NULL};
 
 #define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
 static struct permit *permits[PERMITS_MAX];

@@ -26,13 +26,18 @@ static const struct pg_statement test_insert_strict_sql = {
 static const struct pg_statement test_names_sql = {"test_names", "SELECT name FROM organisation", "", "text"};
 static const struct pg_statement test_raise_sql = {
     "test_raise", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+static const struct pg_statement test_give_sql = {
+    "test_give", "WITH raised AS (SELECT raise_authorization_epoch_of_grant($1) AS epoch) SELECT epoch FROM raised", "uuid",
+    "int8"};
 static const struct pg_statement *const statements[] = {
-    &test_insert_sql, &test_insert_at_once_sql, &test_insert_strict_sql, &test_names_sql, &test_raise_sql,
+    &test_insert_sql, &test_insert_at_once_sql, &test_insert_strict_sql, &test_names_sql, &test_raise_sql, &test_give_sql,
 };
 static const struct pg_table test_table = PG_TABLE(statements);
 static const struct pg_table *const test_tables[] = {&test_table, NULL};
 
-enum behaviour { INSERTS, CONFLICTS, INSERTS_THEN_FAILS, BREAKS_A_CONSTRAINT, RAISES };
+enum behaviour { INSERTS, CONFLICTS, INSERTS_THEN_FAILS, BREAKS_A_CONSTRAINT, RAISES, GIVES };
+
+static const struct uuid fixture_acme = {.bytes = {0xac}};
 
 struct test_change {
     struct change change; /* first */
@@ -54,6 +59,14 @@ static inline struct result insert(struct pg *pg, const struct pg_statement *sta
     return SUCCESS;
 }
 
+static inline struct result give(struct pg *pg, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &fixture_acme);
+    return pg_run(pg, &test_give_sql, &arguments, NULL, err);
+}
+
 static inline struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct test_change *test = (struct test_change *)(void *)change;
@@ -70,6 +83,7 @@ static inline struct result run(const struct permit *permit, struct change *chan
         TRY(insert(pg, &test_insert_sql, test->name, err));
         return failure(err, ERROR_INVALID, "changed its mind");
     case RAISES: return pg_run(pg, &test_raise_sql, NULL, NULL, err);
+    case GIVES: return give(pg, err);
     }
     return SUCCESS;
 }
@@ -188,7 +202,8 @@ static inline struct batched with_change(enum behaviour behaviour, const char *n
 {
     struct batched batched = {.record = test_record(VERDICT_ALLOW)};
 
-    batched.change = (struct test_change){.change = {.run = run, .raises_epoch = behaviour == RAISES}};
+    batched.change = (struct test_change){
+        .change = {.run = run, .raises_epoch = behaviour == RAISES || behaviour == GIVES, .only_gives = behaviour == GIVES}};
     batched.change.behaviour = behaviour;
     (void)snprintf(batched.change.name, sizeof batched.change.name, "%s", name);
     return batched;

@@ -22,18 +22,25 @@ static bool ask(struct pg *pg, const struct principal *person, const char *on, s
     return run(pg, &request.change, ACTION_ELEVATION_REQUEST, &scope, err);
 }
 
-static bool grant(struct pg *pg, const struct uuid *id, const struct principal *person, enum role role, struct error *err)
+static bool grant_for(struct pg *pg, const struct uuid *id, const struct authz_binding *of, int64_t hours, struct error *err)
 {
-    struct authz_binding wanted = {.kind = PRINCIPAL_EXTERNAL, .role = role};
+    struct authz_binding wanted = *of;
     struct resource scope = resource_of(RESOURCE_PROJECT, "acme/models");
     struct elevation_grant change;
 
-    memcpy(wanted.issuer, person->issuer, sizeof wanted.issuer);
-    memcpy(wanted.subject, person->subject, sizeof wanted.subject);
     authz_grant_detail(&wanted, scope.detail);
-    elevation_grant_init(&change, id, &wanted);
+    elevation_grant_init(&change, id, &wanted, hours);
     (void)snprintf(change.create.binding.granted_by, sizeof change.create.binding.granted_by, "system");
     return run(pg, &change.change, ACTION_BINDING_CREATE, &scope, err);
+}
+
+static bool grant(struct pg *pg, const struct uuid *id, const struct principal *person, enum role role, struct error *err)
+{
+    struct authz_binding wanted = {.kind = PRINCIPAL_EXTERNAL, .role = role};
+
+    memcpy(wanted.issuer, person->issuer, sizeof wanted.issuer);
+    memcpy(wanted.subject, person->subject, sizeof wanted.subject);
+    return grant_for(pg, id, &wanted, 2, err);
 }
 
 static bool end_by(struct pg *pg, const struct uuid *id, const char *on, const struct elevation_end *how, struct error *err)
@@ -90,6 +97,11 @@ static void what_is_granted_is_what_was_asked_for(void **state)
     other = uuid_random();
     assert_false(grant(pg, &other, &ann, ROLE_PUBLISHER, &err));
     assert_int_equal(err.kind, ERROR_CONFLICT);
+    /* Who writes into the database makes more hours of it: they are not those that were granted. */
+    database_execute(fixture->database, "UPDATE elevation SET hours = 72");
+    assert_false(grant(pg, &id, &ann, ROLE_PUBLISHER, &err));
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    database_execute(fixture->database, "UPDATE elevation SET hours = 2");
     assert_true(grant(pg, &id, &ann, ROLE_PUBLISHER, &err));
     assert_int_equal(may_push(pg, 0), AUTHZ_ALLOWED);
     assert_int_equal(may_push(pg, 2 * HOUR_MS - 60000), AUTHZ_ALLOWED);
@@ -136,6 +148,13 @@ static void requests_are_bounded_and_swept(void **state)
     struct error err = {0};
 
     for (unsigned i = 0; i < ELEVATIONS_WAITING_MAX; i++) assert_true(ask(fixture->pg, &ann, "acme/models", &id, &err));
+    const struct uuid last = id;
+    assert_false(ask(fixture->pg, &ann, "acme/models", &id, &err));
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_true(end(fixture->pg, &last, "acme/models", &err)); /* what has ended waits no more */
+    assert_true(ask(fixture->pg, &ann, "acme/models", &id, &err));
+    assert_true(grant(fixture->pg, &id, &ann, ROLE_PUBLISHER, &err));
+    assert_true(ask(fixture->pg, &ann, "acme/models", &id, &err));
     assert_false(ask(fixture->pg, &ann, "acme/models", &id, &err));
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_true(ask(fixture->pg, &bob, "acme/models", &id, &err));

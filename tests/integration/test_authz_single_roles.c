@@ -94,6 +94,10 @@ static void a_role_makes_one_bucket_anew(void **state)
     assert_true(part->bucket_count >= 4);
     assert_int_not_equal(verdict(before, &robot, ACTION_UPLOAD_BEGIN), AUTHZ_ALLOWED);
     assert_true(bind(fixture->pg, &robot, ROLE_PUBLISHER, &project, &id, &err));
+    assert_string_equal(database_ask(fixture->database,
+                                     "SELECT (epoch > taken_epoch)::text FROM authorization_change WHERE organisation_id = '" ACME
+                                     "'"),
+                        "true");
     OWNED(authz_snapshot) *given = renew(fixture, before, first);
     assert_int_equal(verdict(given, &robot, ACTION_UPLOAD_BEGIN), AUTHZ_ALLOWED);
     assert_int_not_equal(verdict(before, &robot, ACTION_UPLOAD_BEGIN), AUTHZ_ALLOWED);
@@ -107,6 +111,10 @@ static void a_role_makes_one_bucket_anew(void **state)
     OWNED(authz_snapshot) *same = renew(fixture, given, second);
     assert_ptr_equal(same, given);
     revoke(fixture, &id, &project);
+    assert_string_equal(database_ask(fixture->database,
+                                     "SELECT (epoch = taken_epoch)::text FROM authorization_change WHERE organisation_id = '" ACME
+                                     "'"),
+                        "true");
     OWNED(authz_snapshot) *taken = renew(fixture, given, second);
     assert_int_not_equal(verdict(taken, &robot, ACTION_UPLOAD_BEGIN), AUTHZ_ALLOWED);
     assert_int_equal(verdict(taken, &robot, ACTION_PROJECT_READ), AUTHZ_ALLOWED); /* its other role */

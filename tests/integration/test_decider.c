@@ -252,6 +252,7 @@ static void replace_set(struct place *place, uint64_t epoch, const char *more, c
     refresh(place);
 }
 
+#define EVIDENCE "\"sha256:eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\""
 #define ADGM_FROM(version, scope, class, from)                                                                                \
     "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"adgm\",\"version\":" version "," \
     "\"scope\":[" scope "],\"effective_from\":\"" from "\",\"review_by\":\"2030-01-01\"},"                                    \
@@ -291,10 +292,11 @@ static const struct leaving_row {
     {"what was not in force yet has labelled nothing",
      ADGM_FROM("1", "\"acme/models/**\"", "confidential", "2999-01-01T00:00:00Z"), NULL, NULL, false, false, false, false},
     {"declassified", ADGM("1", "\"acme/models/**\"", "confidential"), NULL,
-     "[{\"policy\":\"adgm\",\"reason\":\"the licence has ended\",\"scope\":[\"acme/models/a\",\"acme/models/a/**\"]}]", false,
-     false, false, true},
+     "[{\"evidence\":" EVIDENCE
+     ",\"policy\":\"adgm\",\"reason\":\"the licence has ended\",\"scope\":[\"acme/models/a\",\"acme/models/a/**\"]}]",
+     false, false, false, true},
     {"another policy declassified", ADGM("1", "\"acme/models/a\"", "confidential"), NULL,
-     "[{\"policy\":\"difc\",\"reason\":\"x\",\"scope\":[\"**\"]}]", false, true, false, false},
+     "[{\"evidence\":" EVIDENCE ",\"policy\":\"difc\",\"reason\":\"x\",\"scope\":[\"**\"]}]", false, true, false, false},
 };
 
 static void check_leaving(struct place *place, const struct leaving_row *row, uint64_t *epoch)

@@ -303,7 +303,7 @@ static void without_an_approver_no_set_counts(void **state)
     assert_false(install(&place, 1, &err));
     assert_int_equal(err.kind, ERROR_DENIED);
     sign(&place, 1, &envelope);
-    assert_false(policy_set_check(keyd_process_client(place.log.keyd), buffer_bytes(&envelope), &set, &err).ok);
+    assert_false(policy_set_check(keyd_process_client(place.log.keyd), NULL, buffer_bytes(&envelope), &set, &err).ok);
     assert_int_equal(err.kind, ERROR_DENIED);
     assert_null(set);
     database_execute(place.log.database, PROJECT_SQL);

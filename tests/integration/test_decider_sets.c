@@ -1,7 +1,10 @@
 /* The policy set in force is the one that the log names and sijil-keyd has pinned, whatever other rows the database has. */
 #include "tests/integration/decider_fixture.h"
 
+#include "audit/job_permit.h"
+#include "documents/format/set_approval.h"
 #include "policy/decider/metrics.h"
+#include "policy/decider/set_then.h"
 
 static void a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start(void **state)
 {
@@ -241,6 +244,60 @@ static void false_events_are_judged_once_and_passed_over(void **state)
     place_close(&place);
 }
 
+/* ---- which set was in force then ---- */
+
+static uint64_t epoch_at(struct place *place, int64_t wall_ms)
+{
+    const struct action_pair pair = {.action = ACTION_AUTHZ_EXPLAIN, .resource.kind = RESOURCE_SYSTEM};
+    const struct policy_past past = {ACTION_AUTHZ_EXPLAIN, NULL, keyd_process_client(place->log.keyd), wall_ms};
+    OWNED(policy_set) *set = NULL;
+    OWNED(permit) *permit = NULL;
+    OWNED(pg) *pg = NULL;
+    struct error err = {0};
+
+    must(permit_for_job(place->log.sequencer, &pair, &permit, &err), &err);
+    must(pg_open(database_app(place->log.database), tables, &pg, &err), &err);
+    struct policy_past with_rows = past;
+    with_rows.pg = pg;
+    must(policy_set_then(permit, &with_rows, &set, &err), &err);
+    return set == NULL ? 0 : policy_set_epoch(set);
+}
+
+/* The officer has signed it, and it replaces a set that was never in force: the log names it, and sijil-keyd refuses it. */
+static void load_refused(struct place *place, uint64_t epoch)
+{
+    const struct set_approval approval = {.base = {epoch - 1, {7}}, .expires_ms = clock_wall_ms() + 3600000, .is_there = true};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX), envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    OWNED_JSON member = set_approval_json(&approval);
+    const struct policy_set_parts parts = {.epoch = epoch, .approval = member};
+    struct error err = {0};
+
+    must(policy_set_compose(&parts, &payload, &err), &err);
+    must(policy_set_sign(buffer_bytes(&payload), place->officer, &envelope, &err), &err);
+    assert_int_equal(load_signed(place, buffer_bytes(&envelope)), RECORD_DONE);
+    refresh(place);
+}
+
+/* The one of the highest epoch that the log named was taken, whatever sijil-keyd had said of it. */
+static void a_set_that_was_refused_was_never_in_force(void **state)
+{
+    const int64_t started_ms = clock_wall_ms() - 1000;
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    start_well(&place);
+    load_refused(&place, 7);
+    assert_int_equal(pinned(&place), 1);
+    assert_int_equal(epoch_at(&place, clock_wall_ms() + 1000), 1);
+    assert_int_equal(load(&place, 8), RECORD_DONE);
+    refresh(&place);
+    assert_int_equal(pinned(&place), 8);
+    assert_int_equal(epoch_at(&place, clock_wall_ms() + 1000), 8);
+    assert_int_equal(epoch_at(&place, started_ms - 3600000), 0);
+    place_close(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_false_entry_does_not_bring_a_set_into_force),
         cmocka_unit_test(rows_that_no_event_names_stand_in_nobodys_way),
         cmocka_unit_test(false_events_are_judged_once_and_passed_over),
+        cmocka_unit_test(a_set_that_was_refused_was_never_in_force),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,45 @@ static void parts_that_were_forgotten_are_not_completed_without(void **state)
     driver->operations->extent_discard(extent);
 }
 
+/* ---- What a bucket says about itself ---- */
+
+static void survey(struct driver *driver, struct driver_survey *survey_out)
+{
+    struct error err = {0};
+
+    if (!driver->operations->survey(driver, survey_out, &err).ok) fail_msg("%s", err.message);
+}
+
+static void a_bucket_says_what_it_is(void **state)
+{
+    OWNED(driver) *driver = s3_peer_driver(&peer);
+    struct driver_survey found;
+    struct error err = {0};
+
+    (void)state;
+    s3_peer_heal(&peer);
+    survey(driver, &found);
+    assert_string_equal(found.mark, "");
+    assert_string_equal(found.place, "me-test-1");
+    assert_true(found.copies.told == RULES_NONE && found.expiry.told == RULES_NONE && found.versions.told == RULES_NONE);
+    assert_true(driver->operations->mark(driver, "00112233445566778899aabbccddeeff", &err).ok);
+    assert_false(driver->operations->mark(driver, "ffffffffffffffffffffffffffffffff", &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    s3_peer_say(&peer, "{\"versioning\":\"<Status>Enabled</Status>\",\"lifecycle\":501,\"replication\":403}");
+    survey(driver, &found);
+    assert_string_equal(found.mark, "00112233445566778899aabbccddeeff");
+    assert_int_equal(found.versions.told, RULES_SOME);
+    assert_int_equal(found.expiry.told, RULES_NOT_TOLD);
+    assert_string_equal(found.copies.what, "403 AccessDenied");
+    s3_peer_move(&peer, "elsewhere-1"); /* it is asked although nothing is read or written there */
+    survey(driver, &found);
+    assert_string_equal(found.place, "elsewhere-1");
+    s3_peer_plan(&peer, "500", "GET", 1, 100);
+    assert_false(driver->operations->survey(driver, &found, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    s3_peer_heal(&peer);
+}
+
 struct taking_over {
     struct driver *driver;
     struct driver_history history;
@@ -217,9 +256,11 @@ static void one_that_goes_on_meanwhile_does_not_replace_what_is_whole(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away),
-                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed), cmocka_unit_test(parts_grow),
+                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed),
+                                       cmocka_unit_test(parts_grow),
                                        cmocka_unit_test(parts_that_were_forgotten_are_not_completed_without),
-                                       cmocka_unit_test(one_that_goes_on_meanwhile_does_not_replace_what_is_whole)};
+                                       cmocka_unit_test(one_that_goes_on_meanwhile_does_not_replace_what_is_whole),
+                                       cmocka_unit_test(a_bucket_says_what_it_is)};
 
     s3_peer_start(&peer);
     const int failed = cmocka_run_group_tests_name("odd buckets", tests, NULL, NULL);

@@ -354,6 +354,8 @@ static void keyd_knows_who_holds_a_broken_glass(void **state)
 
 /* ---- officers ---- */
 
+static const char *appointed = OFFICERS_ADMINISTRATORS ".a"; /* the name of the document */
+
 struct appointment {
     const char *principal;
     const struct ecdsa_key *key, *signers[2];
@@ -376,7 +378,7 @@ static enum error_kind appoint(const struct appointment *wanted)
     OWNED_JSON body = wanted->withdrawn == NULL ? officer_body(&officer) : json_object();
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",
-                                         .name = OFFICERS_ADMINISTRATORS ".a",
+                                         .name = appointed,
                                          .body = body,
                                          .version = wanted->version,
                                          .withdrawn = wanted->withdrawn,
@@ -416,6 +418,10 @@ static void keyd_knows_whose_key_an_officer_has(void **state)
     assert_int_equal(appoint(&by_itself), ERROR_DENIED);
     assert_int_equal(appoint(&by_one), ERROR_DENIED);
     assert_int_equal(appoint(&good), ERROR_NONE);
+    assert_int_equal(appoint(&over), ERROR_DENIED); /* the last one stays */
+    appointed = OFFICERS_ADMINISTRATORS ".b";
+    assert_int_equal(appoint(&good), ERROR_NONE);
+    appointed = OFFICERS_ADMINISTRATORS ".a";
     assert_int_equal(appoint(&over), ERROR_NONE);
     assert_int_equal(appoint(&good), ERROR_DENIED); /* what was withdrawn does not come back */
     (void)keyd_daemon_end(&process, SIGKILL);

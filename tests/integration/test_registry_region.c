@@ -8,6 +8,7 @@
 #include "registry/jobs/clean_up.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/statements.h"
+#include "registry/region.h"
 #include "registry/registry_priv.h"
 
 /* An unmounted region looked like a folder of damaged blobs, and each read marked one for good. */
@@ -103,12 +104,94 @@ static void a_forgotten_key_leaves_the_memory(void **state)
     assert_false(key_cache_get(fixture.registry->keys, name, found));
 }
 
+/* ---- Draining and retiring ---- */
+
+static struct result turn(const char *region, enum region_turn wanted, struct error *err)
+{
+    static const enum action actions[] = {ACTION_REGION_DRAIN, ACTION_REGION_REOPEN, ACTION_REGION_RETIRE};
+    struct resource where = {.kind = RESOURCE_SYSTEM};
+    struct region_change change;
+
+    (void)snprintf(where.region, sizeof where.region, "%s", region);
+    region_change_prepare(&where, wanted, &change);
+    return fixture_change(actions[wanted], &where, &change.change, err);
+}
+
+static struct region_content content_of(const char *region)
+{
+    const struct resource where = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = fixture_permit(ACTION_REGION_READ, &where);
+    struct region_content content;
+
+    MUST(region_content_count(permit, fixture.stack->pg, region, &content, &err));
+    return content;
+}
+
+/* Each thing that keeps a region from being retired, one after the other. */
+static void a_region_is_retired_when_nothing_is_left(void **state)
+{
+    static const char *const things[][2] = {
+        {"INSERT INTO abandoned_object VALUES (gen_random_uuid(), 'test/away', now())",
+         "DELETE FROM abandoned_object WHERE region_id = 'test/away'"},
+        {"INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version) SELECT gen_random_uuid(), project_id, 'test/away',"
+         " 'sha256:' || repeat('0', 64), 1, 1 FROM project LIMIT 1",
+         "UPDATE forgotten_key SET sequence = 1 WHERE region_id = 'test/away'"},
+        {"UPDATE project SET home_region = 'test/away' WHERE name = 'other'",
+         "UPDATE project SET home_region = '" TEST_REGION "' WHERE name = 'other'"}};
+    struct region region = {.driver = REGION_DRIVER_FS, .id = "test/away", .location = "/unused"};
+
+    (void)state;
+    MUST_FAIL(ERROR_CONFLICT, turn("test/away", REGION_TURN_DRAIN, &err)); /* there is none */
+    MUST(region_insert(fixture.stack->pg, &region, &err));
+    MUST_FAIL(ERROR_CONFLICT, turn("test/away", REGION_TURN_RETIRE, &err)); /* it does not drain */
+    MUST(turn("test/away", REGION_TURN_DRAIN, &err));
+    for (size_t i = 0; i < COUNT(things); i++) {
+        execute(things[i][0]);
+        MUST_FAIL(ERROR_CONFLICT, turn("test/away", REGION_TURN_RETIRE, &err));
+        execute(things[i][1]);
+    }
+    const struct region_content content = content_of("test/away");
+    assert_true(content.blobs == 0 && content.others == 0 && content.projects == 0 && content.forgotten == 1);
+    MUST(turn("test/away", REGION_TURN_RETIRE, &err));
+    MUST_FAIL(ERROR_CONFLICT, turn("test/away", REGION_TURN_REOPEN, &err)); /* for ever */
+    MUST_FAIL(ERROR_CONFLICT, turn("test/away", REGION_TURN_DRAIN, &err));
+    execute("DELETE FROM forgotten_key WHERE region_id = 'test/away'");
+}
+
+static void what_is_in_a_region_is_listed(void **state)
+{
+    struct resource repository = fixture_repository(&fixture.models, "listed"), system = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = fixture_permit(ACTION_REGION_READ, &system);
+    struct region_page page = {.region = TEST_REGION, .after = "", .limit = 10};
+    struct region_projects found;
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    fixture_push(&repository, 92, 1000, digest);
+    const struct region_content content = content_of(TEST_REGION);
+    assert_true(content.blobs > 0 && content.bytes >= 1000 && content.projects == 2);
+    MUST(region_content_list(permit, fixture.stack->pg, &page, &found, &err));
+    assert_int_equal(found.count, 2);
+    assert_string_equal(found.projects[0].name, "acme/models");
+    assert_true(found.projects[0].is_home && found.projects[0].blobs > 0 && found.projects[1].is_home);
+    free(found.projects);
+    page.after = "acme/models";
+    MUST(region_content_list(permit, fixture.stack->pg, &page, &found, &err));
+    assert_int_equal(found.count, 1);
+    free(found.projects);
+    MUST(turn(TEST_REGION, REGION_TURN_DRAIN, &err));
+    MUST_FAIL(ERROR_CONFLICT, turn(TEST_REGION, REGION_TURN_RETIRE, &err));
+    MUST(turn(TEST_REGION, REGION_TURN_REOPEN, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forgotten_key_leaves_the_memory),
         cmocka_unit_test(a_region_that_lost_its_file_system_is_not_served),
         cmocka_unit_test(what_cannot_be_removed_stands_in_nobodys_way),
+        cmocka_unit_test(a_region_is_retired_when_nothing_is_left),
+        cmocka_unit_test(what_is_in_a_region_is_listed),
     };
 
     return cmocka_run_group_tests_name("regions of a registry", tests, fixture_set_up, fixture_tear_down);

@@ -17,6 +17,7 @@ HANDLES = {  # only a function that got the permit makes one
 }
 EXEMPT = {
     "manifest_push_prepare": "seals the body before the record, because the change stores what it seals; it reads the wrapped key of the project",
+    "label_sources_find": "names repositories whose labels a pushed manifest gets, because its record brings the label; a client learns of none that it may not see",
     "scim_user_of": "says whose names a change seals before the record; the change finds the person again, and nothing of it is shown",
     "document_view_refresh": "updates the documents in memory, which decisions and checks before the record need",
     "document_view_update": "the same for one kind: trust rules, which each snapshot of the rights needs",

@@ -1,7 +1,9 @@
 """Roles of signed documents and roles for some hours (docs/identity.md), as cases of the two gateways and the people of break_glass.py."""
+import concurrent.futures
 import datetime
 import json
 import os
+import threading
 import time
 
 import signing_keys
@@ -167,8 +169,9 @@ class Elevations:
     def ask(self, who="erin", role="publisher", scope="main/other", hours=2, **more):
         return self.api(who, "POST", "/elevations", {"role": role, "scope": scope, "hours": hours, "reason": "the release of May", **more})
 
-    def grant(self, who, id, role="publisher", scope="main/other", subject="erin"):
-        return self.api(who, "POST", f"/elevations/{id}/approval", {"role": role, "scope": scope, "issuer": self.server.people.url, "subject": subject})
+    def grant(self, who, id, role="publisher", scope="main/other", subject="erin", hours=2):
+        words = {"role": role, "scope": scope, "issuer": self.server.people.url, "subject": subject, "hours": hours}
+        return self.api(who, "POST", f"/elevations/{id}/approval", words)
 
     def listed(self, who, id, scope="main/other"):
         found = [one for one in self.api(who, "GET", f"/elevations?scope={scope}&limit=1000").json["elevations"] if one["id"] == id]
@@ -210,7 +213,12 @@ class Elevations:
         assert answer.status == 403, answer.body
         alex = self.grant("alex", id)  # an account at another issuer may be erin's
         assert alex.status == 403 and "another person" in alex.json["detail"], alex.body
-        for words in ({"role": "trainer"}, {"scope": "main/other/x"}, {"subject": "frank"}):
+        self.server.psql.ask(f"UPDATE elevation SET hours = 72 WHERE elevation_id = '{id}'")  # a hand in the database
+        assert self.grant("alice", id).status == 409
+        answer = self.grant("alice", id, hours=72)
+        assert answer.status == 400 and "at most 8" in answer.json["detail"], answer.body
+        self.server.psql.ask(f"UPDATE elevation SET hours = 2 WHERE elevation_id = '{id}'")
+        for words in ({"role": "trainer"}, {"scope": "main/other/x"}, {"subject": "frank"}, {"hours": 3}):
             answer = self.grant("alice", id, **words)
             assert answer.status == 409 and "no request with this id" in answer.json["detail"], (words, answer.body)
         assert self.api("erin", "DELETE", f"/elevations/{own}?scope=main/other&role=project-admin").status == 404  # frank's
@@ -243,7 +251,7 @@ class Elevations:
         assert self.listed("erin", id)["state"] == "ended"
         assert self.api("erin", "DELETE", f"/elevations/{id}?scope=main/other&role=publisher").status == 404
         again = self.ask(hours=1).json["id"]
-        assert self.grant("alice", again).status == 201
+        assert self.grant("alice", again, hours=1).status == 201
         wait_until(lambda: set(self.pushes()) == {202}, 10, "a gateway does not know the role")
         binding = self.listed("erin", again)["binding"]
         self.server.psql.ask(f"UPDATE binding SET expires_at = now() + interval '2 s' WHERE binding_id = '{binding}'; SELECT raise_authorization_epoch()")
@@ -256,3 +264,51 @@ class Elevations:
     def all(self):
         return [self.a_person_asks_inside_its_own_scope, self.nobody_grants_what_it_asked_for, self.another_person_grants_it_for_the_hours_alone,
                 self.it_ends_by_itself_and_by_hand]
+
+
+class Grants:
+    """Grants at two gateways while the right to grant is taken away: grants do not make each other's decisions stale, but what takes a right does."""
+    ROUNDS, THREADS, MOST = 3, 8, 28  # within what one organisation may do at once, and one robot may have
+
+    def __init__(self, world):
+        self.world, self.server = world, world.server
+
+    def strike(self, client, grantee, number, barrier):
+        """The statuses of grants that follow each other without a pause, until one is refused."""
+        token = client.token("registry:admin:*")
+        barrier.wait()
+        statuses = []
+        while len(statuses) < self.MOST and not DENIED & set(statuses):
+            body = json.dumps({"robot": grantee[0], "role": "consumer", "scope": f"main/other/r{number}-{len(statuses)}-{time.time_ns()}"})
+            statuses.append(client.call("POST", "/api/v1/bindings", body, {"Content-Type": "application/json", "Authorization": "Bearer " + token}).status)
+        return statuses
+
+    def round(self, turn):
+        grantee = make_robot(self.server, f"grantee{turn}", "consumer", "main/models")
+        giver = make_robot(self.server, f"giver{turn}", "project-admin", "main/other")
+        wait_until(lambda: all(client.call("GET", "/api/v1/self", scope="registry:admin:*").status == 200 for client in self.server.clients(giver)), 20,
+                   "a gateway does not know the giver")
+        admin = self.server.clients(self.server.admin)[turn % 2]
+        binding = next(one["id"] for one in admin.api("GET", "/bindings?limit=1000")["bindings"] if one.get("robot") == giver[0])
+        barrier = threading.Barrier(self.THREADS + 1)
+        with concurrent.futures.ThreadPoolExecutor(self.THREADS) as pool:
+            strikes = [pool.submit(self.strike, self.server.clients(giver)[number % 2], grantee, number, barrier) for number in range(self.THREADS)]
+            barrier.wait()
+            time.sleep(0.02 * turn)  # before, among and behind the first ones
+            admin.api("DELETE", f"/bindings/{binding}")
+            return [status for strike in strikes for status in strike.result()]
+
+    def no_grant_is_recorded_behind_the_end_of_the_givers_right(self):
+        given = 0
+        for turn in range(self.ROUNDS):
+            statuses = self.round(turn)
+            assert set(statuses) <= {201, 429, *DENIED} and set(statuses) & DENIED, statuses
+            given += statuses.count(201)
+            late = self.server.psql.ask("SELECT count(*) FROM audit_entry WHERE action = 'binding.create' AND outcome = 'allowed'"
+                                        " AND seq > (SELECT max(seq) FROM audit_entry WHERE action = 'binding.revoke' AND outcome = 'allowed')")
+            assert late == "0", f"{late} grants are behind the end of the right: {statuses}"
+        rows = self.server.psql.ask("SELECT count(*) FROM binding WHERE pattern LIKE 'main/other/r%-%'")
+        assert int(rows) == given > 0, (rows, given)
+
+    def all(self):
+        return [self.no_grant_is_recorded_behind_the_end_of_the_givers_right]

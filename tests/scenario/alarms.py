@@ -6,7 +6,7 @@ import json
 import time
 
 from signing_keys import Key, canonical, sign, utc
-from sijil_test import Client, Server, make_person, make_robot, run, wait_until
+from sijil_test import Client, Server, make_person, make_robot, run, sha256, wait_until
 
 server = Server().start()
 state = {}
@@ -74,6 +74,65 @@ def an_officer_that_approves_itself_makes_an_alarm():
     assert alarm["actor"] == refused[0]["entry"]["actor"] and str(refused[0]["seq"]) in alarm["events"].split(","), (alarm, refused)
 
 
+def project(name, organisation="main", **label):
+    if organisation != "main":
+        admin().api("POST", "/organisations", {"name": organisation})
+    admin().api("POST", "/projects", {"organisation": organisation, "name": name, "label": label})
+    login = make_robot(server, "pusher-of-" + name, "publisher", f"{organisation}/{name}", organisation)
+    return server.client(login).repository(f"{organisation}/{name}/data")
+
+
+def told(answers):
+    """What a client sees of a push: nothing in it may depend on what lies elsewhere."""
+    changing = ("location", "date", "docker-content-digest", "etag", "x-request-id", "request-id", "docker-upload-uuid", "content-length", "sijil-audit")
+    return [(answer.status, sorted(name.lower() for name in answer.headers.keys()),
+             sorted((name.lower(), value) for name, value in answer.headers.items() if name.lower() not in changing)) for answer in answers]
+
+
+def push(there, data):
+    """All answers of a push of one blob and its manifest."""
+    begun = there.call("POST", "blobs/uploads/")
+    sent = there.patch(begun["Location"], data)
+    closed = there.close(sent["Location"], sha256(data))
+    return [begun, sent, closed, there.put_manifest("v1", there.manifest(data))]
+
+
+def a_copy_under_a_laxer_label_makes_an_alarm():
+    """A health dataset, byte by byte, in an open project of another organisation: an alarm, of which the pusher learns nothing. What everybody has makes none."""
+    health, public, other = project("health", subjects=["health"], **{"class": "sensitive"}), project("open", "elsewhere"), project("other")
+    dataset = b"name,diagnosis\n" * 200
+    assert [answer.status for answer in push(health, dataset)] == [202, 202, 201, 201]
+    assert alarms("laxer-copy") == []
+    plain, copied = push(public, b"nothing that anybody else has\n" * 100), push(public, dataset)
+    assert told(copied) == told(plain) and copied[3].body == plain[3].body, (told(copied), told(plain))
+    alarm = await_alarm("laxer-copy")
+    commits = {event["seq"]: event["entry"] for event in events("upload.commit") if sha256(dataset) in event["entry"]["res"]}
+    entry = commits[int(alarm["events"])]
+    assert entry["res"].startswith("elsewhere/open/data#") and entry["out"] == "completed" and entry["actor"] == alarm["actor"], entry
+    ids = dict(row.split("|") for row in server.sql("SELECT string_agg(repository_id || '|' || full_name, ' ') FROM repository").split())
+    assert (ids[alarm["stricter"]], ids[alarm["laxer"]]) == ("main/health/data", "elsewhere/open/data"), alarm
+    for there in (other, health):
+        assert there.push_blob(b"{}")  # the empty config lies in all of them
+    # The other way round: what lies in an open project comes to a stricter one.
+    assert push(other, b"a patient\n" * 90)[2].status == 201 and push(health, b"a patient\n" * 90)[2].status == 201
+    wait_until(lambda: len(alarms("laxer-copy")) == 2, 60, "no alarm of bytes that were there before")
+    alarm = alarms("laxer-copy")[1]
+    assert (ids[alarm["stricter"]], ids.get(alarm["laxer"])) == ("main/health/data", None), alarm
+
+
+def bytes_that_many_have_are_common():
+    """The base of many images lies in four open projects before it comes to the stricter one."""
+    base = b"a layer that everybody has\n" * 50
+    before = len(alarms("laxer-copy"))
+    for number in range(4):
+        push(project(f"base{number}"), base)
+    push(project("strict", **{"class": "sensitive"}), base)
+    push(project("last"), b"the end\n")
+    end = [event["seq"] for event in events("upload.commit")][-1]
+    wait_until(lambda: int(server.sql("SELECT at FROM audit_detection")) > end, 60, "the rules have not looked at all events")
+    assert len(alarms("laxer-copy")) == before, alarms("laxer-copy")
+
+
 def an_administrator_that_is_replaced_makes_an_alarm():
     server.stop()
     server.options.append("--new-admin")
@@ -83,4 +142,4 @@ def an_administrator_that_is_replaced_makes_an_alarm():
     assert alarm["events"].split(",") == [str(events("administrator.replace")[0]["seq"])], alarm
 
 
-run(an_officer_that_approves_itself_makes_an_alarm, an_administrator_that_is_replaced_makes_an_alarm, server=server)
+run(an_officer_that_approves_itself_makes_an_alarm, a_copy_under_a_laxer_label_makes_an_alarm, bytes_that_many_have_are_common, an_administrator_that_is_replaced_makes_an_alarm, server=server)

@@ -255,7 +255,12 @@ def it_is_reviewed_after_its_end_alone():
     refused(call(people["carol"], "POST", "/break-glass/bg-ahead/review", review_of("bg-ahead", "carol")), 409, "in force still")
     sijil("alice", "admin", "break-glass", "end", at(), "bg-ahead", "--reason", "over", "--key", keys["alice"].path)
     wait_until(lambda: set(pulls()) <= DENIED, 10, "a gateway still lets alice pull")
+    # The approver leaves: no role of bob's is there, and no document separates anybody. A role that it had tells its issuer.
+    server.psql.ask("UPDATE binding SET revoked_at = now() WHERE subject = 'bob'; SELECT raise_authorization_epoch()")
+    wait_until(lambda: call(people["bob"], "GET", "/self").status in DENIED or not server.client(people["bob"]).api("GET", "/self")["roles"], 10, "bob has a role still")
+    refused(call(people["alex"], "POST", "/break-glass/bg-ahead/review", review_of("bg-ahead", "alex")), 403, "another person than those who broke")
     assert call(people["carol"], "POST", "/break-glass/bg-ahead/review", review_of("bg-ahead", "carol")).status == 201
+    server.psql.ask("UPDATE binding SET revoked_at = NULL WHERE subject = 'bob'; SELECT raise_authorization_epoch()")
 
 
 def a_person_who_is_made_again_gets_nothing_back():
@@ -273,4 +278,5 @@ def a_person_who_is_made_again_gets_nothing_back():
 if __name__ == "__main__":
     run(prepare, only_a_person_with_an_enrolled_key_asks, one_person_does_not_approve_itself, two_persons_break_it_and_an_alarm_is_delivered, a_row_breaks_nothing,
         the_holder_ends_it_and_a_third_person_reviews_it, it_ends_by_itself_and_does_not_come_back, it_is_reviewed_after_its_end_alone,
-        *access_cases.OwnRoles(sys.modules["__main__"]).all(), *access_cases.Elevations(sys.modules["__main__"]).all(), a_person_who_is_made_again_gets_nothing_back, server=server)
+        *access_cases.OwnRoles(sys.modules["__main__"]).all(), *access_cases.Elevations(sys.modules["__main__"]).all(),
+        *access_cases.Grants(sys.modules["__main__"]).all(), a_person_who_is_made_again_gets_nothing_back, server=server)

@@ -3,10 +3,12 @@
 
 The store is tests/support/s3_server.py; script/interop s3 does the same with real ones."""
 import os
+import shutil
 import subprocess
 import threading
 import time
 
+import region_cases
 import sijil_test
 from fleet import BucketFleet, Judge
 from small_store import SmallStore
@@ -18,6 +20,13 @@ REPOSITORY = "main/models/bucket"
 
 class Buckets(BucketFleet):
     MORE = ' endpoint_networks = "127.0.0.0/8"\n'
+
+    def configure(self, **settings):
+        os.makedirs(self.path("recorded"))
+        os.makedirs(self.path("keys"))
+        shutil.copy(self.store.key_file, self.path("keys/store-b"))
+        super().configure(region_folder=self.path("recorded"), region_key_folder=self.path("keys"), region_networks="127.0.0.0/8",
+                          region_ca_file=self.store.ca_file, **settings)
 
 
 fleet = Buckets(2, SmallStore())
@@ -135,6 +144,15 @@ def a_bucket_that_moved_is_found_by_the_scan():
     assert statuses[-1] == 503 and statuses[0] in (200, 503), statuses  # the other may have looked, too
 
 
+def regions(case):
+    """A case of region_cases.py."""
+    def run():
+        region_cases.world.update(fleet=fleet, login=state["login"], repository=REPOSITORY)
+        case()
+    run.__name__ = case.__name__
+    return run
+
+
 sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads,
-               the_bucket_is_asked_by_who_checks_a_configuration,
+               the_bucket_is_asked_by_who_checks_a_configuration, *[regions(case) for case in region_cases.CASES],
                a_bucket_that_moved_is_found_by_the_scan, server=fleet)

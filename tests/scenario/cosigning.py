@@ -286,7 +286,7 @@ def after_a_start_nothing_is_signed_without_the_quorum():
     server.start(wait=False)
     time.sleep(8)
     assert server.process.poll() is None, log_text()[-3000:]
-    assert not is_open()
+    assert not is_open() and "sijil-keyd was started, and waits for the witnesses" in log_text()
     state["second"].start()
     server.wait_ready()
     before = size_of(published().body.decode())

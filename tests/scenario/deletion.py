@@ -259,7 +259,7 @@ def what_policies_keep_stays():
     make_project("globex/free")
     login = robot("kept", "publisher", "globex")
     push(places(login, "globex/free/digits")[0], "v1", b"z" * 100)
-    push(places(login, "globex/kept/digits")[0], "v1", b"z" * 100)
+    push(places(login, "globex/kept/digits")[0], "v1", b"y" * 101)
     for path in ("repositories/globex/kept/digits", "projects/globex/kept", "organisations/globex"):
         plan = plan_of(path)
         assert plan["kept_count"] == 1 and plan["kept"][0]["repository"] == "globex/kept/digits", plan
@@ -271,7 +271,7 @@ def what_policies_keep_stays():
     assert before["kept_count"] == 0
     load_policies()  # without the policy the period is unknown, so the content stays pinned
     assert delete("projects/globex/kept", before["plan"], expect=(403,)).json["rule"] == "SYS-PIN-MISSING"
-    load_policies(declassified=[{"policy": "archive", "scope": ["globex/kept/**"], "reason": "the licence has ended"}])
+    load_policies(declassified=[{"policy": "archive", "scope": ["globex/kept/**"], "reason": "the licence has ended", "evidence": sha256(b"a letter")}])
     delete("projects/globex/kept", plan_of("projects/globex/kept")["plan"])
 
 
@@ -300,6 +300,127 @@ def what_policies_keep_goes_in_no_other_way():
     assert place.call("DELETE", f"manifests/{digests[1]}").status == 202
     sql("UPDATE repository_blob SET linked_at = linked_at - interval '31 days'")
     delete("projects/globex/held", plan_of("projects/globex/held")["plan"])
+
+
+def policy_that_ends(scope, days, minimum=None):
+    """It gives no label, so nothing is pinned to it."""
+    rules = [{"id": "S-END", "effect": "oblige", "ops": ["ingest"], "oblige": {"retain_max_days": days}},
+             {"id": "S-PERMIT", "effect": "permit", "ops": ["ingest", "mount", "read", "metadata", "log"], "when": {"class_at_most": "sensitive"}}]
+    if minimum:
+        rules.append({"id": "S-KEEP", "effect": "oblige", "ops": ["metadata"], "oblige": {"retain_min_days": minimum}})
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+            "metadata": {"id": "short", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}, "rules": rules}
+
+
+def texts(action, repository):
+    """The events of one action about a repository, as text."""
+    if "auditor" not in state:
+        state["auditor"] = sijil_test.make_robot(server, "all-auditor", "auditor", "")
+    found = Client(server, state["auditor"]).api("GET", f"/audit/events?limit=1000&key=res:{repository}")["events"]
+    return [json.dumps(event["entry"]) for event in found if event["entry"]["act"] == action]
+
+
+def metric(name):
+    return max(int(line.split()[-1]) for number in (0, 1)
+               for line in Client(server, None, server.ports[number]).call("GET", "/metrics").body.decode().splitlines() if line.startswith(name + " "))
+
+
+def what_a_policy_ends_goes_unless_it_is_held():
+    """retain_max_days ends content whatever the project's rules keep; a hold that two persons must release keeps it, and nothing goes round the hold."""
+    name = "globex/short/digits"
+    load_policies(policy_that_ends("globex/short/**", 10))
+    make_project("globex/short")
+    place = places(robot("short", "publisher", "globex/short"), "globex/short/digits")[0]
+    remover = places(robot("short-admin", "project-admin", "globex"), "globex/short/digits")[0]
+    data = os.urandom(3000)
+    old, young = sha256(push(place, "v1", data)), sha256(push(place, "v2", b"young"))
+    admin().api("PUT", "/projects/globex/short/rules", {"immutable": [{"repositories": "*", "tags": "*"}]})
+    sql(f"UPDATE manifest SET created_at = created_at - interval '11 days' WHERE digest = '{old}'")
+    time_passes()
+    assert [(one["digest"], one["why"], one["tags"]) for one in collect(project="globex/short", dry_run=True)["removed"]] == [(old, "expired", 1)]
+
+    host, carol = log_in(), Client(server, sijil_test.make_person(server, "carol", "security-officer", "globex"))
+    dave = sijil_test.make_person(server, "dave", "org-admin", "globex")
+    shown = json.loads(sijil("admin", "content-hold", "add", host, "globex/short/digits", "--reason", "a court asks", "--json").stdout)
+    path = f"/content-holds/{shown['id']}"
+    assert collect(project="globex/short")["manifests"] == 0
+    assert "1 LEGAL-HOLD" in texts("retention.overdue", name)[0]
+    collect()
+    assert metric("sijil_retention_overdue") == 1
+    for digest in (old, young):
+        answer = remover.call("DELETE", f"manifests/{digest}")
+        assert answer.status == 403 and b"LEGAL-HOLD keeps it until two persons release the hold" in answer.body, (answer.status, answer.body)
+    admin().api("PUT", "/projects/globex/short/rules", {"untagged_days": 0, "retention": [{"repositories": "*", "tags": "*", "keep_last": 0}]})
+    time_passes()
+    assert collect(project="globex/short")["manifests"] == 0, "rules of the project go round the hold"
+    for where in ("repositories/globex/short/digits", "projects/globex/short", "organisations/globex"):
+        plan = plan_of(where)
+        assert [one for one in plan["kept"] if one["rule"] == "LEGAL-HOLD"], plan
+        assert delete(where, plan["plan"], expect=(403,)).json["rule"] == "LEGAL-HOLD"
+    assert metric('sijil_removals_refused_total{why="hold"}') >= 1
+    admin().api("PUT", "/projects/globex/short/rules", {})
+
+    scope = {"scope": "globex/short/digits"}
+    asked = admin().api("GET", "/content-holds?scope=globex/short")["holds"][0]
+    assert (asked["state"], asked["scope"], asked["reason"]) == ("held", "globex/short/digits", "a court asks"), asked
+    admin().api("POST", path + "/release", {**scope, "reason": "x"}, expect=(403,))  # nobody knows who is behind the first robot
+    carol.api("POST", path + "/release", {**scope, "reason": "too soon"})
+    first, erin = carol.api("GET", "/content-holds?scope=globex")["holds"][0]["asked_by"], sijil_test.make_person(server, "erin", "org-admin", "globex")
+    host = log_in(dave)
+    sijil("admin", "content-hold", "release", host, name, shown["id"], "--reason", "the case is over")
+    refused = sijil("admin", "content-hold", "approve", host, name, shown["id"], expect=None)
+    assert refused.returncode != 0 and "another person than the one who has asked" in refused.stderr, refused
+    asked = carol.api("GET", "/content-holds?scope=globex")["holds"][0]
+    assert (asked["state"], asked["release_reason"]) == ("releasing", "the case is over"), asked
+    assert collect(project="globex/short")["manifests"] == 0, "one person alone has released it"
+    Client(server, erin).api("POST", path + "/release/approval", {**scope, "asked_by": first}, expect=(409,))  # another request stands there now
+    carol.api("POST", path + "/release/approval", {"scope": "globex/short", "asked_by": asked["asked_by"]}, expect=(404,))
+    carol.api("POST", path + "/release/approval", {**scope, "asked_by": asked["asked_by"]})
+    assert carol.api("GET", "/content-holds?scope=globex")["holds"][0]["state"] == "released"
+    Client(server, robot("short-reader", "publisher", "globex")).api("POST", "/content-holds", {**scope, "reason": "x"}, expect=(403,))
+
+    admin().api("PUT", "/projects/globex/short/rules", {"immutable": [{"repositories": "*", "tags": "*"}]})
+    time_passes()
+    report = collect(project="globex/short")
+    assert (report["manifests"], report["tags"]) == (1, 1) and report["blobs"] >= 1, report
+    assert place.call("GET", "manifests/v1").status == 404 and place.call("GET", "manifests/v2").status == 200
+    assert place.call("GET", "blobs/" + sha256(data)).status == 404
+    assert old in texts("manifest.expire", name)[0], texts("manifest.expire", name)
+    wait_until(lambda: admin().call("GET", f"/api/v1/projects/globex/short/deletions/{sha256(data)}", scope="registry:admin:*").status == 200, WAIT_S,
+               "its key is not shredded")
+    assert metric("sijil_retention_ended_total") >= 1
+    # A minimum that is longer than the maximum: nothing new comes, and what is there stays for the minimum.
+    load_policies(policy_that_ends("globex/short/**", 10, minimum=30))
+    sql(f"UPDATE manifest SET created_at = created_at - interval '11 days' WHERE digest = '{young}'")
+    assert collect(project="globex/short")["manifests"] == 0
+    assert "1 S-KEEP" in texts("retention.overdue", name)[0]
+    load_policies(policy_that_ends("globex/short/**", 10))
+    assert collect(project="globex/short")["manifests"] == 1
+    load_policies()
+    admin().api("PUT", "/projects/globex/short/rules", {})
+    delete("projects/globex/short", plan_of("projects/globex/short")["plan"])
+
+
+def copies_that_a_policy_demands_are_reported():
+    """min_sites and anchor_copy were computed, and nobody was told that there is one site and no copy."""
+    name, duty = "globex/copies/digits", {"min_sites": 2, "anchor_copy": {"geo_within": ["AE"], "max_staleness_s": 86400}}
+    policy = policy_that_ends("globex/copies/**", 10000)
+    policy["rules"][0] = {"id": "S-COPIES", "effect": "oblige", "ops": ["ingest"], "oblige": duty}
+    load_policies(policy)
+    make_project("globex/copies")
+    place = places(robot("copies", "publisher", "globex/copies"), name)[0]
+    place.push_blob(b"c" * 100)
+    assert collect(project="globex/copies", dry_run=True)["unmet"] == [], "nothing is there yet"
+    push(place, "v1", b"c" * 100)
+    wanted = [{"repository": name, "duty": "min_sites", "why": "min_sites 2: 1"}, {"repository": name, "duty": "anchor_copy", "why": "anchor_copy 1: 0"}]
+    assert collect(project="globex/copies", dry_run=True)["unmet"] == wanted and texts("duty.unmet", name) == []
+    assert "unmet: globex/copies/digits  min_sites 2: 1" in sijil("admin", "gc", log_in(), "globex/copies", "--dry-run").stdout
+    collect()
+    assert metric("sijil_copies_lacking") == 1
+    said = texts("duty.unmet", name)
+    assert len(said) == 2 and "min_sites 2: 1" in said[0] + said[1] and "anchor_copy 1: 0" in said[0] + said[1], said
+    load_policies()
+    delete("projects/globex/copies", plan_of("projects/globex/copies")["plan"])
 
 
 def only_those_delete_who_may():
@@ -402,7 +523,7 @@ def sijil(*words, expect=0, entered=None):
     os.makedirs(home, exist_ok=True)
     done = subprocess.run([sijil_test.program("sijil"), *words], input=entered, text=True, capture_output=True, cwd=home,
                           env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}, timeout=120, check=False)
-    assert done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
+    assert expect is None or done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
     return done
 
 
@@ -465,6 +586,31 @@ def stored_again(certify):
     return json.loads(base64.b64decode(envelope["payload"]))["stored_again"]
 
 
+def who_acts_has_a_receipt():
+    """The event of an answer, and the proof that the signed log has it, for the client that acted and for no other that may not read the log."""
+    make_project("acme/receipts")
+    pusher, other = (robot(name, "publisher", "acme/receipts") for name in ("receipts", "receipts2"))
+    place = places(pusher, "acme/receipts/digits")[0]
+    place.push_blob(b"r" * 100)
+    manifest = place.manifest(b"r" * 100)
+    sequence = place.put_manifest("v1", manifest)["Sijil-Audit"].rsplit("/", 1)[1]
+    key = json.loads(sijil("audit", "key", log_in(), "--json").stdout)["vkey"]
+    host = log_in(pusher)
+    sijil("audit", "proof", "--mine", host, sequence, "--output", "receipt")
+    folder = os.path.join(server.root, "home", "receipt")
+    subprocess.run([sijil_test.program("sijil-verify"), "proof", "--key", key, "--entry", folder + "/entry.json", folder + "/entry.tlog-proof"],
+                   check=True, capture_output=True, timeout=60)
+    with open(folder + "/entry.json", encoding="utf-8") as file:
+        entry = file.read()
+    assert sha256(manifest) in entry and "manifest.push" in entry, entry
+    for login in (other, server.admin):
+        for part in ("entry", "proof"):
+            answer = Client(server, login).call("GET", f"/api/v1/self/events/{sequence}/{part}", scope="registry:admin:*")
+            assert answer.status == 404, (part, answer.status, answer.body)
+    for number in ("x", "99999999", "-1"):
+        assert Client(server, pusher).call("GET", f"/api/v1/self/events/{number}/proof", scope="registry:admin:*").status == 404, number
+
+
 def the_command_line_shows_the_plan_first():
     make_project("acme/words")
     push(places(robot("words", "publisher", "acme/words"), "acme/words/digits")[0], "v1", b"w" * 10)
@@ -484,7 +630,8 @@ def the_command_line_shows_the_plan_first():
 
 CASES = (prepare, an_empty_project_is_the_way_out_of_a_wrong_label, what_is_deleted_is_what_was_seen,
          a_project_made_again_has_nothing_of_the_old_one, its_history_stays_with_those_who_had_it, a_repository_goes_alone,
-         what_rules_make_immutable_stays, what_policies_keep_stays, what_policies_keep_goes_in_no_other_way, only_those_delete_who_may,
-         bytes_are_freed_and_certified_after_a_kill, the_page_leads_to_a_certificate, the_command_line_shows_the_plan_first,
+         what_rules_make_immutable_stays, what_policies_keep_stays, what_policies_keep_goes_in_no_other_way,
+         what_a_policy_ends_goes_unless_it_is_held, copies_that_a_policy_demands_are_reported, only_those_delete_who_may,
+         bytes_are_freed_and_certified_after_a_kill, the_page_leads_to_a_certificate, who_acts_has_a_receipt, the_command_line_shows_the_plan_first,
          an_organisation_goes_with_robots_and_roles)
 sijil_test.run(*CASES, server=server)

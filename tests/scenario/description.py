@@ -3,6 +3,7 @@
 The cases run on the server of another scenario, which calls cases()."""
 import json
 import os
+import re
 
 import contract
 import sijil_test
@@ -88,6 +89,23 @@ class Twisted:
         return self.headers.get(name)
 
 
+def the_command_line_sends_nothing_twice_that_is_not_the_same_twice():
+    """It repeats a POST whose answer was lost. Under a key that is safe; a route without keys must be in the list of client/commands/api.c, or do nothing but look."""
+    looks = {"/api/v1/authz/explain", "/api/v1/issuers/{issuer}/check", "/api/v1/erasures/plan", "/api/v1/audit/subjects"}
+    others = ("/api/v1/runner/",)  # of runners, which the command line never calls
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/commands/api.c"), encoding="utf-8") as file:
+        text = file.read()
+    body = text[text.index("static bool may_be_repeated("):]
+    excepted = {"/api/v1" + path for path in re.findall(r'strcmp\(path, "([^"]+)"\) != 0', body[:body.index("\n}")])}
+    keyless = set()
+    for path, item in state["document"]["paths"].items():
+        takes = any("header-Idempotency-Key" in one.get("$ref", "") for one in item.get("post", {}).get("parameters", []))
+        if "post" in item and path.startswith("/api/v1/") and not path.startswith(others) and not takes:
+            keyless.add(path)
+    assert excepted and excepted <= keyless, excepted - keyless  # they take keys: they may be sent again
+    assert keyless == excepted | looks, (keyless - excepted - looks, looks - keyless)
+
+
 def lies_are_noticed():
     robot = {"id": "01234567-89ab-cdef-0123-456789abcdef", "name": "robot$x", "enabled": True, "expires": "2030-01-01T00:00:00Z"}
     held = contract.load(state["admin"])
@@ -114,4 +132,5 @@ def cases(server):
     state["server"], state["admin"] = server, server.client(server.admin)
     state["auditor"] = server.client(sijil_test.make_robot(server, "describer", "auditor", ""))
     return (anybody_gets_it_without_an_event, it_is_what_the_build_made, every_reading_route_answers_as_described,
-            bad_bodies_are_refused_by_the_member, a_generated_client_may_encode_the_slashes_of_a_repository, lies_are_noticed)
+            bad_bodies_are_refused_by_the_member, a_generated_client_may_encode_the_slashes_of_a_repository,
+            the_command_line_sends_nothing_twice_that_is_not_the_same_twice, lies_are_noticed)

@@ -10,7 +10,7 @@ import sys
 import urllib.parse
 
 import sijil_test
-from sijil_test import Client, Server
+from sijil_test import Client, Server, make_robot
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vectors"))
 sys.dont_write_bytecode = True
@@ -332,6 +332,19 @@ def the_command_line_exports_and_goes_on():
     assert not [name for name in os.listdir(folder) if name.startswith("none")]
     sijil("audit", "export", host, "-o", folder + "/none", code=2)
     sijil("audit", "export", host, "--key", "org:main", code=2)
+    begun = f"{folder}/main.ndjson"
+    with open(begun, "rb") as file:
+        content = file.read()
+    with open(folder + "/begun.part", "wb") as part:
+        part.write(content[:len(content) // 2])
+    other = make_robot(server, "another-auditor", "auditor", "")
+    sijil("login", host, "--username", other[0], "--ca-file", server.ca_file, text=other[1] + "\n")
+    told = sijil("audit", "export", host, "--continue", "-o", folder + "/begun", code=3)
+    assert "begun.part is kept: --continue goes on with it, as the login that has begun it" in told, told
+    sijil("login", host, "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+    sijil("audit", "export", host, "--continue", "-o", folder + "/begun")
+    with open(folder + "/begun", "rb") as file:
+        assert file.read() == content
     report = json.loads(sijil("audit", "export", host, "--json", "--key", "out:denied", "--open", "--purpose", "a test", "-o", folder + "/denied"))
     assert report["events"] > 5 and report["is_opened"] and report["opened"] == report["events"], report
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Officers by documents (docs/identity.md, "Officers"): the administrator has one from the first start, and neither a row of the database nor a name that is used again makes another one."""
+import base64
+import calendar
 import hashlib
 import json
 import os
@@ -9,6 +11,7 @@ import time
 
 import signing_keys
 import sijil_test
+from key_holder import Holder
 from signing_keys import DAY, Key, canonical, utc
 from sijil_test import IssuerProcess, Server, make_person, run
 
@@ -50,9 +53,10 @@ def roles(who):
 
 def enrol(who, purpose="sign", sender=None):
     """The person's binding does not count yet, and is enough for this; the root signs, and somebody else sends it."""
-    key = keys[who, purpose] = Key(people[who].principal, purpose)
-    document = key.document()
-    drafted = signing_keys.sign(document, key.path)
+    key, before = Key(people[who].principal, purpose), keys.get((who, "sign"))  # an officer's further key has the signature of the one before
+    keys[who, purpose] = key
+    document = key.document(replaces=before)
+    drafted = signing_keys.sign_twice(document, key, *([before] if before else []))
     answer = call(people[who], "POST", "/keys/signing", drafted)
     assert answer.status == 201, answer.body
     approval = {"envelopes": [drafted, signing_keys.sign(document, root_key)]}
@@ -162,6 +166,78 @@ def two_other_persons_sign():
     refused(call(people["alice"], "POST", "/officers", signing_keys.sign(own, keys["alice", "approve"].path, TYPE)), 403, "other persons than the officer")
 
 
+def draft_next(who, key, made, *signers):
+    """A draft of another key, as its holder signs it, and the approval of alice."""
+    envelope = signing_keys.sign_twice(made, *signers)
+    answer = call(people[who], "POST", "/keys/signing", envelope)
+    return answer, {"envelopes": [envelope, signing_keys.sign(made, keys["alice", "approve"].path)]}, f"/keys/signing/{key.name}"
+
+
+def another_key_waits_a_day_without_the_one_before():
+    """A thief of a login, with an approver who was talked into it, gets no key at once; and the person learns of it, and takes it back."""
+    mine, bob = keys["bob", "sign"], people["bob"]
+    new = Key(bob.principal)
+    answer, approval, at_key = draft_next("bob", new, new.document(), new)
+    assert answer.status == 201, answer.body
+    answer = call(people["alice"], "POST", at_key + "/approval", approval)
+    assert answer.status == 202 and answer.json["state"] == "draft", answer.body
+    left = calendar.timegm(time.strptime(answer.json["waits_until"][:19], "%Y-%m-%dT%H:%M:%S")) - time.time()
+    assert 86200 < left <= 86400, answer.json
+    refused(call(people["alice"], "POST", at_key + "/approval", approval), 409, "waits for")
+    waiting = next(one for one in call(bob, "GET", "/keys/signing").json["drafts"] if one["name"] == new.name)
+    assert waiting["waits_until"] == answer.json["waits_until"], waiting
+    shown = call(bob, "GET", "/self").json["waiting_keys"]
+    assert [(one["name"], one["waits_until"]) for one in shown] == [(new.name, answer.json["waits_until"])], shown
+    assert "waiting_keys" not in call(people["alice"], "GET", "/self").json
+    assert answer.json["waits_until"] in sijil("admin", "key", "list", at)
+    begun = [one for one in admin.api("GET", "/audit/events?limit=100&action=key.replace")["events"]]
+    assert len(begun) == 1 and begun[0]["entry"]["out"] == "allowed", begun
+    sijil_test.wait_until(lambda: any(f"events={begun[0]['entry']['seq']}" in one["entry"]["res"]
+                                      for one in admin.api("GET", "/audit/events?limit=100&action=alarm.raise")["events"]), 60, "no alarm")
+    withdrawal = new.document(2, replaces=mine, withdrawn="not mine")
+    refused(call(bob, "POST", at_key + "/withdrawal", signing_keys.sign(withdrawal, new.path)), 403, "has not signed")
+    refused(call(bob, "POST", at_key + "/withdrawal", signing_keys.sign(new.document(2, replaces=keys["carol", "sign"], withdrawn="no"), keys["carol", "sign"].path)), 403, "no other key")
+    answer = call(bob, "POST", at_key + "/withdrawal", signing_keys.sign(withdrawal, mine.path))
+    assert answer.status == 201 and answer.json["state"] == "withdrawn", answer.body
+    assert "waiting_keys" not in call(bob, "GET", "/self").json
+    refused(call(people["alice"], "POST", at_key + "/approval", approval), 409, "withdrawn, for good")
+    assert roles("bob") == [("registry-admin", None, "", "registry-admin.bob")], roles("bob")
+
+
+def the_command_line_replaces_a_key_and_takes_one_back():
+    mine, new = os.path.join(server.folder, "officer", "administrator.pem"), Key("").path
+    name = sijil("admin", "key", "enroll", "--json", at, "--key", new, "--old", mine)["name"]
+    draft = next(one for one in admin.api("GET", "/keys/signing")["drafts"] if one["name"] == name)
+    assert "replaces" in draft["document"]["body"] and len(draft["envelope"]["signatures"]) == 2, draft
+    sijil("admin", "key", "discard", at, name)
+    assert sijil("admin", "key", "enroll", "--json", at, "--key", new)["name"] == name
+    draft = next(one for one in admin.api("GET", "/keys/signing")["drafts"] if one["name"] == name)
+    approval = [draft["envelope"], signing_keys.sign(base64.b64decode(draft["envelope"]["payload"]), keys["alice", "approve"].path)]
+    assert call(people["alice"], "POST", f"/keys/signing/{name}/approval", {"envelopes": approval}).status == 202
+    shown = sijil("admin", "whoami", at)
+    assert "waiting key" in shown and name in shown, shown
+    assert sijil("admin", "key", "revoke", "--json", at, name, "--key", mine, "--reason", "not mine")["state"] == "withdrawn"
+    assert "waiting key" not in sijil("admin", "whoami", at)
+
+
+def the_key_before_signs_the_next_one():
+    mine, bob = keys["bob", "sign"], people["bob"]
+    new = Key(bob.principal)
+    refused(draft_next("bob", new, new.document(replaces=mine), new)[0], 403, "has not signed")
+    hers = keys["alice", "sign"]
+    refused(draft_next("bob", new, new.document(replaces=hers), new, hers)[0], 403, "no other key in force")
+    answer, approval, at_key = draft_next("bob", new, new.document(replaces=mine), new, mine)
+    assert answer.status == 201, answer.body
+    answer = call(people["alice"], "POST", at_key + "/approval", approval)
+    assert answer.status == 201 and answer.json["state"] == "in force", answer.body
+    version = call(bob, "GET", "/officers/registry-admin.bob").json["document"]["version"] + 1
+    assert by_root(document("registry-admin.bob", bob.principal, new, version=version)).status == 201
+    gone = mine.document(2, withdrawn="replaced")
+    assert call(bob, "POST", f"/keys/signing/{mine.name}/withdrawal", signing_keys.sign(gone, mine.path)).status == 201
+    assert roles("bob") == [("registry-admin", None, "", "registry-admin.bob")], roles("bob")
+    keys["bob", "sign"] = new
+
+
 def enrol_dora():
     """Her binding is of acme, so her key is, too."""
     key = keys["dora", "sign"] = Key(people["dora"].principal, "sign", "acme")
@@ -198,6 +274,64 @@ def a_withdrawn_key_ends_the_role():
     assert roles("carol")[0][0] == "unsigned-officer", roles("carol")
 
 
+def persons_document(version, **more):
+    now = time.time()
+    return canonical({"schema": "sijil.document/v1", "kind": "persons", "scope": "", "name": "_registry", "version": version, "effective_from": utc(now - 1), "expires": utc(now + DAY),
+                      "body": {"issuer": server.people.url, "tokens": {"acts": "signed"}}, **more})
+
+
+def the_most_dangerous_requests_are_signed_one_by_one():
+    """A token alone, however fresh its login is, makes no robot where the document of persons says so."""
+    kind = "application/vnd.sijil.persons.v1+json"
+    assert call(server.admin, "POST", "/persons", signing_keys.sign(persons_document(1), root_key, kind)).status == 201
+    key_file = os.path.join(server.folder, "officer", "administrator.pem")
+    mine, hers, unknown = Holder.of(key_file), Holder.of(keys["alice", "sign"].path), Holder()
+    basic = {"Authorization": "Basic " + base64.b64encode(":".join(server.admin).encode()).decode()}
+    token, other = (admin.call("GET", "/token?scope=registry:admin:*", headers=basic).json["token"] for _ in range(2))
+    origin = f"https://{at}"
+    nonce = admin.call("GET", "/token?scope=registry:admin:*", headers={**basic, "DPoP": mine.proof("GET", origin + "/token")})["DPoP-Nonce"]
+
+    def send(method, target, body, act=None):
+        headers = {"Authorization": "Bearer " + token, **({"Sijil-Act": act} if act else {}), **({"Content-Type": "application/json"} if body else {})}
+        return admin.call(method, target, body or None, headers=headers)
+
+    def refusal(answer, says):
+        said = answer["WWW-Authenticate"] or ""
+        assert answer.status == 401 and 'error="request_signature_required"' in said and says in answer.body.decode(), (answer.status, said, answer.body)
+
+    target, body = "/api/v1/robots", json.dumps({"organisation": "acme", "name": "signed"}).encode()
+    refusal(send("POST", target, body), "Sijil-Act")
+    for says, act in (("is not that of its key", mine.proof("POST", origin + target, token, nonce, {"typ": "sijil-act+jwt", "jwk": unknown.jwk})),
+                      ("typ must be", mine.proof("POST", origin + target, token, nonce)),
+                      ("no enrolled key", unknown.act("POST", origin, target, body, token, nonce)),
+                      ("no enrolled key", hers.act("POST", origin, target, body, token, nonce)),
+                      ("body is not", mine.act("POST", origin, target, body + b" ", token, nonce)),
+                      ("body is not", mine.act("POST", origin, target, body, token, nonce, body=None)),
+                      ("target is not", mine.act("POST", origin, target + "?a=b", body, token, nonce)),
+                      ("target is not", mine.act("POST", origin, target, body, token, nonce, target=None)),
+                      ("htm is not", mine.act("PUT", origin, target, body, token, nonce)),
+                      ("htu is not", mine.act("POST", "https://elsewhere.example", target, body, token, nonce)),
+                      ("ath is not", mine.act("POST", origin, target, body, other, nonce)),
+                      ("nonce", mine.act("POST", origin, target, body, token, "A" * 22)),
+                      ("ago", mine.act("POST", origin, target, body, token, nonce, iat=1700000000)),
+                      ("three segments", "x")):
+        refusal(send("POST", target, body, act), says)
+    good = mine.act("POST", origin, target, body, token, nonce)
+    assert send("POST", target, body, good).status == 201
+    refusal(send("POST", target, body, good), "used before")
+    assert send("GET", "/api/v1/robots", None).status == 200  # looking is no act
+    plan = admin.api("GET", "/organisations/acme/deletion")["plan"]
+    doomed = "/api/v1/organisations/acme?plan="
+    refusal(send("DELETE", doomed + plan, None, mine.act("DELETE", origin, doomed + "0" * 64, b"", token, nonce)), "target is not")
+    assert "--sign-with" in sijil("admin", "admin", "robot", "create", at, "acme/by-command", works=False)
+    sijil("admin", "admin", "robot", "create", at, "acme/by-command", "--sign-with", key_file)
+    hidden = admin.api("GET", "/robots?organisation=acme")["robots"]
+    assert {"signed", "by-command"} <= {one["name"].partition("+")[2] for one in hidden}, hidden
+    end = persons_document(2, body={}, withdrawn="the end of the test")
+    assert call(server.admin, "POST", "/persons/_registry/withdrawal", signing_keys.sign(end, root_key, kind)).status == 201
+    assert send("POST", target, json.dumps({"organisation": "acme", "name": "plain"}).encode()).status == 201
+
+
 def the_last_administrator_stays():
     for who in ("bob", "alice"):
         end = canonical({**json.loads(document(f"registry-admin.{who}", people[who].principal, keys[who, "sign"], version=3)), "body": {}, "withdrawn": "the end"})
@@ -219,4 +353,5 @@ def the_last_administrator_stays():
 
 if __name__ == "__main__":
     run(the_administrator_has_a_document_from_the_first_start, a_row_of_the_database_gives_nothing, a_document_makes_the_binding_count, two_other_persons_sign,
-        the_same_name_again_is_nobody, a_withdrawn_key_ends_the_role, the_last_administrator_stays, server=server)
+        another_key_waits_a_day_without_the_one_before, the_command_line_replaces_a_key_and_takes_one_back, the_key_before_signs_the_next_one,
+        the_same_name_again_is_nobody, the_most_dangerous_requests_are_signed_one_by_one, a_withdrawn_key_ends_the_role, the_last_administrator_stays, server=server)

@@ -64,7 +64,7 @@ def set_of(policies, **more):
 
 
 def lifted(numbers):
-    return [{"policy": f"extra-{each}", "scope": ["**"], "reason": "a test"} for each in numbers]
+    return [{"policy": f"extra-{each}", "scope": ["**"], "reason": "a test", "evidence": "sha256:" + 64 * "e"} for each in numbers]
 
 
 def random_set():

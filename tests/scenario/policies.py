@@ -267,7 +267,12 @@ def a_policy_that_is_removed_leaves_its_pin():
     assert load(sign(payload(policies=adgm_only(labels={})))).status == 201
     assert rule() == "A-READ"
     retired = [{"policy": "adgm", "scope": ["main/adgm/**"], "reason": "the licence has ended"}]
+    refused = load(sign(payload(declassified=retired)))
+    assert refused.status == 400 and b"evidence" in refused.body, (refused.status, refused.body)
+    assert rule() == "A-READ", "nothing was lifted"
+    retired[0]["evidence"] = sha256(b"the letter that ends the licence")
     assert load(sign(payload(declassified=retired))).status == 201
+    assert load(sign(payload(declassified=retired))).status == 201, "the same again"
     assert rule() == 200
     assert load(sign(payload())).status == 201  # no longer declassified: the stored content is there
     assert rule() == "SYS-PIN-MISSING"
@@ -401,8 +406,16 @@ def last_words():
     return [(one["entry"]["act"], note) for one in found if "bytes had gone" in (note := one["entry"].get("why", {}).get("note", ""))]
 
 
+def tight(scope):
+    """Nothing may be stored there any more. It gives no label, so nothing is pinned to it."""
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+            "metadata": {"id": "tight", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+            "closed": False,
+            "rules": [{"id": "T-STOP", "effect": "deny", "ops": ["ingest"], "target": {"geo_within": ["AE"]}, "message": "moved away"}]}
+
+
 def a_stream_ends_with_its_right():
-    """A robot that was revoked after 64 KiB received all of 150 MB, over 25 s."""
+    """A robot that was revoked after 64 KiB received all of 150 MB, over 25 s. A set that tightens ends a download and an upload as well."""
     size = 150_000_000
     assert load(sign(payload(networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2}}]))).status == 201
     models = server.client(state["other"]).repository("main/models/large")
@@ -410,17 +423,21 @@ def a_stream_ends_with_its_right():
     leavers = [sijil_test.make_robot(server, name, "publisher", "main/health") for name in ("leaver", "writer")]
     leaver, writer = (server.client(login).repository("main/health/scans") for login in leavers)
     before = metric('sijil_stream_leases_total{came="renewed"}')
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "tight"})
+    tightened = server.client(sijil_test.make_robot(server, "tight", "publisher", "main/tight")).repository("main/tight/model")
+    policies = json.loads(payload())["policies"] + [tight("main/tight/**")]
 
     stays = Stream(models, "GET", f"/v2/{models.name}/blobs/{unaffected}", size, 0.001)
     ends = {("blob.read", "SYS-NOT-LIVE"): Stream(leaver, "GET", f"/v2/{leaver.name}/blobs/{blob}", size, 0.02),
             ("blob.read", "H-READ-AE"): Stream(health(), "GET", f"/v2/{leaver.name}/blobs/{blob}", size, 0.02),
+            ("upload.write", "T-STOP"): Stream(tightened, "PATCH", urllib.parse.urlsplit(tightened.begin()).path, size, 0.02),
             ("upload.write", "SYS-NOT-LIVE"): Stream(writer, "PATCH", urllib.parse.urlsplit(writer.begin()).path, size, 0.02)}
     sijil_test.wait_until(lambda: all(one.moved > 65536 for one in ends.values()), 30, "the streams do not begin")
     admin = server.client(server.admin)
     for robot in admin.api("GET", "/robots?organisation=main&limit=1000")["robots"]:
         if robot["name"] in [login[0] for login in leavers]:
             admin.api("DELETE", "/robots/" + robot["id"])
-    assert load(sign(payload())).status == 201
+    assert load(sign(payload(policies=policies))).status == 201
     begun = time.monotonic()
     for one in ends.values():
         one.join(40)
@@ -428,15 +445,106 @@ def a_stream_ends_with_its_right():
     assert seconds < 10 + 8, f"cut off after {seconds:.0f} s; a lease lasts 10 s"
     for end, one in ends.items():
         assert not one.whole and one.moved < size / 2, (end, one.moved)
-    sijil_test.wait_until(lambda: len(last_words()) == 3, 20, "an end is not in the log")
+    sijil_test.wait_until(lambda: len(last_words()) == len(ends), 20, "an end is not in the log")
     said = {(act, note.rsplit(": ", 1)[1]): int(note.split()[0]) for act, note in last_words()}
     assert said.keys() == ends.keys(), said
     for end, one in ends.items():
         assert abs(said[end] - one.moved) < 8 << 20, (end, said[end], one.moved)  # bytes in buffers between the ends
+    answer = tightened.call("POST", "blobs/uploads/")
+    assert answer.status == 403 and answer.json["errors"][0]["detail"]["rule"] == "T-STOP", answer.body
     stays.join(60)
     assert stays.whole, f"who keeps the right came to {stays.moved} of {size} bytes"
     sijil_test.wait_until(lambda: metric('sijil_stream_leases_total{came="renewed"}') >= before + size // (64 << 20), 20,
                           "its right was not decided again")
+
+
+def gate(scope):
+    """What is there is promoted nowhere, and nothing is promoted to there."""
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+            "metadata": {"id": "gate", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+            "closed": False,
+            "rules": [{"id": "P-GATE", "effect": "deny", "ops": ["promote"], "target": {"geo_within": ["AE"]}, "message": "by the release board"}]}
+
+
+def newest_push(repository):
+    found = server.client(server.admin).api("GET", f"/audit/events?order=descending&limit=50&key=res:{repository}")["events"]
+    return next((one["entry"]["act"], one["entry"]["out"]) for one in found if one["entry"]["act"].startswith("manifest.p"))
+
+
+def a_copy_is_promoted_however_it_is_made():
+    """promote had no mover behind it: a copy into another project was decided as any push."""
+    admin = server.client(server.admin)
+    for name in ("lab", "prod"):
+        admin.api("POST", "/projects", {"organisation": "main", "name": name})
+    both = server.client(sijil_test.make_robot(server, "both", "publisher", "main"))
+    blind = server.client(sijil_test.make_robot(server, "blind", "publisher", "main/prod")).repository("main/prod/model")
+    lab, prod, data = both.repository("main/lab/model"), both.repository("main/prod/model"), b"weights" * 100
+    lab.push_blob(data)
+    manifest = lab.manifest(data)
+    assert lab.put_manifest("v1", manifest).status == 201
+    own = json.loads(payload())["policies"]
+
+    assert load(sign(payload(policies=[*own, gate("main/prod/**")]))).status == 201
+    mounted = prod.call("POST", f"blobs/uploads/?mount={urllib.parse.quote(sha256(data))}&from={lab.name}", scope=f"{prod.scope} repository:{lab.name}:pull")
+    assert mounted.status == 202, mounted.status  # nothing is mounted from another project: the bytes are sent again
+    prod.push_blob(data)
+    other = prod.manifest(data, annotations={"another": "manifest"})
+    copies = (("v1", manifest), (sha256(manifest), manifest), ("v2", other), ("sha256-0.sig", other))
+    for reference, copy in copies:
+        refused = prod.put_manifest(reference, copy)
+        assert refused.status == 403 and refused.json["errors"][0]["detail"]["rule"] == "P-GATE", (reference, refused.body)
+    assert newest_push("main/prod/model") == ("manifest.promote", "denied")
+    assert prod.call("GET", "tags/list").json["tags"] in ([], None)
+    for place, content in ((prod, b"made here" * 100), (blind, data)):  # a client that may not read the lab learns nothing of it
+        place.push_blob(content)
+        assert place.put_manifest("own", place.manifest(content)).status == 201
+        assert newest_push("main/prod/model") == ("manifest.push", "allowed")
+
+    admin.api("PUT", "/projects/main/prod/rules", {"immutable": [{"repositories": "*", "tags": "release-*"}]})
+    fresh = prod.manifest(b"made here" * 100)
+    for reference in ("release-1", "plain?tag=release-1"):
+        refused = prod.put_manifest(reference, fresh)
+        assert refused.status == 403 and refused.json["errors"][0]["detail"]["rule"] == "P-GATE", (reference, refused.body)
+    assert prod.put_manifest("plain", fresh).status == 201
+
+    assert load(sign(payload(policies=[*own, gate("main/lab/**")]))).status == 201  # what is in the lab stays there
+    refused = prod.put_manifest("v3", manifest)
+    assert refused.status == 403 and b"main/lab/model, whose policies let it not be promoted to here: rule P-GATE" in refused.body, refused.body
+    assert lab.put_manifest("v2", manifest).status == 201
+    assert load(sign(payload())).status == 201
+    for reference, copy in (*copies, ("release-1", fresh)):
+        assert prod.put_manifest(reference, copy).status == 201, reference
+        assert newest_push("main/prod/model") == ("manifest.promote", "allowed"), reference
+
+
+def evidence_is_a_file_that_is_there():
+    """A policy could demand evidence, and pushes went through without any."""
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "proven"})
+    place = server.client(sijil_test.make_robot(server, "prover", "publisher", "main/proven")).repository("main/proven/data")
+    policy = gate("main/proven/**")
+    policy["rules"] = [{"id": "E-DPIA", "effect": "oblige", "ops": ["ingest"], "oblige": {"evidence": ["dpia", "source"]}},
+                       {"id": "E-BOARD", "effect": "oblige", "ops": ["promote"], "oblige": {"evidence": ["board"]}}]
+    own = json.loads(payload())["policies"]
+    assert load(sign(payload(policies=[*own, policy]))).status == 201
+    data, dpia = b"rows" * 100, b"an assessment" * 10
+    for blob in (data, dpia):
+        place.push_blob(blob)
+    before = metric("sijil_evidence_lacking_total")
+    named = {"sijil.evidence.dpia": sha256(dpia), "sijil.evidence.source": sha256(data)}
+    for annotations, lacks in (({}, b"dpia"), ({"sijil.evidence.dpia": sha256(dpia)}, b"source"), ({**named, "sijil.evidence.dpia": sha256(b"elsewhere")}, b"dpia"),
+                               ({**named, "sijil.evidence.dpia": "a promise"}, b"dpia")):
+        refused = place.put_manifest("v1", place.manifest(data, dpia, annotations=annotations))
+        assert refused.status == 403 and b"the evidence " in refused.body and lacks in refused.body, refused.body
+    assert place.put_manifest("v1", place.manifest(data, annotations=named)).status == 403  # the file is no blob of this manifest
+    assert metric("sijil_evidence_lacking_total") == before + 5 and newest_push("main/proven/data") == ("manifest.push", "failed")
+    proven = place.manifest(data, dpia, annotations=named)
+    assert place.put_manifest("v1", proven).status == 201
+    server.client(server.admin).api("PUT", "/projects/main/proven/rules", {"immutable": [{"repositories": "*", "tags": "release-*"}]})
+    refused = place.put_manifest("release-1", proven)
+    assert refused.status == 403 and b"board" in refused.body, refused.body
+    assert place.put_manifest("release-1", place.manifest(data, dpia, annotations={**named, "sijil.evidence.board": sha256(dpia)})).status == 201
+    assert load(sign(payload())).status == 201
+    assert place.put_manifest("v2", place.manifest(data)).status == 201
 
 
 def metric(name):
@@ -453,7 +561,7 @@ sijil_test.run(
     a_stock_client_pushes_what_it_may_not_look_at, who_may_not_see_it_learns_no_rule,
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
-    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
+    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right, a_copy_is_promoted_however_it_is_made, evidence_is_a_file_that_is_there,
     a_set_with_unknown_words_is_not_loaded, a_set_from_answers_reaches_an_outsider,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set,
     a_set_that_nobody_loaded_never_comes_into_force, *policy_drafts.CASES, server=server)

@@ -59,13 +59,14 @@ def active():
     return world["server"].client(world["server"].admin).api("GET", "/policies?envelope=true")
 
 
-def payload(seconds=3600, base=None, root=None, regions=None, **approval):
+def payload(seconds=3600, base=None, root=None, regions=None, policies=None, **approval):
     """The active set again, as a draft, from docs/policies.md alone."""
     now = active()
     found = json.loads(base64.b64decode(json.loads(now["envelope"])["payload"]))
     for member in ("digest", "approval", "root"):
         found.pop(member, None)
-    found.update({"epoch": now["epoch"] + 1, "regions": {**found["regions"], **(regions or {})}, **({"root": root} if root else {})})
+    found.update({"epoch": now["epoch"] + 1, "regions": {**found["regions"], **(regions or {})}, "policies": found["policies"] if policies is None else policies,
+                  **({"root": root} if root else {})})
     found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
     found["approval"] = {"expires": utc(time.time() + seconds), "replaces": base or {"digest": now["digest"], "epoch": now["epoch"]}, **approval}
     return canonical(found)
@@ -161,6 +162,44 @@ def two_persons_sign_and_two_keys_of_one_do_not():
     events = world["server"].client(world["server"].admin).api("GET", "/audit/events?order=descending&limit=100")["events"]
     acts = [event["entry"]["act"] for event in events if event["entry"]["act"].startswith("policy.") and event["entry"]["out"] == "allowed"]
     assert acts.index("policy.load") < acts.index("policy.approve") < acts.index("policy.draft"), acts
+
+
+def a_loosening_takes_one_person_more():
+    facts = next(iter(active()["set"]["regions"].values()))
+    document = payload(comment="another region", regions={"local/second": facts})
+    drafted = draft(document)
+    assert (drafted["change"], drafted["needed"]) == ("loosens", 3) and "newly-allowed" in drafted["why"], drafted
+    assert approve("bob", document).status == 200
+    said = sijil("carol", "policy", "approve", "HOST", name_of(document), "--key", keys["carol"].path)
+    assert "LOOSENS" in said and "1 of 3 persons, one more because it loosens: newly-allowed" in said, said
+    assert waiting(document) == (2, 3)
+    refused(approve("bob", document, keys["bob again"]), 409, "one person has signed twice")
+    refused(call("bob", "POST", f"/policies/drafts/{name_of(document)}/activation"), 403, "of 3 persons, because it loosens")
+    server = world["server"]  # whoever writes into the table says that it changes nothing
+    server.sql(f"UPDATE policy_draft SET change = 0, why = '' WHERE name = '{name_of(document)}'")
+    refused(call("bob", "POST", f"/policies/drafts/{name_of(document)}/activation"), 403, "of 3 persons, because it loosens")
+    answer = approve("dana", document)
+    assert answer.status == 201 and "local/second" in active()["set"]["regions"], answer.body
+    found = server.client(server.admin).api("GET", f"/policies?epoch={active()['epoch']}&envelope=true")  # a set of the past with its signatures, too
+    assert found["envelope"] == active()["envelope"] and found["digest"] == active()["digest"]
+
+
+def one_person_adds_what_only_restricts():
+    before = active()["set"]["policies"]
+    added = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
+             "metadata": {"id": "no-exports", "version": 1, "scope": ["nowhere/**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"},
+             "rules": [{"id": "X-1", "effect": "deny", "ops": ["export"], "target": {"geo_within": ["SA"]}}]}
+    document = payload(comment="no exports", policies=[*before, added])
+    drafted = draft(document)
+    assert (drafted["change"], drafted["needed"]) == ("restricts", 1), drafted
+    assert approve("carol", document).status == 201 and len(active()["set"]["policies"]) == len(before) + 1
+    document = payload(comment="exports again", policies=before)  # to withdraw it loosens
+    assert (draft(document)["change"], waiting(document)) == ("loosens", (0, 3))
+    for who, status in (("bob", 200), ("carol", 200), ("dana", 201)):
+        assert approve(who, document).status == status
+    document = payload(comment="an old id", policies=[*before, added])
+    assert draft(document)["change"] == "loosens"  # content may be pinned to the id
+    assert call("bob", "DELETE", f"/policies/drafts/{name_of(document)}").status == 204
 
 
 def a_draft_replaces_the_set_in_force_and_no_other():
@@ -292,6 +331,18 @@ def whoever_signs_sees_all_of_it():
                                for scope in ("acme/one/**", "acme/two/**")]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file)
+    assert "evidence" in sijil("bob", "policy", "draft", "HOST", path, code=1)
+    grounds, first = os.path.join(folder.name, "letter"), content["declassified"][0]
+    with open(grounds, "w", encoding="utf-8") as file:
+        file.write("a letter")
+    sijil("bob", "policy", "declassify", "HOST", first["policy"], "acme/one/**", "--reason", first["reason"], "--evidence", grounds, "-o", path + ".1")
+    sijil("bob", "policy", "declassify", path + ".1", first["policy"], "acme/two/**", "--reason", first["reason"], "--evidence", grounds, "-o", path + ".2")
+    sijil("bob", "policy", "declassify", path + ".2", first["policy"], "acme/two/**", "--reason", first["reason"], "--evidence", "/dev/null", code=1)
+    with open(path + ".2", encoding="utf-8") as file:
+        made = json.load(file)
+    assert made["declassified"] == [{**each, "evidence": sijil_test.sha256(b"a letter")} for each in content["declassified"]], made["declassified"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**content, "declassified": made["declassified"]}, file)
     said = sijil("bob", "policy", "draft", "HOST", path)
     assert '"acme/one/**"' in said and '"acme/two/**"' in said, said  # equal beginnings, and the end of each
     for one in call("bob", "GET", "/policies/drafts").json["drafts"]:
@@ -299,6 +350,7 @@ def whoever_signs_sees_all_of_it():
 
 
 CASES = (the_root_becomes_three_persons, the_root_alone_brings_nothing_more, two_persons_sign_and_two_keys_of_one_do_not,
+         a_loosening_takes_one_person_more, one_person_adds_what_only_restricts,
          a_draft_replaces_the_set_in_force_and_no_other, a_draft_ends_with_its_time_and_begins_with_it, rows_of_the_databases_owner_count_for_nothing,
          a_kill_between_event_and_pin_loses_nothing, an_approver_takes_the_root_and_others, an_earlier_set_comes_back_as_a_new_one,
          whoever_signs_sees_all_of_it)

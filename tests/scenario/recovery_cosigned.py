@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 from apart import Apart, call, enrol
 from sijil_test import make_person, make_robot, program, run, wait_until
@@ -66,6 +67,15 @@ def a_registry_has_a_witness():
     state["left"] = server.log_size()
 
 
+def a_start_says_that_entries_are_lost():
+    """And not that a witness is missing: the witness can't help."""
+    mark, begun = os.path.getsize(server.path("log")), time.monotonic()
+    server.start_gateway()
+    assert not server.serves()
+    assert "it was truncated, or restored from an older backup" in server.said_since(mark) and time.monotonic() - begun < 30, server.said_since(mark)[-2000:]
+    server.stop_gateway()
+
+
 def plan(name, *more):
     return server.sijild("--recover-plan", server.path(name), "--recover-reason", "a disk is lost", *more)
 
@@ -124,5 +134,5 @@ def the_witness_has_both():
     assert f"{REGISTRY}/2" in sizes and int(sizes[REGISTRY]) >= size_of(state["newest note"]), shown  # the log went on until it was stopped
 
 
-run(a_registry_has_a_witness, the_statement_has_what_the_quorum_has_cosigned, a_checkpoint_that_nobody_has_cosigned_is_none, the_witness_sees_a_new_log, the_witness_has_both,
+run(a_registry_has_a_witness, a_start_says_that_entries_are_lost, the_statement_has_what_the_quorum_has_cosigned, a_checkpoint_that_nobody_has_cosigned_is_none, the_witness_sees_a_new_log, the_witness_has_both,
     server=server)

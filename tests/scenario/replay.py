@@ -2,6 +2,7 @@
 """Recorded decisions are made again from an export, its facts and the policy set, by sijil-verify and by an independent
 program. A caller that may not read an event does not get the facts of its decision."""
 import base64
+import html.parser
 import json
 import os
 import subprocess
@@ -199,9 +200,198 @@ def the_command_line_shows_them():
         assert done.returncode == 0 and " 0 differ" in done.stdout and not done.stdout.startswith("0 "), done
 
 
+# --- the residency report (docs/formats/residency-report.md) ---------------------------------------------------------------------
+def sijil(login, *words, code=0):
+    folder = os.path.join(work, login)
+    environment = {**os.environ, "SIJIL_CONFIG_HOME": folder, "XDG_CONFIG_HOME": folder}
+    host = f"127.0.0.1:{server.port}"
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+        name, secret = state[login] if login in state else server.admin
+        done = subprocess.run([program("sijil"), "login", host, "--username", name, "--ca-file", server.ca_file], input=secret + "\n",
+                              capture_output=True, text=True, env=environment, timeout=120)
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run([program("sijil"), *[host if word == "HOST" else word for word in words]], capture_output=True, text=True, env=environment,
+                          timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def officer(name):
+    return server.folder + "/officer/" + name
+
+
+def exception_of(project, document):
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyException", "id": "audit-abroad", "type": "any", "project": project,
+            "policy": {"id": document["id"], "version": document["version"], "digest": document["digest"]}, "lifts": ["H-READ-AE"], "ops": ["read"],
+            "targets": ["127.0.0.0/8"], "digests": [sha256(b"a scan")], "not_before": "2020-01-01T00:00:00Z", "not_after": "2090-01-01T00:00:00Z",
+            "requested_by": {"iss": "https://idp", "sub": "carol"},
+            "approvals": [{"iss": "https://idp", "sub": "alice"}, {"iss": "https://idp", "sub": "bob"}], "evidence": {"ticket": "<b>7</b>"}}
+
+
+def next_set(**parts):
+    now = server.client(server.admin).api("GET", "/policies")
+    document = {**now["set"], **parts}
+    path = os.path.join(work, f"set{now['epoch'] + 1}")
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    sijil("admin", "policy", "sign", "--key", officer("approver.pem"), "--epoch", str(now["epoch"] + 1), "-o", path + ".dsse", path + ".json")
+    sijil("admin", "policy", "load", "HOST", path + ".dsse")
+
+
+def a_project_has_a_story():
+    admin = server.client(server.admin)
+    made = admin.api("POST", "/projects", {"organisation": "main", "name": "story", "label": {"subjects": ["health"]}})
+    place = server.client(state["publisher"]).repository("main/story/scans")
+    place.push_blob(b"a scan")
+    first = place.put_manifest("v1", place.manifest(b"a scan"))["Docker-Content-Digest"]
+    assert place.call("GET", "blobs/" + sha256(b"a scan")).status == 403
+    state["moment"] = int(server.sql("SELECT size FROM audit_log"))
+    default = admin.api("GET", "/policies")["policies"][0]
+    next_set(networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2, "recipient": "same-controller"}}],
+             exceptions=[exception_of(made["id"], default)])
+    assert place.call("GET", "blobs/" + sha256(b"a scan")).status == 200
+    assert place.call("DELETE", "manifests/" + first, scope="repository:main/story/scans:delete,pull").status == 202
+    state.update({"first": first, "vkey": Client(server, state["auditor"]).api("GET", "/audit/key")["vkey"]})
+
+
+def report(name, *more, login="auditor"):
+    path = os.path.join(work, name)
+    told = sijil(login, "report", "residency", "HOST", "main/story", "-o", path, "--log-key", state["vkey"], "--root", officer("approver.pub.pem"), *more)
+    with open(path + ".json", encoding="utf-8") as file:
+        return path, json.load(file), told
+
+
+def check_report(path, *more, code=0):
+    done = subprocess.run([program("sijil-verify"), "report", "--key", state["vkey"], "--root", officer("approver.pub.pem"), *more[1:], path + ".json", *more[:1]],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def a_report_says_where_everything_was():
+    path, found, told = report("now")
+    print("     " + told.splitlines()[1])
+    assert found["statement"].startswith("Evidence for a review") and "complian" not in json.dumps(found).lower().replace("compliance (family", ""), found
+    content = {row["digest"]: row for row in found["content"]}
+    scan = content[sha256(b"a scan")]
+    assert scan["region"] == "local/main" and scan["kind"] == "blob" and "until" not in scan, scan
+    assert content[state["first"]]["removed_by"] == "manifest.delete", content
+    assert {row["operation"] for row in found["places"]} >= {"ingest", "metadata", "log"} and found["places"][0]["facts"]["geo"] == "AE", found["places"]
+    assert found["places"][0]["facts"]["key"]["geo"] == "AE", found["places"]
+    reads = [row for row in found["readers"] if row["operation"] == "read"]
+    assert len(reads) == 1 and reads[0]["network"] == "127.0.0.0/8" and reads[0]["facts"]["geo"] == "AE/DU" and reads[0]["count"] == 1, reads
+    assert [row["rules"] for row in found["refusals"] if row["action"] == "blob.read"] == [["H-READ-AE"]], found["refusals"]
+    assert [row["epoch"] for row in found["sets"]] == [1, 2] and [row["in_force"] for row in found["sets"]] == [False, True], found["sets"]
+    assert all(len(row["signatures"]) == 1 for row in found["sets"]) and found["decisions"]["differ"] == 0, found
+    assert [(row["id"], row["state"], row["epochs"]) for row in found["exceptions"]] == [("audit-abroad", "in force", [2])], found["exceptions"]
+    assert {row["epochs"][-1] for row in found["rules"]} == {2} and found["controls"], found["rules"]
+    assert [row["label"]["subjects"] for row in found["labels"] if row["name"] == "main/story/scans"] == [["health"]], found["labels"]
+    for page in ("", ".en.html", ".ar.html", ".csv"):
+        told = check_report(path, *([path + page] if page else []))
+        assert told.startswith("Verified:") and " 0 differ" in told and "evidence for a review" in told, told
+    state["report"] = (path, found)
+
+
+def an_earlier_moment_and_a_shorter_time_are_reported():
+    _, then, _ = report("then", "--at", str(state["moment"]))
+    assert not then["readers"] and [row["epoch"] for row in then["sets"]] == [1] and not then["exceptions"] and not [
+        row for row in then["content"] if "until" in row], then
+    assert check_report(os.path.join(work, "then")).startswith("Verified:")
+    _, late, _ = report("late", "--from", str(state["moment"]))
+    assert not late["refusals"] and len(late["readers"]) == 1 and len(late["content"]) == len(state["report"][1]["content"]), late
+    assert check_report(os.path.join(work, "late")).startswith("Verified:")
+    assert check_report(os.path.join(work, "late"), os.path.join(work, "then.en.html"), code=1).count("is no page of this report") == 1
+
+
+def a_wrong_row_of_a_report_is_named():
+    path, found = state["report"]
+    with open(path + ".json", encoding="utf-8") as file:
+        kept = file.read()
+    changes = [(f'row 1 of "{table}"', lambda report, table=table: report[table][0].update({"count": 77})) for table in
+               ("places", "readers", "refusals", "sets", "exceptions", "rules", "content", "labels", "controls")]
+    changes += [('row 2 of "sets"', lambda report: report["sets"].pop()), ('"project"', lambda report: report.update({"project": "main/other"})),
+                ('"decisions"', lambda report: report["decisions"].update({"agree": 1})), ("a member that no report has", lambda report: report.update({"more": 1})),
+                ("is not spelt", lambda report: None)]
+    for words, change in changes:
+        copy = json.loads(kept)
+        change(copy)
+        with open(path + ".json", "w", encoding="utf-8") as file:
+            file.write(json.dumps(copy, sort_keys=True, separators=(",", ":") if words != "is not spelt" else (", ", ": "), ensure_ascii=False) + "\n")
+        assert words in check_report(path, code=1), words
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        file.write(kept)
+
+
+def evidence_that_was_changed_is_refused():
+    path, _ = state["report"]
+    with open(path + ".evidence.ndjson", encoding="utf-8") as file:
+        lines = file.readlines()
+    event = next(i for i, line in enumerate(lines) if "manifest.push" in line)
+    facts = next(i for i, line in enumerate(lines) if line.startswith('{"facts"') and '"read"' in line)
+    sets = [i for i, line in enumerate(lines) if line.startswith('{"set"')]
+    assert len(sets) == 2
+    for words, changed in (
+            (f"line {event + 1}", lines[:event] + [lines[event].replace("local/main", "local/mean")] + lines[event + 1:]),
+            ("an event is missing", lines[:event] + lines[event + 1:]), ("ends after line", lines[:event]), ("is cut off", lines[:-1] + [lines[-1][:-1]]),
+            ("is wrong", lines[:facts] + lines[facts + 1:]), ("not in the order", lines[:sets[0]] + [lines[sets[1]], lines[sets[0]]]),
+            ("does not load this set", lines[:sets[1]] + [lines[sets[1]].replace(json.loads(lines[sets[1]])["set"]["entry"].replace('"', '\\"'),
+                                                                               json.loads(lines[sets[0]])["set"]["entry"].replace('"', '\\"'))
+                                                          .replace(json.dumps(json.loads(lines[sets[1]])["set"]["proof"], ensure_ascii=False),
+                                                                   json.dumps(json.loads(lines[sets[0]])["set"]["proof"], ensure_ascii=False))])):
+        with open(path + ".other", "w", encoding="utf-8") as file:
+            file.writelines(changed)
+        told = check_report(path, path + ".csv", "--evidence", path + ".other", code=1)
+        assert words in told, (words, told)
+
+
+class Markup(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.seen, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def pages_have_nothing_from_elsewhere():
+    path, _ = state["report"]
+    for language, direction, title in (("en", "ltr", "Residency report"), ("ar", "rtl", "تقرير إقامة البيانات")):
+        with open(f"{path}.{language}.html", encoding="utf-8") as file:
+            page = Markup()
+            page.feed(file.read())
+        tags = {tag for tag, _ in page.seen}
+        assert page.seen[0] == ("html", {"lang": language, "dir": direction}) and title in page.text, page.seen[:3]
+        assert tags <= {"html", "head", "meta", "title", "style", "body", "header", "section", "footer", "h1", "h2", "p", "table", "thead", "tbody", "tr", "th",
+                        "td", "bdi", "pre"}, tags
+        assert not any(name in attrs for _, attrs in page.seen for name in ("src", "href", "onload", "style")), page.seen
+        assert "<b>7</b>" in page.text, "the exception's evidence is text"
+        with open(path + ".json", "rb") as file:
+            assert dict(page.seen[4][1]) == {"name": "sijil-report", "content": sha256(file.read())}, page.seen[4]
+
+
+def who_may_report():
+    told = sijil("publisher", "report", "residency", "HOST", "main/story", "-o", os.path.join(work, "none"), code=4)
+    assert not os.path.exists(os.path.join(work, "none.evidence.ndjson")), told
+    assert report("part", "--within", "main", login="part")[1]["content"] == state["report"][1]["content"]
+    assert "a report replaces no evidence" in sijil("auditor", "report", "residency", "HOST", "main/story", "-o", os.path.join(work, "now"), code=1)
+    within = {"scope": "registry:admin:*"}
+    for login, path, status in (("other", "/api/v1/reports/residency/sets?within=main", 404), ("other", "/api/v1/reports/residency/sets?within=globex", 200),
+                                ("publisher", "/api/v1/reports/residency/sets/0?within=main", 403), ("part", "/api/v1/reports/residency/sets/1?within=main", 404),
+                                ("part", "/api/v1/reports/residency/sets/x?within=main", 404), ("part", "/api/v1/reports/residency/sets", 403)):
+        answer = Client(server, state[login]).call("GET", path, **within)
+        assert answer.status == status, (login, path, answer.status, answer.body)
+    assert int(server.sql("SELECT count(*) FROM audit_entry WHERE action = 'report.residency'")) >= 4
+
+
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
     prepare()
     sijil_test.run(what_happens_is_of_every_kind, pulls_add_no_facts, every_decision_agrees, what_was_changed_is_told,
                    signatures_of_sets_are_checked,
-                   facts_are_read_by_those_who_may_read_the_event, facts_name_nobody, the_command_line_shows_them, server=server)
+                   facts_are_read_by_those_who_may_read_the_event, facts_name_nobody, the_command_line_shows_them,
+                   a_project_has_a_story, a_report_says_where_everything_was, an_earlier_moment_and_a_shorter_time_are_reported, a_wrong_row_of_a_report_is_named,
+                   evidence_that_was_changed_is_refused, pages_have_nothing_from_elsewhere, who_may_report, server=server)

@@ -4,12 +4,13 @@ spelling takes it off. docs/formats/run.md, "Labels"; docs/policies.md, "A manif
 import base64
 import json
 import os
+import random
 import subprocess
 
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
 from run_world import FOLDER, PROJECT, Person, Runner, World, spec, stated
-from sijil_test import make_robot, program, run, sha256
+from sijil_test import make_robot, program, run, sha256, wait_until
 
 server = RunFleet(1).start()
 state = {}
@@ -142,6 +143,12 @@ def a_copy_does_not_go_where_it_may_not_be():
         answer = there.put_manifest("v1", there.manifest(b"bytes", annotations=stated(**more)))
         assert answer.status == 403 and says in answer.body, (name, answer.status, answer.body)
         assert labels(PROJECT + "/" + name) == "" and there.call("GET", "manifests/v1").status == 404
+        assert there.call("HEAD", "blobs/" + sha256(b"bytes")).status == 404
+        assert sql(f"SELECT count(*) FROM blob WHERE digest = '{sha256(b'bytes')}'") == "0", "the row and its wrapped key are left"
+    assert sql("SELECT count(*) FROM abandoned_object WHERE abandoned_at > now()") != "0", "nobody removes the bytes"
+    wait_until(lambda: [one for one in state["world"].events("key.forgotten") if sha256(b"bytes") in json.dumps(one)], 60, "no event tells of the key")
+    failed = [one for one in state["world"].events("manifest.push") if one["out"] == "failed" and "/genes" in one["res"]]
+    assert len(failed) == 1 and "shredded" in failed[0]["why"]["note"], failed
     for text, says in (("{}", b"is no label"), ("health", b"is no label"), (stated()["sijil.label"] + " ", b"is not canonical; write {")):
         answer = there.put_manifest("v1", there.manifest(b"bytes", annotations={"sijil.label": text}))
         assert answer.status == 400 and says in answer.body, (text, answer.body)
@@ -155,15 +162,61 @@ def a_publisher_locks_no_content_away():
     there = place(name)
     text = there.manifest(b"of others", annotations=stated(**HEALTH))
     answer = there.put_manifest("v2", text)
-    assert answer.status == 403 and b"has content" in answer.body, (answer.status, answer.body)
+    there.push_blob(b"only of this push")
+    both_blobs = there.put_manifest("v2", there.manifest(b"of others", b"only of this push", annotations=stated(**HEALTH)))
+    assert answer.status == both_blobs.status == 403 and b"has content" in answer.body, (answer.status, answer.body)
     assert labels(name) == "" and there.call("GET", "manifests/v2").status == 404
-    both = make_robot(server, "labeller", "publisher", PROJECT)
+    assert there.call("GET", "blobs/" + sha256(b"of others")).body == b"of others", "what a manifest needs stays"
+    assert there.call("HEAD", "blobs/" + sha256(b"only of this push")).status == 404
+    both = state["labeller"] = make_robot(server, "labeller", "publisher", PROJECT)
     robot = next(one for one in server.client(server.admin).api("GET", "/robots?organisation=main")["robots"] if one["name"] == both[0])
     server.client(server.admin).api("POST", "/bindings", {"robot": robot["id"], "role": "security-officer", "scope": "main"})
     answer = server.client(both).repository(name).put_manifest("v2", text)
     assert answer.status == 201, (answer.status, answer.body)
     assert json.loads(labels(name))["subjects"] == ["health"]
     assert there.put_manifest("v3", text).status == 201 and labels(name).count("health") == 2, "it has the label already"
+
+
+def labels_travel_along_the_lineage():
+    """What was made from the patients has their label, however the manifest says so; and nobody learns of what it may not see."""
+    base, host = push(PATIENTS, {"more.csv": b"more patients\n"}), f"127.0.0.1:{server.ports[0]}"
+    kept = place(PATIENTS).call("GET", "manifests/" + base["digest"])
+    subject = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": base["digest"], "size": len(kept.body)}
+    oci = "org.opencontainers.image.base.name"
+    for name, members in (("name", {"annotations": {"sijil.base": PATIENTS}}), ("digest", {"annotations": {"sijil.base": f"{PROJECT}/code {PATIENTS}@{base['digest']}"}}),
+                          ("oci", {"annotations": {oci: f"{host}/{PATIENTS}:latest"}}), ("subject", {"subject": subject})):
+        push(f"{PROJECT}/made/{name}", {"weights.bin": b"made from it, " + name.encode()}, **members)
+        label = json.loads(labels(f"{PROJECT}/made/{name}"))
+        assert label["subjects"] == ["health"] and "health" in label["pins"] and label["class"] == "sensitive", (name, label)
+    for name, members in (("elsewhere", {"annotations": {oci: f"docker.io/{PATIENTS}"}}), ("nobody", {"subject": {**subject, "digest": sha256(b"of nobody")}}),
+                          ("own", {"annotations": {"sijil.base": f"{PROJECT}/made/own"}})):
+        push(f"{PROJECT}/made/{name}", {"weights.bin": b"made of something else"}, **members)
+        assert labels(f"{PROJECT}/made/{name}") == "", name
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "hidden", "label": {"subjects": ["health"]}})
+    hidden = server.client(make_robot(server, "hider", "publisher", "main/hidden")).repository("main/hidden/real")
+    hidden.push_blob(b"bytes")
+    assert hidden.put_manifest("v1", hidden.manifest(b"bytes")).status == 201
+    there, answers = place(PROJECT + "/made/curious"), []
+    there.push_blob(b"curious")
+    for name in ("main/hidden/real", "main/hidden/none"):
+        answer = there.put_manifest("v1", there.manifest(b"curious", annotations={"sijil.base": name}))
+        answers.append((answer.status, answer.body.replace(name.encode(), b"")))
+    assert answers[0] == answers[1] and answers[0][0] == 400, answers
+
+
+def a_mount_carries_the_label():
+    """Into a repository without content. Into one with content of others nothing is mounted, and the client may upload what it has."""
+    layer = sha256(b"more patients\n")
+    for name, status, subjects in (("mounted", 201, ["health"]), ("shared-mount", 202, None)):
+        if subjects is None:
+            push(f"{PROJECT}/{name}", {"a.bin": b"of others"})
+        answer = place(f"{PROJECT}/{name}").call("POST", f"blobs/uploads/?mount={layer}&from={PATIENTS}", scope=f"repository:{PROJECT}/{name}:pull,push repository:{PATIENTS}:pull")
+        text = labels(f"{PROJECT}/{name}")
+        assert answer.status == status and (json.loads(text)["subjects"] if text else None) == subjects, (name, answer.status, text)
+    assert place(f"{PROJECT}/mounted").call("GET", "blobs/" + layer).body == b"more patients\n"
+    assert place(f"{PROJECT}/shared-mount").call("HEAD", "blobs/" + layer).status == 404
+    answer = place(f"{PROJECT}/shared-mount").call("POST", f"blobs/uploads/?mount={sha256(b'of others')}&from={PROJECT}/shared-mount")
+    assert answer.status == 201, "what has the same label is mounted as before"
 
 
 def delete(name):
@@ -211,7 +264,7 @@ def a_manifest_without_its_label_is_another_one():
 def a_signed_set_lifts_it():
     """What approvers have declassified counts no more, for the registry and for what is pushed."""
     name = PROJECT + "/lifted"
-    load(declassified=[{"policy": "sijil-run", "scope": [name], "reason": "it was made anonymous"}])
+    load(declassified=[{"policy": "sijil-run", "scope": [name], "reason": "it was made anonymous", "evidence": sha256(b"a report")}])
     there = place(name)
     there.push_blob(b"bytes")
     answer = there.put_manifest("v1", there.manifest(b"bytes", annotations=stated(**{"class": "secret"})))
@@ -235,7 +288,113 @@ def an_outsider_sees_what_the_manifests_state():
     assert done.returncode == 0 and "with the labels that 2 of the 2 artifacts' manifests state" in done.stdout, (done.stdout, done.stderr)
 
 
+# --- any sequence ---------------------------------------------------------------------------------------------------------------
+CLASSES = ["open", "confidential", "sensitive", "secret"]
+
+
+class Labels:
+    """A small model: what each of four repositories has been given at any time. Nothing is ever taken away."""
+
+    def __init__(self, seed):
+        self.chance, self.number, self.policy = random.Random(seed), 0, None
+        server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "rand"})
+        login = state["labeller"]  # may label what it pushes to, so nothing that others have pushed is in its way
+        robot = next(one for one in server.client(server.admin).api("GET", "/robots?organisation=main")["robots"] if one["name"] == login[0])
+        server.client(server.admin).api("POST", "/bindings", {"robot": robot["id"], "role": "publisher", "scope": "main/rand"})
+        self.login, self.pusher = login, server.client(login)
+        self.names = [f"main/rand/{letter}" for letter in "abcd"]
+        self.given = {name: (1, frozenset()) for name in self.names}  # "confidential": the policy of everything
+        for name in self.names:
+            assert self.push(name, {}).status == 201
+
+    def there(self, name):
+        return self.pusher.repository(name)
+
+    def raise_to(self, name, class_index, subjects):
+        had = self.given[name]
+        self.given[name] = (max(had[0], class_index), had[1] | subjects)
+
+    def push(self, name, annotations):
+        self.number += 1
+        data = f"content {self.number % 9}".encode()
+        answer = self.there(name).call("POST", f"blobs/uploads/?digest={sha256(data)}", data, {"Content-Type": "application/octet-stream"})
+        if answer.status != 201:  # the pin of a policy that is gone
+            return answer
+        return self.there(name).put_manifest(f"v{self.number % 3}", self.there(name).manifest(data, annotations=annotations or {"n": str(self.number)}))
+
+    def step_stated(self, name):
+        label = (self.chance.choice([1, 2]), frozenset(self.chance.sample(["genetic", "child"], self.chance.randint(0, 2))))
+        if self.push(name, stated(**{"class": CLASSES[label[0]], "subjects": sorted(label[1])})).status == 201:
+            self.raise_to(name, *label)
+
+    def step_based(self, name):
+        base = self.chance.choice(self.names)
+        label = self.given[base]
+        if self.push(name, {"sijil.base": base}).status == 201:
+            self.raise_to(name, *label)
+
+    def step_mounted(self, name):
+        source = self.chance.choice(self.names)
+        answer = self.there(name).call("POST", f"blobs/uploads/?mount={sha256(b'{}')}&from={source}", scope=f"repository:{name}:pull,push repository:{source}:pull")
+        if answer.status == 201:
+            self.raise_to(name, *self.given[source])
+
+    def step_plain(self, name):
+        self.push(name, {})
+
+    def step_deleted(self, name):
+        for tag in self.there(name).call("GET", "tags/list").json.get("tags") or []:
+            digest = self.there(name).call("HEAD", "manifests/" + tag)["Docker-Content-Digest"]
+            assert self.there(name).call("DELETE", "manifests/" + digest).status in (202, 403, 405)
+            return
+
+    def step_tag(self, name):
+        assert self.there(name).call("DELETE", f"manifests/v{self.chance.randint(0, 2)}").status in (202, 404)
+
+    def step_set(self, name):
+        """A policy labels one of them; the one before is gone, and what it has labelled keeps its label."""
+        self.policy = None if self.chance.random() < 0.3 else name
+        more = [] if self.policy is None else [{
+            "apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "sensitive", "subjects": ["biometric"]},
+            "metadata": {"id": "rand", "version": server.epoch + 1, "scope": [name], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+            "rules": [{"id": "R-PERMIT", "effect": "permit", "ops": list(TRAINING)}]}]
+        server.load(at_most="sensitive", policies=[health(), *more])
+        wait_until(lambda: server.client(server.admin).api("GET", "/policies")["epoch"] == server.epoch, 30, "the set is not in force")
+        if self.policy is not None:
+            self.raise_to(name, 2, frozenset(["biometric"]))
+
+    def seen(self, name):
+        asked = {"robot": self.login[0], "action": "manifest.push", "resource": name}
+        label = server.client(server.admin).api("POST", "/authz/explain", asked)["operations"][0]["label"]
+        return CLASSES.index(label["class"]), frozenset(label["subjects"])
+
+    def check(self, what):
+        for name in self.names:
+            assert self.seen(name) == self.given[name], (what, name, self.seen(name), self.given[name])
+
+
+def a_label_never_falls():
+    """Random pushes, bases, mounts, tags, deletions and sets: each repository has exactly what it was ever given. Only what is signed lifts it."""
+    seed = int(os.environ.get("SIJIL_SEED", random.randrange(1 << 32)))
+    print(f"     seed {seed}", flush=True)
+    model = Labels(seed)
+    steps = [model.step_stated, model.step_based, model.step_mounted, model.step_plain, model.step_deleted, model.step_tag, model.step_set]
+    lifted = model.names[0]
+    assert model.push(lifted, stated(subjects=["genetic"], **{"class": "confidential"})).status == 201
+    model.raise_to(lifted, 1, frozenset(["genetic"]))
+    for number in range(25):
+        step, name = model.chance.choice(steps), model.chance.choice(model.names)
+        step(name)
+        model.check((seed, number, step.__name__, name))
+    entries = [{"policy": which, "scope": [lifted], "reason": "it was made anonymous", "evidence": sha256(b"a report")} for which in ("rand", "sijil-run")]
+    for named in (entries[:1], entries):
+        load(declassified=named)
+        wait_until(lambda: server.client(server.admin).api("GET", "/policies")["epoch"] == server.epoch, 30, "the set is not in force")
+        assert ("genetic" in model.seen(lifted)[1]) == (named != entries), "what lineage has brought falls only if the set names it"
+    assert model.seen(lifted) == (1, frozenset()), "what a signed set declassifies has the label of the policies in force"
+
+
 if __name__ == "__main__":
     run(prepare, a_model_states_the_label_of_its_data, a_gateway_that_leaves_rows_out_gains_nothing, a_copy_keeps_its_label,
-        a_copy_does_not_go_where_it_may_not_be, a_publisher_locks_no_content_away, a_publisher_takes_no_places_of_others, a_manifest_without_its_label_is_another_one, a_signed_set_lifts_it,
-        an_outsider_sees_what_the_manifests_state, server=server)
+        a_copy_does_not_go_where_it_may_not_be, a_publisher_locks_no_content_away, labels_travel_along_the_lineage, a_mount_carries_the_label, a_publisher_takes_no_places_of_others, a_manifest_without_its_label_is_another_one, a_signed_set_lifts_it,
+        an_outsider_sees_what_the_manifests_state, a_label_never_falls, server=server)

@@ -15,7 +15,7 @@ from fleet import Fleet, Judge
 from signing_keys import Key
 from sijil_test import Client, make_robot, run, wait_until
 
-server = Fleet(2).start()
+server = Fleet(2, audit_verify_rate=1000000, audit_verify_rest=1).start()
 folder = tempfile.TemporaryDirectory()
 admin = server.client(server.admin)
 at = f"127.0.0.1:{server.port}"
@@ -434,9 +434,57 @@ def fsck():
     return json.loads(done.stdout)
 
 
+def rows_wrong():
+    """What the verifier of the first gateway has found."""
+    text = server.client().call("GET", "/metrics").body.decode()
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("sijil_audit_rows_wrong ")))
+
+
+def an_edit_of_who_is_in_a_group_is_found():
+    """By fsck and by the running service: a member whom somebody added, one whom somebody removed, one who was called a person that has gone, a group that nobody made."""
+    sql("CREATE ROLE scim_dumper LOGIN; GRANT CONNECT ON DATABASE sijil_template TO scim_dumper; SET ROLE sijil_owner; SELECT grant_audit_dump('scim_dumper'); RESET ROLE")
+    group, ann = people["group"]["id"], people["ann"]["id"]
+    assert sql(f"SELECT count(*) FROM scim_past_member WHERE group_id = '{group}'") == "1", "ben was deleted, and is a member no more"
+    found = fsck()
+    assert found["found"] == {} and found["groups"] == int(sql("SELECT count(*) FROM scim_group")) > 0, found
+    wait_until(lambda: rows_wrong() == 0, 30, "the service finds something where nothing is wrong")
+    intruder = sql(f"SELECT person FROM scim_user WHERE NOT is_deleted AND person NOT IN (SELECT person FROM scim_member WHERE group_id = '{group}') LIMIT 1")
+    left = sql(f"SELECT person FROM scim_user WHERE user_id = '{ann}'")
+    add, remove = (f"INSERT INTO scim_member (group_id, person) VALUES ('{group}', {{0}})", f"DELETE FROM scim_member WHERE group_id = '{group}' AND person = {{0}}")
+    gone = f"scim_past_member (group_id, user_id) VALUES ('{group}', '{ann}')"
+    for edit, back, what in (
+            (add.format(intruder), remove.format(intruder), f"it left other members in the group {group} than are stored"),
+            (remove.format(left), add.format(left), f"it left other members in the group {group}"),
+            (remove.format(left) + "; INSERT INTO " + gone, add.format(left) + f"; DELETE FROM scim_past_member WHERE user_id = '{ann}'", f"it left other members in the group {group}"),
+            ("INSERT INTO scim_group (group_id, issuer, display_name) VALUES ('00000000-0000-4000-8000-000000000002', 'https://id.bank.example', 'forged')",
+             "DELETE FROM scim_group WHERE display_name = 'forged'", "no event has made it")):
+        sql(edit)
+        found = fsck()["first"]
+        assert [each["kind"] for each in found] == ["group of SCIM"] and what in found[0]["what"], (what, found)
+        wait_until(lambda: rows_wrong() == 1, 30, f"the service has not found it: {edit}")
+        sql(back)
+        wait_until(lambda: rows_wrong() == 0, 30, "the service still finds it")
+    assert fsck()["found"] == {}
+
+
+def an_edit_is_found_behind_the_next_event():
+    """Whoever changes rows before the program changes the group: its event says what the members were. A row that an erasure takes away is no such edit."""
+    passing = provision("passing")
+    group = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "passing", "members": [{"value": passing["id"]}]}, expect=201).json["id"]
+    sql(f"CREATE TABLE kept AS SELECT * FROM scim_user WHERE user_id = '{passing['id']}'; DELETE FROM scim_user WHERE user_id = '{passing['id']}'")
+    assert [each["kind"] for each in fsck()["first"]] == ["person of SCIM"]
+    scim("DELETE", "/Groups/" + group, expect=204)
+    sql("INSERT INTO scim_user OVERRIDING SYSTEM VALUE TABLE kept; DROP TABLE kept")
+    assert fsck()["found"] == {}
+    group = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "kept", "members": [{"value": people["ann"]["id"]}]}, expect=201).json["id"]
+    sql(f"INSERT INTO scim_member (group_id, person) SELECT '{group}', person FROM scim_user WHERE user_id = '{passing['id']}'")
+    patch("/Groups/" + group, {"op": "replace", "path": "displayName", "value": "other"}, expect=200)
+    found = fsck()["first"]
+    assert [each["kind"] for each in found] == ["group of SCIM"] and f"before it the group {group} had other members than entry" in found[0]["what"], found
+
+
 def an_edit_of_who_may_come_in_is_found():
     """By fsck; a person that was let in again, one that nobody provisioned, one that is gone, and one that somebody shut out."""
-    sql("CREATE ROLE scim_dumper LOGIN; GRANT CONNECT ON DATABASE sijil_template TO scim_dumper; SET ROLE sijil_owner; SELECT grant_audit_dump('scim_dumper'); RESET ROLE")
     found = fsck()
     assert found["found"] == {} and found["persons"] == int(sql("SELECT count(*) FROM scim_user")) > 4, found
     out = sql("SELECT user_id FROM scim_user WHERE NOT active AND NOT is_deleted LIMIT 1")
@@ -482,5 +530,6 @@ if __name__ == "__main__":
     run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, a_person_is_provisioned, no_name_is_in_the_database,
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
-        who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_may_come_in_is_found, a_person_is_erased,
+        who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
+        an_edit_is_found_behind_the_next_event, a_person_is_erased,
         out_stays_out_without_the_document, server=server)

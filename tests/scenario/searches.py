@@ -2,6 +2,7 @@
 """Searches of the log equal a scan of all its events: for random conditions, also while events are appended and the gateway is killed, for the
 auditor of an organisation, after an erasure, with a false index, and in a database that had events before it had the index."""
 import base64
+import collections
 import concurrent.futures
 import csv
 import datetime
@@ -278,6 +279,52 @@ def auditors_of_a_part_see_their_part_alone():
         assert Client(server, state["logins"][name]).call("GET", "/api/v1/audit/events?outcome=denied", scope="registry:admin:*").status in (403, 404)
 
 
+def counted(login, query, **more):
+    """The rows of all answers, added up; how many events they are; the last answer; and how many there were."""
+    client, rows, events, answers, after = Client(server, login), {}, 0, 0, None
+    while True:
+        words = {**query, **more, "purpose": "a test", **({"after": after} if after is not None else {})}
+        answer = client.api("GET", "/audit/counts?" + urllib.parse.urlencode(words))
+        for row in answer["counts"]:
+            rows.setdefault((row["by"], row["name"]), collections.Counter()).update({name: row[name] for name in ("events", "allowed", "denied", "failed", "completed")})
+            assert row["first"] <= row["last"], row
+        events, answers, after = events + answer["events"], answers + 1, answer.get("next")
+        if after is None:
+            return {name: +row for name, row in rows.items()}, events, answer, answers
+
+
+def tally(events):
+    rows = {}
+    for entry in (event["entry"] for event in events):
+        begins = [("minute", time_text(entry["ts"] - entry["ts"] % 60000)), ("quarter", time_text(entry["ts"] - entry["ts"] % 900000))]
+        for name in [("action", entry["act"]), ("actor", entry["actor"])] + begins + [("rule", rule) for rule in entry.get("why", {}).get("rules", [])]:
+            rows.setdefault(name, collections.Counter()).update({"events": 1, entry["out"]: 1})
+    return rows
+
+
+def counts_equal_a_scan():
+    """Also of an auditor of a part, and of one second at a time: the answers together have each event once."""
+    by = "action,rule,actor,minute,quarter"
+    for name, within in (("auditor", {}), ("part", {"within": "main"}), ("project", {"within": "main/models"})):
+        events = scan(state["logins"][name], **within) if within else state["events"]
+        until = events[-1]["seq"] + 1
+        for conditions in [{}] + [random_filter(events) for _ in range(max(FILTERS // 20, 3))]:
+            wanted = [event for event in events if meets(event, conditions)]
+            rows, number, last, _ = counted(state["logins"][name], {**conditions, **within}, by=by, before=until, order=chance.choice(["ascending", "descending"]))
+            assert number == len(wanted) and rows == tally(wanted), (conditions, number, len(wanted))
+            assert last["known_to"] >= until
+    rows, number, _, answers = counted(state["logins"]["auditor"], {}, by="action")
+    assert number > 1000 and answers < number / 100, (number, answers)  # a page of events has a hundred or two
+    client = Client(server, state["logins"]["auditor"])
+    named = {row["name"]: row.get("subject") for row in client.api("GET", "/audit/counts?by=actor&purpose=a+test")["counts"]}
+    assert "alice" in named.values() and not [row for row in client.api("GET", "/audit/counts?by=actor")["counts"] if "subject" in row], named
+    recorded = next(event for event in pages(state["logins"]["auditor"], {"action": "audit.read"})[0] if (event["who"] or {}).get("search") == "by=actor")
+    assert recorded["entry"]["out"] == "allowed"
+    for query in ("", "by=", "by=name", "by=action&limit=3", "by=action&actor=alice", "by=action&outcome=maybe"):
+        assert client.call("GET", "/api/v1/audit/counts?" + query, scope="registry:admin:*").status == 400, query
+    assert Client(server, state["logins"]["part"]).call("GET", "/api/v1/audit/counts?by=action", scope="registry:admin:*").status in (403, 404)
+
+
 def a_name_is_found_and_only_its_pseudonym_is_in_the_log():
     auditor = state["logins"]["auditor"]
     for name in (state["logins"]["reader"][0], "alice"):
@@ -543,7 +590,7 @@ def an_erasure_empties_the_blind_keys():
 
 prepare()
 sijil_test.run(many_kinds_of_events_are_recorded, searches_equal_a_scan, also_while_events_come_and_the_gateway_is_killed,
-               both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
+               both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, counts_equal_a_scan, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
                questions_without_an_answer_are_refused, personal_data_needs_a_purpose, an_auditor_has_the_log_and_nothing_else,
                the_command_line_searches, a_terminal_shows_each_event_on_lines_of_its_own, nothing_is_said_to_be_nothing,
                an_answer_that_is_not_complete_says_so, a_false_index_shows_no_false_event, an_old_database_gets_its_index,

@@ -36,11 +36,18 @@ class Key:
         self.name = url64(hashlib.sha256(canonical(jwk)).digest())
         self.principal, self.purpose, self.scope, self.lifetime = principal, purpose, scope, lifetime
 
-    def document(self, version=1, **more):
+    def document(self, version=1, replaces=None, **more):
         now = time.time()
+        old = {"replaces": url64(replaces.point)} if replaces else {}
         return canonical({"schema": "sijil.document/v1", "kind": "signing-key", "scope": self.scope, "name": self.name, "version": version,
                           "effective_from": utc(now - 1), "expires": utc(now + self.lifetime),
-                          "body": {"principal": self.principal, "public_key": url64(self.point), "purpose": self.purpose}, **more})
+                          "body": {"principal": self.principal, "public_key": url64(self.point), "purpose": self.purpose, **old}, **more})
+
+
+def sign_twice(document, *keys):
+    """One envelope with the signatures of several keys."""
+    made = [sign(document, key.path) for key in keys]
+    return {**made[0], "signatures": [one for envelope in made for one in envelope["signatures"]]}
 
 
 def sign(document, key_file, kind=TYPE):

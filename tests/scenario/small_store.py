@@ -37,9 +37,17 @@ class SmallStore:
             return f"https://127.0.0.1:{int(file.read())}"
 
     def move(self, location):
+        self.plan(location=location)
+
+    def plan(self, **members):
+        """What the bucket is from now on (tests/support/s3_server.py)."""
         with open(self.root + "/plan.new", "w", encoding="utf-8") as file:
-            json.dump({"location": location}, file)
+            json.dump(members, file)
         os.rename(self.root + "/plan.new", self.root + "/plan")
+
+    def forget(self, key):
+        """The bucket loses an object."""
+        self.plan(forget=key)
 
     def requests(self):
         with open(self.root + "/log", encoding="utf-8") as file:

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The keys of the registry's tokens follow each other while two gateways serve: no request is refused, and whoever verifies tokens by the published keys refuses none.
+And what takes a day in the registry, begun at one gateway and finished at the other.
 
 The programs are those that ship, but a key signs for 12 seconds and not for 30 days, and is published 6 seconds longer and not 2 days; gateways ask each half a second
 and not each minute (tests/support/hasty_keyd.c)."""
 import base64
+import hashlib
 import json
 import threading
 import time
@@ -12,7 +14,8 @@ import fleet
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
-from sijil_test import make_robot, program, run, wait_until
+from signing_keys import Key, sign
+from sijil_test import make_person, make_robot, program, run, wait_until
 
 USED_S, ASKED_S = 2, 3  # how long a client uses a token, and how old the keys of an outsider may be: less than the 6 seconds
 CLIENTS = 4
@@ -98,4 +101,28 @@ def the_keys_change_under_load():
     assert refused.status == 401, refused.status
 
 
-run(the_keys_change_under_load, server=server)
+def another_key_of_an_approver_counts_after_a_day():
+    """sijil-keyd begins the wait, and its clock is a day ahead when it is asked for the pin (tests/support/hasty_keyd.c)."""
+    alice, bob = (make_person(server, who, "registry-admin", "") for who in ("alice", "bob"))
+    principal = "ext:" + hashlib.sha256(f"{server.people.url}\nalice".encode()).hexdigest()
+
+    def call(number, login, path, body):
+        return server.clients(login)[number].call("POST", "/api/v1/keys/signing" + path, json.dumps(body), {"Content-Type": "application/json"}, scope="registry:admin:*")
+
+    def ask(key):
+        document = key.document()
+        drafted = sign(document, key.path)
+        answer = call(0, alice, "", drafted)
+        assert answer.status == 201, answer.body
+        return f"/{key.name}/approval", {"envelopes": [drafted, sign(document, server.path("approver.pem"))]}
+
+    answer = call(0, bob, *ask(Key(principal, "approve")))
+    assert answer.status == 201 and answer.json["state"] == "in force", answer.body
+    path, approval = ask(Key(principal, "approve"))
+    answer = call(0, bob, path, approval)
+    assert answer.status == 202 and answer.json["state"] == "draft" and "waits_until" in answer.json, answer.body
+    answer = call(1, bob, path, approval)
+    assert answer.status == 201 and answer.json["state"] == "in force", answer.body
+
+
+run(another_key_of_an_approver_counts_after_a_day, the_keys_change_under_load, server=server)

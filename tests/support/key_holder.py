@@ -28,6 +28,20 @@ class Holder:
         self.jwk = {"crv": "P-256", "kty": "EC", "x": encode(der[-64:-32]), "y": encode(der[-32:])}
         self.thumbprint = digest(json.dumps(self.jwk, separators=(",", ":"), sort_keys=True))
 
+    @classmethod
+    def of(cls, key):
+        """With a key that is there: the path of its PEM."""
+        holder = cls.__new__(cls)
+        holder.key = key
+        der = subprocess.run(["openssl", "ec", "-in", key, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout
+        holder.jwk = {"crv": "P-256", "kty": "EC", "x": encode(der[-64:-32]), "y": encode(der[-32:])}
+        return holder
+
+    def act(self, method, origin, asked, sent, token, nonce, **more):
+        """A signature over exactly this request (docs/identity.md, "What is signed one by one")."""
+        said = {"target": asked, "body": encode(hashlib.sha256(sent).digest()), **more}
+        return self.proof(method, origin + asked.partition("?")[0], token, nonce, {"typ": "sijil-act+jwt"}, **said)
+
     def proof(self, method, url, token=None, nonce=None, header=None, **more):
         """`more` replaces claims; None leaves one out."""
         said = {"htm": method, "htu": url, "iat": int(time.time()), "jti": os.urandom(12).hex(), "nonce": nonce,

@@ -125,6 +125,8 @@ void keyd_daemon_remove(struct keyd_daemon *process)
     remove_in(process->directory, "runs");
     remove_in(process->directory, "keys");
     remove_in(process->directory, "log-keys");
+    remove_in(process->directory, "policy-ids");
+    remove_in(process->directory, "replacements");
     (void)rmdir(process->directory);
     remove_in(process->folder, "socket");
     remove_in(process->folder, "pass");

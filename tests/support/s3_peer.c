@@ -157,6 +157,14 @@ void s3_peer_heal(const struct s3_peer *peer)
     s3_peer_plan(peer, "", "", 0, 0);
 }
 
+void s3_peer_say(const struct s3_peer *peer, const char *members)
+{
+    char path[64];
+
+    path_of(peer, "plan", path);
+    write_text(path, members);
+}
+
 void s3_peer_move(const struct s3_peer *peer, const char *location)
 {
     char path[64], text[80];

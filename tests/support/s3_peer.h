@@ -28,6 +28,8 @@ struct driver *s3_peer_driver(const struct s3_peer *peer);
 /** Sets what fails from the next request on, as a plan of s3_server.py: s3_peer_plan(&peer, "cut", "PUT", 0, 1). */
 void s3_peer_plan(const struct s3_peer *peer, const char *how, const char *only, unsigned skip, unsigned count);
 void s3_peer_heal(const struct s3_peer *peer);
+/** The bucket is so from now on: members of a plan of s3_server.py, as JSON. */
+void s3_peer_say(const struct s3_peer *peer, const char *members);
 /** The bucket names this location from now on. */
 void s3_peer_move(const struct s3_peer *peer, const char *location);
 /** Counts: requests so far that begin with the text ("PUT /"), objects, and open uploads with bytes. Not for a real store. */

@@ -5,7 +5,8 @@ usage: s3_server.py FOLDER [--part-minimum BYTES] [--page KEYS]
 Writes into FOLDER: ca.pem, key (the access key), port when it listens, and log: a line for each request, with the numbers
 of objects and of open uploads with bytes. FOLDER/plan, read before each
 request, is a JSON object: {"skip": requests that succeed first, "count": requests that fail then, "how": ...,
-"only": "PUT" (or ""), "location": the bucket's location}. It ends when its standard input does.
+"only": "PUT" (or ""), "location": the bucket's location, "replication", "lifecycle", "versioning": the bucket's rules, as S3 writes them; a
+number: it refuses to tell, with this status; "forget": a key whose object is lost}. It ends when its standard input does.
 
 how: 500, 503, 429, 403, 301, 507   that status instead of doing it
      after                          does it, then says 500
@@ -37,6 +38,8 @@ from xml.sax.saxutils import escape
 
 ACCESS_KEY, SECRET = "TESTKEY" + secrets.token_hex(4), secrets.token_urlsafe(30)
 BUCKET, LOCATION = "models", "me-test-1"
+RULES = {"replication": ("ReplicationConfiguration", "ReplicationConfigurationNotFoundError"),
+         "lifecycle": ("LifecycleConfiguration", "NoSuchLifecycleConfiguration"), "versioning": ("VersioningConfiguration", "")}
 NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
@@ -100,6 +103,7 @@ class Store:
             if stamp != self.plan_stamp:
                 with open(path, encoding="ascii") as file:
                     self.plan, self.plan_stamp = json.load(file), stamp
+                self.objects.pop(self.plan.get("forget"), None)
             if self.plan.get("only") not in (None, "", method) or self.plan.get("count", 0) == 0:
                 return None
             if self.plan.get("skip", 0) > 0:
@@ -192,6 +196,15 @@ class Store:
         return 200, {}, (f"<?xml version=\"1.0\"?><ListBucketResult {NAMESPACE}><Name>{BUCKET}</Name><IsTruncated>{str(more).lower()}"
                          f"</IsTruncated>{token}{rows}</ListBucketResult>").encode()
 
+    def rules(self, name):
+        root, absent = RULES[name]
+        told = self.plan.get(name, "")
+        if isinstance(told, int):
+            raise Refusal(told, "AccessDenied" if told == 403 else "NotImplemented")
+        if not told and absent:
+            raise Refusal(404, absent)
+        return 200, {}, f"<{root} {NAMESPACE}>{told}</{root}>".encode()
+
     def busy(self):
         """Open uploads with bytes."""
         return sum(1 for _, parts in self.uploads.values() if parts)
@@ -202,6 +215,8 @@ class Store:
             raise Refusal(404, "NoSuchBucket")
         if not key and method == "GET" and "location" in query:
             return 200, {}, f"<LocationConstraint {NAMESPACE}>{self.plan.get('location', LOCATION)}</LocationConstraint>".encode()
+        if not key and method == "GET" and set(query) & set(RULES):
+            return self.rules(set(query).intersection(RULES).pop())
         if not key and method == "GET" and query.get("list-type") == "2":
             return self.list(query)
         if method == "POST" and "uploads" in query:

@@ -36,6 +36,8 @@ static inline void folder_remove(struct folder *folder)
                                         "." KEYRING_FILE ".new",
                                         KEY_REGISTER_FILE,
                                         LOG_ROTATION_FILE,
+                                        REPLACEMENT_FILE,
+                                        "." REPLACEMENT_FILE ".new",
                                         "." LOG_ROTATION_FILE ".new",
                                         "." KEY_REGISTER_FILE ".new"};
 

@@ -240,13 +240,14 @@ static void an_unsigned_officer_posts_what_others_have_signed(void **state)
 
 enum { ALICES, ROBOTS, OWN_BINDINGS };
 
-static struct authz_snapshot *snapshot_with(const struct trust_rules *rules)
+static struct authz_snapshot *snapshot_of(const struct trust_rules *rules, enum role role, const struct uuid *place)
 {
     static const struct authz_robot machine = {.id = {{1}}, .name = "robot$admin", .enabled = true, .expires_ms = INT64_MAX};
-    struct authz_binding bindings[OWN_BINDINGS] = {binding_of(&alice, ROLE_REGISTRY_ADMIN, &registry),
-                                                   binding_of(&robot, ROLE_REGISTRY_ADMIN, &registry)};
+    struct authz_binding bindings[OWN_BINDINGS] = {binding_of(&alice, role, place), binding_of(&robot, role, place)};
     struct authz_snapshot *snapshot = NULL;
     struct error err = {0};
+
+    principal_key(&namesake, bindings[ROBOTS].granted_by);
 
     bindings[ALICES].id.bytes[0] = 0xa1;
     bindings[ROBOTS].id.bytes[0] = 0xb0;
@@ -279,13 +280,45 @@ static void check_guard(void **state)
     const struct guard_row *row = *state;
     OWNED(document) *key = key_of(KEY, NULL, 30);
     OWNED(trust_rules) *rules = rules_of(&of_robot, key);
-    OWNED(authz_snapshot) *snapshot = snapshot_with(rules);
+    OWNED(authz_snapshot) *snapshot = snapshot_of(rules, ROLE_REGISTRY_ADMIN, &registry);
     struct resource resource = {.kind = RESOURCE_SYSTEM};
 
     (void)snprintf(resource.detail, sizeof resource.detail, "%s", row->detail);
-    const struct authz_refusal *why = last_administrator_refusal(snapshot, row->action, &resource, clock_wall_ms());
+    const struct authz_refusal *why = last_officer_refusal(snapshot, &alice, row->action, &resource, clock_wall_ms());
     assert_int_equal(why != NULL, row->is_refused);
     if (why != NULL) assert_string_equal(why->rule, "SYS-LAST-OFFICER");
+}
+
+/* ---- the last security officer ---- */
+
+static const struct officer_row {
+    const char *name;
+    enum action action;
+    const char *detail;
+    const struct principal *by;
+    bool is_refused;
+} officer_rows[] = {
+    {"its binding, by another", ACTION_BINDING_REVOKE, "b0000000-0000-0000-0000-000000000000", &alice, true},
+    {"its binding, by who appointed it", ACTION_BINDING_REVOKE, "b0000000-0000-0000-0000-000000000000", &namesake, false},
+    {"its robot, by another", ACTION_ROBOT_REVOKE, "01000000-0000-0000-0000-000000000000", &alice, true},
+    {"a row without a document", ACTION_BINDING_REVOKE, "a1000000-0000-0000-0000-000000000000", &alice, false},
+    {"its document", ACTION_OFFICERS_REVOKE, "security-officer.r", &alice, false},
+};
+
+/* A row of alice without a document was one that was left, so the officer could be ended. */
+static void check_officer(void **state)
+{
+    static const struct wanted of_robot = {"security-officer.r", &robot, "security-officer", "acme", NULL, 30};
+    const struct officer_row *row = *state;
+    OWNED(document) *key = key_of(KEY, NULL, 30);
+    OWNED(trust_rules) *rules = rules_of(&of_robot, key);
+    OWNED(authz_snapshot) *snapshot = snapshot_of(rules, ROLE_SECURITY_OFFICER, &acme);
+    struct resource resource = {.kind = RESOURCE_ORGANISATION, .organisation = acme};
+
+    (void)snprintf(resource.detail, sizeof resource.detail, "%s", row->detail);
+    const struct authz_refusal *why = last_officer_refusal(snapshot, row->by, row->action, &resource, clock_wall_ms());
+    assert_int_equal(why != NULL, row->is_refused);
+    if (why != NULL) assert_non_null(strstr(why->message, "last security officer"));
 }
 
 int main(void)
@@ -295,7 +328,7 @@ int main(void)
         cmocka_unit_test(no_binding_counts_while_documents_are_not_sound),
         cmocka_unit_test(an_unsigned_officer_posts_what_others_have_signed),
     };
-    const int failed = RUN_TABLE(rows, check_row) + RUN_TABLE(guard_rows, check_guard);
+    const int failed = RUN_TABLE(rows, check_row) + RUN_TABLE(guard_rows, check_guard) + RUN_TABLE(officer_rows, check_officer);
 
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -310,13 +310,25 @@ static void large_messages(void **state)
     static uint8_t envelope[3 * KEYD_MESSAGE_MAX];
     struct document_pin_request pin = {.envelope_count = 1, .envelopes = {{envelope, sizeof envelope}}};
     struct document_pin pinned = {5, {0}};
+    static struct keyd_policy_ids ids;
+    uint64_t unused = 9;
     struct error err = {0};
 
     (void)state;
     memset(envelope, '{', sizeof envelope);
     assert_true(keyd_pin_policy(client, &pin, &pinned, &err).ok && pinned.epoch == 0);
+    pin.base = pin.envelopes[0];
+    assert_true(keyd_pin_set(client, &pin, &pinned, &err).ok && pinned.epoch == 0);
+    pin.base.length = KEYD_POLICY_MAX + 1;
+    assert_false(keyd_pin_set(client, &pin, &pinned, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
     pin.envelopes[0].length = KEYD_POLICY_MAX + 1;
     assert_false(keyd_pin_policy(client, &pin, &pinned, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    ids.count = KEYD_POLICY_IDS_MAX;
+    assert_true(keyd_ask_policy_ids(client, &ids, &unused, &err).ok && unused == 0);
+    ids.count++;
+    assert_false(keyd_ask_policy_ids(client, &ids, &unused, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 

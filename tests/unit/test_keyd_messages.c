@@ -82,6 +82,15 @@ static void fill_of_log(struct keyd_request *request)
     if (request->type == KEYD_COSIGNED) request->as.cosigned = (struct keyd_cosigned){policy, other};
 }
 
+static struct document_pin_request pin_of(enum keyd_type type)
+{
+    struct document_pin_request pin = {.envelope_count = type == KEYD_PIN_DOCUMENT ? 2 : 1, .sequence = 3, .size = 9};
+
+    pin.envelopes[0] = pin.leaf = bytes_of_text("{}"), pin.envelopes[1] = bytes_of_text("[]"), pin.proof_count = 3;
+    if (type == KEYD_PIN_SET) pin.base = bytes_of_text("{}");
+    return pin;
+}
+
 static struct keyd_request request_of(enum keyd_type type)
 {
     struct keyd_request request = {.type = type, .id = 7};
@@ -107,26 +116,19 @@ static struct keyd_request request_of(enum keyd_type type)
                                                      .is_stored_again = true};
     } else if (type == KEYD_CERTIFY_ERASURE) {
         request.as.erasure = (struct keyd_erasure){.pseudonym = bytes_of_text("0f0f"), .asked = 3, .done = 9, .payloads = 7};
-    } else if (type == KEYD_PIN_POLICY) {
-        request.as.pin = (struct document_pin_request){.envelope_count = 1,
-                                                       .envelopes = {bytes_of_text("{}")},
-                                                       .leaf = bytes_of_text("{}"),
-                                                       .sequence = 3,
-                                                       .size = 9,
-                                                       .proof_count = 3};
+    } else if (type == KEYD_POLICY_IDS) {
+        request.as.policy_ids = (struct keyd_policy_ids){.digest = {7}, .count = 2, .each = {{1}, {2}}};
+    } else if (type == KEYD_PIN_POLICY || type == KEYD_PIN_SET || type == KEYD_PIN_DOCUMENT) {
+        request.as.pin = pin_of(type);
     } else if (type == KEYD_CERTIFY_RUNNER) {
         request.as.chain = chain();
     } else if (type == KEYD_RUN_ORDER || type == KEYD_RUN_LEASE || type == KEYD_RUN_ADMISSION) {
         request.as.run = run();
     } else if (type == KEYD_RUN_REQUEST) {
         request.as.run_request = by_token();
-    } else if (type == KEYD_PIN_DOCUMENT) {
-        request.as.pin = (struct document_pin_request){.envelope_count = 2,
-                                                       .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
-                                                       .leaf = bytes_of_text("{}"),
-                                                       .sequence = 3,
-                                                       .size = 9,
-                                                       .proof_count = 3};
+    } else if (type == KEYD_REPLACE_KEY) {
+        request.as.pin = request_of(KEYD_PIN_POLICY).as.pin;
+        request.as.pin.envelopes[request.as.pin.envelope_count++] = bytes_of_text("[]");
     } else {
         fill_of_log(&request);
     }
@@ -168,6 +170,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
         reply.as.token_keys = (struct keyd_token_keys){.count = 2, .each = {{4, 1}, {4, 2}}};
     } else if (type == KEYD_NONCES) {
         reply.as.nonces = (struct keyd_nonces){.first = 5, .each = {{1}, {2}, {3}, {4}, {5}}};
+    } else if (type == KEYD_KEY_POWER) {
+        reply.as.key_power.count = 2;
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");
@@ -329,6 +333,7 @@ static const struct bad_request_row {
     {"a long name", KEYD_TOKEN, spoil_name, ERROR_INVALID},
     {"a long proof", KEYD_CHECKPOINT, spoil_proof, ERROR_INVALID},
     {"a large policy set", KEYD_PIN_POLICY, spoil_envelope, ERROR_LIMIT},
+    {"a set with a large one before it", KEYD_PIN_SET, spoil_envelope, ERROR_LIMIT},
     {"a policy set without an envelope", KEYD_PIN_POLICY, spoil_no_envelope, ERROR_INVALID},
     {"a document without an envelope", KEYD_PIN_DOCUMENT, spoil_no_envelope, ERROR_INVALID},
     {"a document with too many envelopes", KEYD_PIN_DOCUMENT, spoil_envelopes, ERROR_INVALID},

@@ -229,7 +229,8 @@ static void nothing_is_signed_before_the_quorum(void **state)
 {
     static const enum keyd_type types[] = {KEYD_CHECKPOINT,       KEYD_TOKEN,           KEYD_PIN_POLICY,     KEYD_PIN_DOCUMENT,
                                            KEYD_CERTIFY_DELETION, KEYD_CERTIFY_ERASURE, KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,
-                                           KEYD_RUN_LEASE,        KEYD_RUN_ADMISSION,   KEYD_RUN_REQUEST,    KEYD_BOUND_TOKEN};
+                                           KEYD_RUN_LEASE,        KEYD_RUN_ADMISSION,   KEYD_RUN_REQUEST,    KEYD_BOUND_TOKEN,
+                                           KEYD_PIN_SET};
     struct error err = {0};
 
     (void)state;
@@ -258,7 +259,7 @@ static void another_policy_opens_nothing(void **state)
 static void without_a_quorum_rules_stay_as_they_are(void **state)
 {
     const struct told told = {SIZE, 7, {0, 0, 0}, false};
-    static const enum keyd_type waiting[] = {KEYD_PIN_POLICY, KEYD_PIN_DOCUMENT, KEYD_RUN_ORDER, KEYD_RUN_REQUEST};
+    static const enum keyd_type waiting[] = {KEYD_PIN_POLICY, KEYD_PIN_SET, KEYD_PIN_DOCUMENT, KEYD_RUN_ORDER, KEYD_RUN_REQUEST};
     static const enum keyd_type others[] = {KEYD_CHECKPOINT, KEYD_TOKEN, KEYD_RUN_LEASE, KEYD_RUN_ADMISSION, KEYD_WRAP};
     struct keyd_witnesses known;
     struct error err = {0};

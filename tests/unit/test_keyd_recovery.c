@@ -1,125 +1,5 @@
 /* A log that goes on under a new origin: who must sign, what must fit the ledger of sijil-keyd, and what changes then. */
-#include "tests/unit/keyd_folder_fixture.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "audit/format/succession.h"
-#include "crypto/digest.h"
-#include "crypto/dsse.h"
-#include "keyd/checkpoint.h"
-#include "keyd/document_pin.h"
-#include "keyd/recovery.h"
-
-#define REGISTRY "x.example/log"
-#define NOW_MS   1767225600000
-#define SIZE     9
-#define LEFT     7
-
-enum signer { ROOT, ALICE, ALICE_AGAIN, BOB, EXPIRED, REVOKED, STRANGER, SIGNER_COUNT };
-
-static struct folder folder;
-static struct keyring *keyring;
-static struct ledger *ledger;
-static struct key_register *keys;
-static struct log_rotation *rotation;
-static bool one_officer;   /* of keyd */
-static enum signer holder; /* of the root's key; ROOT: nobody says whose it is */
-static size_t stated_key;  /* of the key ring, and in statements */
-static struct ecdsa_key *signers[SIGNER_COUNT];
-
-static struct result begin_log(const void *context, struct ledger_state *state, struct error *err)
-{
-    (void)context, (void)err;
-    state->log_number = 1;
-    state->log_size = SIZE;
-    memset(state->log_root, 7, sizeof state->log_root);
-    (void)snprintf(state->finding, sizeof state->finding, "entry 4");
-    memset(state->witness_digest, 0, sizeof state->witness_digest);
-    memset(state->approvers, 0, sizeof state->approvers);
-    state->terms = (struct root_terms){.policies = 1, .root = holder == ROOT ? 1 : 2, .officers = 1, .holder = {(uint8_t)holder}};
-    for (size_t i = ALICE; i <= REVOKED; i++) {
-        struct document_approver *approver = &state->approvers[i - 1];
-        ecdsa_key_public(signers[i], approver->point);
-        approver->principal[0] = i == ALICE_AGAIN ? ALICE : (uint8_t)i;
-        approver->expires_ms = i == EXPIRED ? NOW_MS : NOW_MS + 1;
-        approver->is_revoked = i == REVOKED;
-    }
-    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
-        state->pins[i] = (struct document_pin){.epoch = 8, .digest = {1}};
-        state->asked[i] = 8;
-    }
-    return SUCCESS;
-}
-
-static struct checkpoint_signer signer_of_log(void)
-{
-    return (struct checkpoint_signer){keyring, ledger, rotation};
-}
-
-static struct recovery_place place(void)
-{
-    return (struct recovery_place){signer_of_log(), keys, one_officer};
-}
-
-static int new_log(void **state)
-{
-    struct error err = {0};
-
-    (void)state;
-    must(ledger_change(ledger, begin_log, NULL, &err), &err);
-    return 0;
-}
-
-static struct succession fresh(void)
-{
-    struct succession wanted = {.registry = REGISTRY, .made_ms = 1, .officers = 2, .reason = "lost"};
-
-    (void)snprintf(wanted.before.origin, sizeof wanted.before.origin, "%s", REGISTRY);
-    (void)snprintf(wanted.after.origin, sizeof wanted.after.origin, "%s/2", REGISTRY);
-    wanted.before.size = SIZE;
-    memset(wanted.before.root.bytes, 7, sizeof wanted.before.root.bytes);
-    wanted.after.size = LEFT;
-    memset(wanted.after.root.bytes, 5, sizeof wanted.after.root.bytes);
-    wanted.pins[0] = (struct document_pin){.epoch = 3, .digest = {2}};
-    wanted.pins[1] = (struct document_pin){.epoch = 5, .digest = {2}};
-    return wanted;
-}
-
-static void sign(struct bytes statement, enum signer signer, struct buffer *signature)
-{
-    struct buffer OWNED_BUFFER message = BUFFER(SUCCESSION_MAX + 256);
-    struct error err = {0};
-
-    must(dsse_preauthentication(SUCCESSION_PAYLOAD, statement, &message, &err), &err);
-    must(ecdsa_sign_der(signers[signer], buffer_bytes(&message), signature, &err), &err);
-}
-
-static struct result ask_as(const struct succession *wanted, const enum signer by[2], struct error *err)
-{
-    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), first = BUFFER(ECDSA_DER_MAX), second = BUFFER(ECDSA_DER_MAX);
-    const struct recovery_place where = place();
-    struct succession whole = *wanted;
-
-    must(note_key_make(whole.after.origin, NOTE_ED25519, keyring_log_key(keyring, stated_key)->public_key, &whole.key, err), err);
-    must(succession_write(&whole, &statement, err), err);
-    sign(buffer_bytes(&statement), by[0], &first);
-    sign(buffer_bytes(&statement), by[1], &second);
-    const struct keyd_recovery request = {
-        .statement = buffer_bytes(&statement), .signature_count = 2, .signatures = {buffer_bytes(&first), buffer_bytes(&second)}};
-    err->kind = ERROR_NONE;
-    return recovery_take(&where, &request, NOW_MS, err);
-}
-
-static struct result ask(struct succession *wanted, const enum signer by[2], struct error *err)
-{
-    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
-
-    const struct checkpoint_signer signs_now = signer_of_log();
-    must(recovery_last_checkpoint(&signs_now, NOW_MS, &note, err), err);
-    wanted->checkpoint = buffer_bytes(&note);
-    return ask_as(wanted, by, err);
-}
+#include "tests/unit/keyd_recovery_fixture.h"
 
 static void two_persons_must_sign(void **state)
 {
@@ -326,6 +206,26 @@ static void pins_are_those_of_the_entries_that_are_left(void **state)
     }
 }
 
+/* The policy set says how many persons the root is, and so many end a log. */
+static void as_many_sign_as_the_root_is(void **state)
+{
+    static const enum signer two[2] = {ROOT, BOB};
+    struct succession wanted = fresh();
+    struct error err = {0};
+
+    (void)state;
+    persons = 3;
+    must(ledger_change(ledger, begin_log, NULL, &err), &err);
+    assert_false(ask(&wanted, two, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    third = ALICE;
+    err = (struct error){0};
+    wanted = fresh();
+    must(ask(&wanted, two, &err), &err);
+    persons = 0;
+    third = ROOT;
+}
+
 static void it_outlives_a_start(void **state)
 {
     static const enum signer by[2] = {ROOT, BOB};
@@ -336,10 +236,12 @@ static void it_outlives_a_start(void **state)
     (void)state;
     must(ask(&wanted, by, &err), &err);
     key_register_free(keys);
+    replacements_free(replacements);
     ledger_free(ledger);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
     must(log_rotation_use(rotation, ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err); /* their pins belong together */
+    must(replacements_open(folder.fd, keyring_ledger_key(keyring), ledger, &replacements, &err), &err);
     ledger_read(ledger, &now);
     assert_true(now.log_number == 2 && now.log_size == LEFT);
 }
@@ -368,6 +270,7 @@ static void open_files(void)
     must(keyring_open(folder.fd, bytes_of_text("unit"), &keyring, &err), &err);
     must(ledger_open(folder.fd, keyring_ledger_key(keyring), &ledger, &err), &err);
     must(key_register_open(folder.fd, keyring_ledger_key(keyring), ledger, &keys, &err), &err);
+    must(replacements_open(folder.fd, keyring_ledger_key(keyring), ledger, &replacements, &err), &err);
     must(log_rotation_open(folder.fd, keyring, &rotation, &err), &err);
     must(log_rotation_use(rotation, ledger, &err), &err);
 }
@@ -375,6 +278,7 @@ static void open_files(void)
 static void close_files(void)
 {
     key_register_free(keys);
+    replacements_free(replacements);
     log_rotation_free(rotation);
     ledger_free(ledger);
     keyring_free(keyring);
@@ -435,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup(it_has_the_newest_checkpoint, new_log),
         cmocka_unit_test_setup(then_the_log_goes_on_from_there, new_log),
         cmocka_unit_test_setup(pins_are_those_of_the_entries_that_are_left, new_log),
+        cmocka_unit_test_setup(as_many_sign_as_the_root_is, new_log),
         cmocka_unit_test_setup(it_outlives_a_start, new_log),
         cmocka_unit_test_setup(it_names_the_key_of_the_new_log, new_log),
         cmocka_unit_test_setup(a_pinned_quorum_must_have_cosigned, new_log),

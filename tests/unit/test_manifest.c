@@ -195,6 +195,8 @@ static const struct row {
      IMAGE LAYERS
      ",\"annotations\":{\"sijil.label\":\"{\\\"class\\\":\\\"open\\\",\\\"attached\\\":[],\\\"lineage\\\":\\\"attested\\\",\\\"pins\\\":[],\\\"subjects\\\":[]}\"}}",
      "", NULL, "", "", ""},
+    {"a base without a project", IMAGE LAYERS ",\"annotations\":{\"sijil.base\":\"acme\"}}", "", NULL, "", "", ""},
+    {"a base of no digest", IMAGE LAYERS ",\"annotations\":{\"sijil.base\":\"acme/models/a@sha256:1\"}}", "", NULL, "", "", ""},
     {"annotations that are a list", IMAGE LAYERS ",\"annotations\":[]}", "", NULL, "", "", ""},
     {"an annotation that is a number", IMAGE LAYERS ",\"annotations\":{\"a\":1}}", "", NULL, "", "", ""},
     {"urls that are a text", LAYER("\"urls\":\"x\""), "", NULL, "", "", ""},
@@ -271,6 +273,25 @@ static void reads_the_label_that_a_manifest_states(void **state)
     assert_true(json_write_canonical(&text, json, &err).ok);
     assert_true(manifest_parse(buffer_bytes(&text), (struct bytes){0}, &with, &err).ok);
     assert_string_equal(with->label, LABEL_TEXT);
+}
+
+/* The repositories that it names, without their digests; as many as fit. */
+static void keeps_the_bases(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    for (int count = MANIFEST_BASES_MAX - 1; count <= MANIFEST_BASES_MAX; count++) {
+        OWNED(manifest) *manifest = NULL;
+        struct buffer OWNED_BUFFER text = BUFFER(4096);
+        assert_true(buffer_add_text(&text, IMAGE LAYERS ",\"annotations\":{\"sijil.base\":\"acme/models/d@" C, &err).ok);
+        for (int i = 0; i < count; i++) assert_true(buffer_add_text(&text, " a/b/c", &err).ok);
+        assert_true(buffer_add_text(&text, "\"}}", &err).ok);
+        const bool is_read = manifest_parse(buffer_bytes(&text), (struct bytes){0}, &manifest, &err).ok;
+        assert_int_equal(is_read ? manifest->base_count : err.kind, is_read ? MANIFEST_BASES_MAX : ERROR_LIMIT);
+        assert_int_equal(is_read, count < MANIFEST_BASES_MAX);
+        if (is_read) assert_string_equal(manifest->bases[0], "acme/models/d");
+    }
 }
 
 static void bodies_are_bounded(void **state)
@@ -417,6 +438,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(reads_the_label_that_a_manifest_states),
+        cmocka_unit_test(keeps_the_bases),
         cmocka_unit_test(bodies_are_bounded),
         cmocka_unit_test(descriptors_are_bounded),
         cmocka_unit_test(an_empty_body_is_called_empty),

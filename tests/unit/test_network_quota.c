@@ -44,28 +44,27 @@ static void an_address_has_a_network(void **state)
 }
 
 /* The number of accepted connections, of `tries` from the address. */
-static unsigned let_in(struct network_quota *quota, const char *text, unsigned tries, struct quota_ticket *places)
+static unsigned let_in(struct network_quota *quota, const char *text, unsigned tries, struct network_ticket *places)
 {
     const struct sockaddr_storage address = address_of(text);
     unsigned count = 0;
 
     for (unsigned i = 0; i < tries; i++) {
-        const bool had_room = network_quota_has_room(quota, (const struct sockaddr *)&address);
-        const bool entered = network_quota_enter(quota, (const struct sockaddr *)&address, &places[i]);
-        assert_int_equal(had_room, entered);
-        count += entered;
+        const enum network_room room = network_quota_room(quota, (const struct sockaddr *)&address);
+        assert_int_equal(network_quota_enter(quota, (const struct sockaddr *)&address, &places[i]), room);
+        count += room == NETWORK_HAS_ROOM;
     }
     return count;
 }
 
 static void a_network_has_its_share_and_less_of_the_last_quarter(void **state)
 {
-    struct quota_ticket first[64] = {0}, second[64] = {0}, third[64] = {0}, fourth[64] = {0}, local[64] = {0};
+    struct network_ticket first[64] = {0}, second[64] = {0}, third[64] = {0}, fourth[64] = {0}, local[64] = {0};
     OWNED(network_quota) *quota = NULL;
     struct error err = {0};
 
     (void)state;
-    assert_true(network_quota_new(64, 50, &quota, &err).ok);
+    assert_true(network_quota_new(&(struct network_limits){64, 50, 64}, &quota, &err).ok);
     assert_int_equal(let_in(quota, "192.0.2.1", 40, first), 32);
     assert_int_equal(let_in(quota, "192.0.2.2", 10, first + 40), 0);
     assert_int_equal(let_in(quota, "192.0.3.1", 40, second), 16); /* 48 of 64 are taken */
@@ -79,19 +78,36 @@ static void a_network_has_its_share_and_less_of_the_last_quarter(void **state)
     for (unsigned i = 0; i < COUNT(local); i++) network_quota_leave(quota, &local[i]);
 }
 
+static void an_address_has_its_limit(void **state)
+{
+    struct network_ticket first[8] = {0}, second[8] = {0}, mapped[8] = {0};
+    OWNED(network_quota) *quota = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(network_quota_new(&(struct network_limits){64, 50, 3}, &quota, &err).ok);
+    assert_int_equal(let_in(quota, "192.0.2.1", 8, first), 3);
+    assert_int_equal(let_in(quota, "::ffff:192.0.2.1", 8, mapped), 0);
+    assert_int_equal(let_in(quota, "192.0.2.2", 8, second), 3);
+    const struct sockaddr_storage address = address_of("192.0.2.1");
+    assert_int_equal(network_quota_room(quota, (const struct sockaddr *)&address), NETWORK_ADDRESS_IS_FULL);
+    network_quota_leave(quota, &first[0]);
+    assert_int_equal(network_quota_room(quota, (const struct sockaddr *)&address), NETWORK_HAS_ROOM);
+}
+
 static struct result network_quota_once(void *context, struct error *err)
 {
     OWNED(network_quota) *quota = NULL;
 
     (void)context;
-    TRY_UNTOUCHED_BYTES(quota, network_quota_new(8, 50, &quota, err));
+    TRY_UNTOUCHED_BYTES(quota, network_quota_new(&(struct network_limits){8, 50, 8}, &quota, err));
     return SUCCESS;
 }
 
 static void it_survives_lack_of_memory(void **state)
 {
     (void)state;
-    fail_each(network_quota_once, NULL, ERROR_NO_MEMORY, 2);
+    fail_each(network_quota_once, NULL, ERROR_NO_MEMORY, 3);
 }
 
 int main(void)
@@ -99,6 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_has_a_network),
         cmocka_unit_test(a_network_has_its_share_and_less_of_the_last_quarter),
+        cmocka_unit_test(an_address_has_its_limit),
         cmocka_unit_test(it_survives_lack_of_memory),
     };
 

@@ -23,6 +23,10 @@ struct made {
 #define REGION(geo)     "\"regions\":{\"azure/one\":{\"geo\":\"" geo "\"}}"
 #define NETWORK(cidr)   "\"networks\":[{\"cidr\":\"" cidr "\",\"facts\":{\"geo\":\"AE\"}}]"
 #define READ_AE         "{\"id\":\"A-1\",\"effect\":\"require\",\"ops\":[\"read\"],\"target\":{\"geo_within\":[\"AE\"]}}"
+#define CERTIFIED       "{\"id\":\"C-1\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"attrs_all\":[\"x\"]}}"
+#define ATTESTED(until)                                                                     \
+    "\"regions\":{\"azure/one\":{\"attrs\":[\"x\"],\"attested\":{\"x\":{\"until\":\"" until \
+    "\",\"evidence\":\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"}}}}"
 #define TYPE(days) \
     "\"exception_types\":{\"t\":{\"lifts\":[\"R-1\"],\"required_evidence\":[],\"max_days\":" #days ",\"approvals\":2}}"
 
@@ -35,6 +39,30 @@ static const struct edit_row {
     const char *old_rule, *new_rule, *operation, *where; /* where: scope or target_id; NULL: any */
 } edits[] = {
     {"the same set", base, base, -1, "", "", "", NULL},
+    {"an attestation lasts longer",
+     {"", "", PERMIT "," CERTIFIED, ATTESTED("2026-12-31")},
+     {"", "", PERMIT "," CERTIFIED, ATTESTED("2027-12-31")},
+     POLICY_NEWLY_ALLOWED,
+     "C-1",
+     "P-1",
+     "ingest",
+     "azure/one"},
+    {"an attestation that has ended is renewed",
+     {"", "", PERMIT "," CERTIFIED, ATTESTED("2026-12-01")},
+     {"", "", PERMIT "," CERTIFIED, ATTESTED("2027-12-31")},
+     POLICY_NEWLY_ALLOWED,
+     "C-1",
+     "P-1",
+     "ingest",
+     "azure/one"},
+    {"two ends in the past",
+     {"", "", PERMIT "," CERTIFIED, ATTESTED("2026-12-01")},
+     {"", "", PERMIT "," CERTIFIED, ATTESTED("2026-12-02")},
+     -1,
+     "",
+     "",
+     "",
+     NULL},
     {"a rule is gone", base, {"", "", PERMIT, ""}, POLICY_NEWLY_ALLOWED, "R-1", "P-1", "ingest", "organisation/project/name"},
     {"a rule comes", {"", "", PERMIT, ""}, base, POLICY_NEWLY_DENIED, "P-1", "R-1", "ingest", NULL},
     {"a redundant rule comes",

@@ -147,8 +147,8 @@ static void ask_place(const struct policy_comparison *comparison, const struct p
 {
     const bool is_region = chance(50);
     struct question asked = question(is_region ? "r/one" : "10.1.0.0/16");
-    const struct policy_target *const targets[] = {is_region ? policy_set_region(old, "r/one") : old->networks[0].target,
-                                                   is_region ? policy_set_region(new, "r/one") : new->networks[0].target};
+    const struct policy_target *const targets[] = {is_region ? policy_set_region(old, "r/one", 0) : old->networks[0].target,
+                                                   is_region ? policy_set_region(new, "r/one", 0) : new->networks[0].target};
 
     asked.target_id = is_region ? "r/one" : "10.1.0.0/16";
     if (is_region == (asked.op == OP_READ)) asked.op = is_region ? OP_INGEST : OP_READ;

@@ -258,6 +258,46 @@ static void equal_tests_keep_the_order_of_rules(void **state)
     assert_string_equal(policy_decision_id(decision), "");
 }
 
+/* The longest minimum, the shortest maximum with its rule, the most sites, and each different copy once. */
+static void duties_of_several_rules_are_one(void **state)
+{
+    OWNED_JSON array = json_array();
+    OWNED_JSON policy = policy_example("health-ae");
+    OWNED_JSON rules = policy_json(
+        "[{\"id\":\"R-A\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_max_days\":40,\"min_sites\":2,"
+        "\"anchor_copy\":{\"geo_within\":[\"AE\"],\"max_staleness_s\":60}}},"
+        "{\"id\":\"R-B\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_max_days\":30,\"min_sites\":3,"
+        "\"anchor_copy\":{\"geo_within\":[\"AE\"],\"max_staleness_s\":60}}},"
+        "{\"id\":\"R-C\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_max_days\":35,"
+        "\"anchor_copy\":{\"geo_within\":[\"AE\"],\"max_staleness_s\":61}}},"
+        "{\"id\":\"R-D\",\"effect\":\"oblige\",\"ops\":[\"read\"],\"oblige\":{\"retain_max_days\":1,\"min_sites\":9}}]");
+    const struct case_row *row = &case_rows[0];
+    const struct label label = label_in(&the_world, row->scope);
+    OWNED(policy_target) *target = target_of(&the_world, row->target);
+    struct policy_facts facts = facts_of(row, &label, target);
+    OWNED(policy_documents) *documents = NULL;
+    OWNED(policy_decision) *decision = NULL, *other = NULL;
+    const char *rule = NULL, *name = NULL;
+    struct error err = {0};
+    int64_t days = 0;
+
+    (void)state;
+    assert_int_equal(json_object_set(policy, "rules", rules), 0);
+    (void)json_object_del(policy, "exception_types");
+    assert_int_equal(json_array_append(array, policy), 0);
+    assert_true(policy_documents_new(array, &documents, &err).ok);
+    assert_true(policy_judge(documents, &facts, the_world.groups, &decision, &err).ok);
+    assert_true(policy_decision_ends(decision, &days, &rule, &name));
+    assert_int_equal(days, 30);
+    assert_string_equal(rule, "R-B");
+    assert_int_equal(policy_decision_sites(decision), 3);
+    assert_int_equal(policy_decision_anchors(decision), 2);
+    facts.op = OP_LOG;
+    assert_true(policy_judge(documents, &facts, the_world.groups, &other, &err).ok);
+    assert_false(policy_decision_ends(other, &days, &rule, &name));
+    assert_int_equal(policy_decision_sites(other) + (int64_t)policy_decision_anchors(other), 0);
+}
+
 static struct policy_documents *documents_requiring(const char *test)
 {
     OWNED_JSON array = json_array();
@@ -352,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_label_has_a_largest_size),
         cmocka_unit_test(deciding_survives_lack_of_memory),
         cmocka_unit_test(equal_tests_keep_the_order_of_rules),
+        cmocka_unit_test(duties_of_several_rules_are_one),
         cmocka_unit_test(each_set_tests_a_target_itself),
         cmocka_unit_test(scopes_match_in_bounded_time),
         cmocka_unit_test(stored_labels_rise),

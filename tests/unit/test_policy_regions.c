@@ -66,7 +66,7 @@ static void the_default_set_decides(void **state)
                                        .policy_epoch = 1,
                                        .label = &label,
                                        .target_id = "x",
-                                       .target = row->client == NULL ? policy_set_region(set, "local/main") : client,
+                                       .target = row->client == NULL ? policy_set_region(set, "local/main", 0) : client,
                                        .now_us = query.now_us};
     assert_true(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), &decision, &err).ok);
     assert_int_equal(policy_decision_allows(decision), row->rule == NULL);
@@ -140,8 +140,73 @@ static void sets_describe_themselves(void **state)
         assert_false(policy_set_describe(set, &narrow, &err).ok);
         assert_int_equal(err.kind, ERROR_LIMIT);
     }
-    assert_null(policy_set_region(set, "nowhere/at-all"));
+    assert_null(policy_set_region(set, "nowhere/at-all", 0));
     policy_set_free(NULL);
+}
+
+/* ---- Attested attributes ---- */
+
+#define EVIDENCE "\"evidence\":\"sha256:0000000000000000000000000000000000000000000000000000000000000000\""
+
+static struct result compose(const char *region, struct policy_set **set_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(4096);
+    OWNED_JSON record = NULL;
+    OWNED_JSON regions = json_object();
+
+    TRY(json_read(bytes_of_text(region), 4096, &record, err));
+    assert_int_equal(json_object_set(regions, "a/b", record), 0);
+    const struct policy_set_parts parts = {.epoch = 1, .regions = regions};
+    TRY(policy_set_compose(&parts, &payload, err));
+    return policy_set_compile(buffer_bytes(&payload), set_out, err);
+}
+
+/* A decision is about facts: neither evidence nor the store is one. Once one attribute has expired, nothing is known of any. */
+static void attributes_expire(void **state)
+{
+    static const int64_t end_us = INT64_C(1798848000) * 1000000; /* 2027-01-02T00:00:00Z */
+    OWNED(policy_set) *set = NULL;
+    struct error err = {0};
+
+    (void)state;
+    if (!compose(
+             "{\"geo\":\"AE\",\"attrs\":[\"iso27001\",\"sovereign\"],\"attested\":{\"iso27001\":{\"until\":\"2027-01-01\"," EVIDENCE
+             "}},"
+             "\"store\":{\"driver\":\"fs\",\"mark\":\"00112233445566778899aabbccddeeff\",\"file_system\":\"xfs\"}}",
+             &set, &err)
+             .ok)
+        fail_msg("%s", err.message);
+    assert_string_equal(policy_target_canonical(policy_set_region(set, "a/b", end_us - 1)),
+                        "{\"attrs\":[\"iso27001\",\"sovereign\"],\"geo\":\"AE\"}");
+    assert_string_equal(policy_target_canonical(policy_set_region(set, "a/b", end_us)), "{\"geo\":\"AE\"}");
+    assert_int_equal(policy_set_attested_until(set), end_us);
+    assert_string_equal(json_text_of(policy_set_region_store(set, "a/b"), "file_system"), "xfs");
+    assert_null(policy_set_region_store(set, "a/c"));
+}
+
+static const struct bad_row {
+    const char *name, *region, *says;
+} bad_rows[] = {
+    {"an attribute that it does not have", "{\"attrs\":[\"x\"],\"attested\":{\"y\":{\"until\":\"2027-01-01\"," EVIDENCE "}}}",
+     "is not one of its attrs"},
+    {"no attributes", "{\"attested\":{\"y\":{\"until\":\"2027-01-01\"," EVIDENCE "}}}", "is not one of its attrs"},
+    {"no evidence", "{\"attrs\":[\"x\"],\"attested\":{\"x\":{\"until\":\"2027-01-01\"}}}", "evidence: is missing"},
+    {"no end", "{\"attrs\":[\"x\"],\"attested\":{\"x\":{" EVIDENCE "}}}", "until: is missing"},
+    {"a day that is none", "{\"attrs\":[\"x\"],\"attested\":{\"x\":{\"until\":\"2027-02-30\"," EVIDENCE "}}}", "a day expected"},
+    {"a store without a driver", "{\"store\":{\"mark\":\"00112233445566778899aabbccddeeff\"}}", "driver: is missing"},
+    {"a driver that is none", "{\"store\":{\"driver\":\"memory\"}}", "driver: "},
+    {"a mark that is none", "{\"store\":{\"driver\":\"fs\",\"mark\":\"0011\"}}", "32 hex digits"},
+    {"a secret", "{\"store\":{\"driver\":\"s3\",\"secret\":\"x\"}}", "not known: secret"},
+};
+
+static void bad_records_are_refused(void **state)
+{
+    const struct bad_row *row = *state;
+    OWNED(policy_set) *set = NULL;
+    struct error err = {0};
+
+    assert_false(compose(row->region, &set, &err).ok);
+    if (strstr(err.message, row->says) == NULL) fail_msg("%s", err.message);
 }
 
 int main(void)
@@ -149,8 +214,9 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_default_set_names_its_operator),
         cmocka_unit_test(sets_describe_themselves),
+        cmocka_unit_test(attributes_expire),
     };
 
-    return RUN_TABLE(default_rows, the_default_set_decides) + RUN_TABLE(allowed_rows, regions_are_explained) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(bad_rows, bad_records_are_refused) + RUN_TABLE(default_rows, the_default_set_decides) +
+           RUN_TABLE(allowed_rows, regions_are_explained) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

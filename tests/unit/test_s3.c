@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "storage/driver.h"
 #include "storage/s3_http_priv.h"
 
 /* ---- Answers ---- */
@@ -86,6 +87,61 @@ static void reads_a_page(void **state)
     assert_int_equal(s3_answer_page(bytes_of_text(row->xml), count_listed, &sum, &next, &err).ok, row->next != NULL);
     assert_int_equal(sum, row->sum);
     if (row->next != NULL) assert_string_equal(buffer_text(&next), row->next);
+}
+
+#define RULE(inside)       "<Rule>" inside "</Rule>"
+#define LIFECYCLE(rules)   "<LifecycleConfiguration xmlns=\"x\">" rules "</LifecycleConfiguration>"
+#define REPLICATION(rules) "<ReplicationConfiguration xmlns=\"x\"><Role>r</Role>" rules "</ReplicationConfiguration>"
+#define ENABLED            "<Status>Enabled</Status>"
+static const struct rules_row {
+    const char *name, *xml, *what; /* of a rule on "models/"; "": none; NULL: refused */
+} rules_rows[] = {
+    {"objects are removed",
+     LIFECYCLE(RULE(ENABLED "<Filter><Prefix>models/</Prefix></Filter><Expiration><Days>30</Days></Expiration>")),
+     "objects are removed"},
+    {"of the whole bucket, in the old form",
+     LIFECYCLE(RULE("<Prefix></Prefix><Expiration><Date>2027-01-01T00:00:00Z</Date></Expiration>" ENABLED)),
+     "objects are removed"},
+    {"below our prefix",
+     LIFECYCLE(RULE("<Filter><And><Prefix>models/a</Prefix></And></Filter><Expiration><Days>1</Days></Expiration>" ENABLED)),
+     "objects are removed"},
+    {"objects are moved", LIFECYCLE(RULE(ENABLED "<Transition><Days>9</Days><StorageClass>GLACIER</StorageClass></Transition>")),
+     "objects are moved to another class"},
+    {"other objects", LIFECYCLE(RULE(ENABLED "<Filter><Prefix>logs/</Prefix></Filter><Expiration><Days>30</Days></Expiration>")),
+     ""},
+    {"a rule that is off", LIFECYCLE(RULE("<Status>Disabled</Status><Expiration><Days>30</Days></Expiration>")), ""},
+    {"incomplete uploads alone",
+     LIFECYCLE(
+         RULE(ENABLED
+              "<AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload>")),
+     ""},
+    {"markers of removed objects",
+     LIFECYCLE(RULE(ENABLED "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>")), ""},
+    {"the second rule",
+     LIFECYCLE(RULE("<Status>Disabled</Status><Expiration><Days>1</Days></Expiration>")
+                   RULE(ENABLED "<Expiration><Days>2</Days></Expiration>")),
+     "objects are removed"},
+    {"copies", REPLICATION(RULE(ENABLED "<Destination><Bucket>arn:aws:s3:::elsewhere</Bucket></Destination>")),
+     "to arn:aws:s3:::elsewhere"},
+    {"copies of others", REPLICATION(RULE(ENABLED "<Prefix>logs/</Prefix><Destination><Bucket>b</Bucket></Destination>")), ""},
+    {"copies that are off", REPLICATION(RULE("<Status>Disabled</Status><Destination><Bucket>b</Bucket></Destination>")), ""},
+    {"versions", "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>", "older versions are kept"},
+    {"versions no more", "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>", ""},
+    {"never versions", "<VersioningConfiguration/>", ""},
+    {"another answer", "<ListBucketResult><Name>b</Name></ListBucketResult>", NULL},
+    {"no XML", "rules", NULL},
+};
+
+static void reads_rules(void **state)
+{
+    const struct rules_row *row = *state;
+    struct driver_rules rules = {.told = RULES_NOT_TOLD, .what = "untouched"};
+    struct error err = {0};
+
+    assert_int_equal(s3_answer_rules(bytes_of_text(row->xml), "models/", &rules, &err).ok, row->what != NULL);
+    if (row->what == NULL) assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    else assert_int_equal(rules.told, row->what[0] == '\0' ? RULES_NONE : RULES_SOME);
+    assert_string_equal(rules.what, row->what == NULL ? "untouched" : row->what);
 }
 
 static void reads_short_answers(void **state)
@@ -247,7 +303,7 @@ int main(void)
         cmocka_unit_test(pauses_are_of_any_length_up_to_a_bound_that_doubles),
     };
 
-    return RUN_TABLE(location_rows, reads_a_location) + RUN_TABLE(page_rows, reads_a_page) + RUN_TABLE(head_rows, reads_a_line) +
-           RUN_TABLE(key_rows, reads_a_key) + RUN_TABLE(no_network_rows, what_is_no_network_is_said) +
-           cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(location_rows, reads_a_location) + RUN_TABLE(page_rows, reads_a_page) + RUN_TABLE(rules_rows, reads_rules) +
+           RUN_TABLE(head_rows, reads_a_line) + RUN_TABLE(key_rows, reads_a_key) +
+           RUN_TABLE(no_network_rows, what_is_no_network_is_said) + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,31 +79,50 @@ static const struct row {
     const char *approval, *root;
     unsigned signers;
     enum error_kind kind;
+    enum set_change change;
 } rows[] = {
-    {"the root alone, as ever", NOT_SET, NULL, NULL, BY(ROOT), ERROR_NONE},
-    {"an approver in its place", NOT_SET, NULL, NULL, BY(ONE) | BY(TWO), ERROR_DENIED},
-    {"an approver in its place, drafted", SINGLE, AGREED, NULL, BY(ONE) | BY(TWO) | BY(THREE), ERROR_DENIED},
-    {"the root alone, drafted", SINGLE, AGREED, NULL, BY(ROOT), ERROR_NONE},
-    {"raised without a draft", NOT_SET, NULL, RAISED, BY(ROOT) | BY(ONE) | BY(TWO), ERROR_DENIED},
-    {"raised by three persons", NOT_SET, AGREED, RAISED, BY(ROOT) | BY(ONE) | BY(TWO), ERROR_NONE},
-    {"raised by the root alone", NOT_SET, AGREED, RAISED, BY(ROOT), ERROR_DENIED},
-    {"raised by two persons", NOT_SET, AGREED, RAISED, BY(ROOT) | BY(ONE), ERROR_DENIED},
-    {"raised by the root, its holder and another", NOT_SET, AGREED, RAISED, BY(ROOT) | BY(OWN) | BY(ONE), ERROR_DENIED},
-    {"raised without the root", NOT_SET, AGREED, RAISED, BY(ONE) | BY(TWO) | BY(THREE), ERROR_DENIED},
-    {"a set without a draft", TWO_OF_THREE, NULL, NULL, BY(ROOT) | BY(ONE), ERROR_DENIED},
-    {"two approvers", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(TWO), ERROR_NONE},
-    {"the root and an approver", TWO_OF_THREE, AGREED, NULL, BY(ROOT) | BY(ONE), ERROR_NONE},
-    {"the root alone", TWO_OF_THREE, AGREED, NULL, BY(ROOT), ERROR_DENIED},
-    {"two keys of one person", TWO_OF_THREE, AGREED, NULL, BY(TWO) | BY(TWO_AGAIN), ERROR_DENIED},
-    {"the root and its holder", TWO_OF_THREE, AGREED, NULL, BY(ROOT) | BY(OWN), ERROR_DENIED},
-    {"an approver and a stranger", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(STRANGER), ERROR_DENIED},
-    {"lowered by two", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO), ERROR_DENIED},
-    {"lowered by three", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO) | BY(THREE), ERROR_NONE},
-    {"lowered by the root", TWO_OF_THREE, AGREED, LOWER, BY(ROOT), ERROR_DENIED},
-    {"one of two, without a draft", ONE_OF_TWO, NULL, NULL, BY(ONE), ERROR_DENIED},
-    {"the root for one of two, without a draft", ONE_OF_TWO, NULL, NULL, BY(ROOT), ERROR_NONE},
-    {"one of two", ONE_OF_TWO, AGREED, NULL, BY(ONE), ERROR_NONE},
-    {"the same numbers by two", TWO_OF_THREE, AGREED, RAISED, BY(ONE) | BY(TWO), ERROR_NONE},
+    {"the root alone, as ever", NOT_SET, NULL, NULL, BY(ROOT), ERROR_NONE, SET_CHANGES},
+    {"an approver in its place", NOT_SET, NULL, NULL, BY(ONE) | BY(TWO), ERROR_DENIED, SET_CHANGES},
+    {"an approver in its place, drafted", SINGLE, AGREED, NULL, BY(ONE) | BY(TWO) | BY(THREE), ERROR_DENIED, SET_CHANGES},
+    {"the root alone, drafted", SINGLE, AGREED, NULL, BY(ROOT), ERROR_NONE, SET_CHANGES},
+    {"raised without a draft", NOT_SET, NULL, RAISED, BY(ROOT) | BY(ONE) | BY(TWO), ERROR_DENIED, SET_CHANGES},
+    {"raised by three persons", NOT_SET, AGREED, RAISED, BY(ROOT) | BY(ONE) | BY(TWO), ERROR_NONE, SET_CHANGES},
+    {"raised by the root alone", NOT_SET, AGREED, RAISED, BY(ROOT), ERROR_DENIED, SET_CHANGES},
+    {"raised by two persons", NOT_SET, AGREED, RAISED, BY(ROOT) | BY(ONE), ERROR_DENIED, SET_CHANGES},
+    {"raised by the root, its holder and another", NOT_SET, AGREED, RAISED, BY(ROOT) | BY(OWN) | BY(ONE), ERROR_DENIED,
+     SET_CHANGES},
+    {"raised without the root", NOT_SET, AGREED, RAISED, BY(ONE) | BY(TWO) | BY(THREE), ERROR_DENIED, SET_CHANGES},
+    {"a set without a draft", TWO_OF_THREE, NULL, NULL, BY(ROOT) | BY(ONE), ERROR_DENIED, SET_CHANGES},
+    {"two approvers", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(TWO), ERROR_NONE, SET_CHANGES},
+    {"the root and an approver", TWO_OF_THREE, AGREED, NULL, BY(ROOT) | BY(ONE), ERROR_NONE, SET_CHANGES},
+    {"the root alone", TWO_OF_THREE, AGREED, NULL, BY(ROOT), ERROR_DENIED, SET_CHANGES},
+    {"two keys of one person", TWO_OF_THREE, AGREED, NULL, BY(TWO) | BY(TWO_AGAIN), ERROR_DENIED, SET_CHANGES},
+    {"the root and its holder", TWO_OF_THREE, AGREED, NULL, BY(ROOT) | BY(OWN), ERROR_DENIED, SET_CHANGES},
+    {"an approver and a stranger", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(STRANGER), ERROR_DENIED, SET_CHANGES},
+    {"lowered by two", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO), ERROR_DENIED, SET_CHANGES},
+    {"lowered by three", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO) | BY(THREE), ERROR_NONE, SET_CHANGES},
+    {"lowered by the root", TWO_OF_THREE, AGREED, LOWER, BY(ROOT), ERROR_DENIED, SET_CHANGES},
+    {"one of two, without a draft", ONE_OF_TWO, NULL, NULL, BY(ONE), ERROR_DENIED, SET_CHANGES},
+    {"the root for one of two, without a draft", ONE_OF_TWO, NULL, NULL, BY(ROOT), ERROR_NONE, SET_CHANGES},
+    {"one of two", ONE_OF_TWO, AGREED, NULL, BY(ONE), ERROR_NONE, SET_CHANGES},
+    {"the same numbers by two", TWO_OF_THREE, AGREED, RAISED, BY(ONE) | BY(TWO), ERROR_NONE, SET_CHANGES},
+    {"a loosening by two", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(TWO), ERROR_DENIED, SET_LOOSENS},
+    {"a loosening by three", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(TWO) | BY(THREE), ERROR_NONE, SET_LOOSENS},
+    {"a loosening by two with three keys", TWO_OF_THREE, AGREED, NULL, BY(ONE) | BY(TWO) | BY(TWO_AGAIN), ERROR_DENIED,
+     SET_LOOSENS},
+    {"a loosening by the root, its holder and another", TWO_OF_THREE, AGREED, NULL, BY(ROOT) | BY(OWN) | BY(ONE), ERROR_DENIED,
+     SET_LOOSENS},
+    {"a loosening by two where one is enough", ONE_OF_TWO, AGREED, NULL, BY(ONE) | BY(TWO), ERROR_NONE, SET_LOOSENS},
+    {"a loosening by one where one is enough", ONE_OF_TWO, AGREED, NULL, BY(ONE), ERROR_DENIED, SET_LOOSENS},
+    {"a loosening by the root, which is one", SINGLE, AGREED, NULL, BY(ROOT), ERROR_NONE, SET_LOOSENS},
+    {"lowered by three, and loosened", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO) | BY(THREE), ERROR_NONE, SET_LOOSENS},
+    {"lowered by two, and loosened", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO), ERROR_DENIED, SET_LOOSENS},
+    {"what restricts by one", TWO_OF_THREE, AGREED, NULL, BY(ONE), ERROR_NONE, SET_RESTRICTS},
+    {"what restricts by the root", TWO_OF_THREE, AGREED, NULL, BY(ROOT), ERROR_NONE, SET_RESTRICTS},
+    {"what restricts by a stranger", TWO_OF_THREE, AGREED, NULL, BY(STRANGER), ERROR_DENIED, SET_RESTRICTS},
+    {"what restricts without a draft", TWO_OF_THREE, NULL, NULL, BY(ROOT) | BY(ONE), ERROR_DENIED, SET_RESTRICTS},
+    {"what restricts, and lowers", TWO_OF_THREE, AGREED, LOWER, BY(ONE) | BY(TWO), ERROR_DENIED, SET_RESTRICTS},
+    {"what restricts by an approver, where the root is one", SINGLE, AGREED, NULL, BY(ONE), ERROR_DENIED, SET_RESTRICTS},
 };
 
 static void counts_persons(void **state)
@@ -115,6 +134,7 @@ static void counts_persons(void **state)
 
     read_set(row->signers, row->approval, row->root, &document);
     trust_all(row->before, &trust);
+    trust.change = row->change;
     const bool ok = document_check(document, &trust, &err).ok;
     if (ok != (row->kind == ERROR_NONE)) fail_msg("%s", ok ? "it is accepted" : err.message);
     if (!ok) assert_int_equal(err.kind, row->kind);

@@ -10,7 +10,7 @@ import struct
 import sys
 
 MAGIC = b"sijil-audit-dump/v1\n"
-ORDER = "HFAETPCRSBGDUZ"
+ORDER = "HFAETPCRSBGDUMZ"
 
 
 class Refused(Exception):

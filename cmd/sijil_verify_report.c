@@ -1,0 +1,157 @@
+/* sijil-verify report: whether a residency report is the one that its evidence leads to, and a page the one of the report. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/log_keys.h"
+#include "base/file.h"
+#include "cmd/sijil_verify_report.h"
+#include "residency/residency.h"
+
+#define REPORT_ENDING   ".json"
+#define EVIDENCE_ENDING ".evidence.ndjson"
+
+static struct result as_verdict(struct result checked, struct error *err)
+{
+    if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
+    return checked;
+}
+
+/* NAME.json has NAME.evidence.ndjson beside it. */
+static struct result evidence_name(const struct report_request *request, struct buffer *name, struct error *err)
+{
+    const size_t length = strlen(request->file), ending = strlen(REPORT_ENDING);
+
+    if (request->evidence != NULL) return buffer_add_text(name, request->evidence, err);
+    if (length <= ending || strcmp(request->file + length - ending, REPORT_ENDING) != 0)
+        return failure(err, ERROR_INVALID, "--evidence FILE is needed: the report is not called NAME" REPORT_ENDING);
+    TRY(buffer_add(name, request->file, length - ending, err));
+    return buffer_add_text(name, EVIDENCE_ENDING, err);
+}
+
+/* ---- the page ---- */
+
+static bool is_same(const struct buffer *made, struct bytes page)
+{
+    return bytes_equal(buffer_bytes(made), page);
+}
+
+static size_t first_difference(struct bytes a, struct bytes b)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < a.length && i < b.length && a.data[i] == b.data[i]; i++) line += a.data[i] == '\n';
+    return line;
+}
+
+/* A page follows from the report, byte for byte, in either language; so does the CSV. */
+static struct result check_page(const json_t *report, const char *file, struct error *err)
+{
+    struct buffer OWNED_BUFFER page = BUFFER(RESIDENCY_PAGE_MAX), made = BUFFER(RESIDENCY_PAGE_MAX);
+    size_t line = 0;
+
+    TRY(file_read(file, &page, err));
+    for (enum residency_language language = RESIDENCY_ENGLISH; language < RESIDENCY_LANGUAGES; language++) {
+        buffer_clear(&made);
+        TRY(as_verdict(residency_page(report, language, &made, err), err));
+        if (is_same(&made, buffer_bytes(&page))) return SUCCESS;
+        const size_t differs = first_difference(buffer_bytes(&made), buffer_bytes(&page));
+        if (differs > line) line = differs;
+    }
+    buffer_clear(&made);
+    TRY(as_verdict(residency_csv(report, &made, err), err));
+    if (is_same(&made, buffer_bytes(&page))) return SUCCESS;
+    const size_t differs = first_difference(buffer_bytes(&made), buffer_bytes(&page));
+    return failure(err, ERROR_DENIED, "%.120s is no page of this report: line %zu is another one", file,
+                   differs > line ? differs : line);
+}
+
+/* ---- the report ---- */
+
+static struct result check_spelling(const json_t *report, struct bytes text, struct error *err)
+{
+    struct buffer OWNED_BUFFER made = BUFFER(RESIDENCY_REPORT_MAX);
+
+    TRY(residency_write(report, &made, err));
+    if (bytes_equal(buffer_bytes(&made), text)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the report is not spelt as reports are, so a page can't have its digest");
+}
+
+static struct result compare_with(const struct report_request *request, const struct residency_trust *trust, const json_t *report,
+                                  struct residency_findings *findings, struct error *err)
+{
+    struct buffer OWNED_BUFFER name = BUFFER(8192);
+    struct residency_question question;
+    OWNED_JSON right = NULL;
+
+    TRY(residency_question_of(report, &question, err));
+    TRY(evidence_name(request, &name, err));
+    FILE *evidence = fopen(buffer_text(&name), "rbe");
+    if (evidence == NULL) return failure(err, ERROR_NOT_FOUND, "%.180s can't be opened", buffer_text(&name));
+    const struct result composed = residency_compose(evidence, trust, &question, &right, findings, err);
+    (void)fclose(evidence);
+    TRY(as_verdict(composed, err));
+    return residency_compare(report, right, err);
+}
+
+static struct result tell(const struct report_request *request, const json_t *report, const struct residency_findings *findings,
+                          struct buffer *answer, struct error *err)
+{
+    TRY(buffer_format(answer, err,
+                      "Verified: the residency report of %s follows from its evidence.\n\n"
+                      "Proven, given the keys:\n"
+                      "  - its %" PRIu64
+                      " events are in the log %s, and none of the project is missing\n    if the writer of the log was honest;\n"
+                      "  - each row of the report is what these events say;\n"
+                      "  - %" PRIu64 " decisions were made again and agree, %" PRIu64 " differ, %" PRIu64
+                      " can't be made again.\n",
+                      json_string_value(json_object_get(report, "project")), findings->export.events,
+                      findings->export.checkpoint.origin, findings->agree, findings->differ, findings->impossible));
+    if (findings->differ > 0)
+        TRY(buffer_format(answer, err, "    First to differ: event %" PRIu64 ": %s\n", findings->first, findings->what));
+    if (request->page != NULL) TRY(buffer_format(answer, err, "  - %.120s is a page of this report.\n", request->page));
+    TRY(buffer_add_text(
+        answer,
+        request->root == NULL
+            ? "\nNot checked, because --root was not given: who signed the policy sets.\n"
+            : "\nThe root has signed each policy set that it signs alone. Of others it is not checked how many persons\nhave signed.\n",
+        err));
+    return buffer_add_text(
+        answer,
+        "Not proven: that no later set was in force without an event of the project, where bytes lay that the log does not name,\n"
+        "and that a law is fulfilled: this is evidence for a review.\n",
+        err);
+}
+
+static struct result tell_json(const json_t *report, const struct residency_findings *findings, struct buffer *answer,
+                               struct error *err)
+{
+    OWNED_JSON value = json_pack("{s:b, s:O, s:O, s:I, s:I, s:I}", "verified", 1, "project", json_object_get(report, "project"),
+                                 "at_time", json_object_get(report, "at_time"), "agree", (json_int_t)findings->agree, "differ",
+                                 (json_int_t)findings->differ, "not_replayable", (json_int_t)findings->impossible);
+
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    TRY(json_write_canonical(answer, value, err));
+    return buffer_add_u8(answer, '\n', err);
+}
+
+struct result report_verify(const struct report_request *request, struct buffer *answer, bool *is_sound_out, struct error *err)
+{
+    struct residency_trust trust = {.log = {.vkey = bytes_of_text(request->key), .policy = request->policy}};
+    struct buffer OWNED_BUFFER text = BUFFER(RESIDENCY_REPORT_MAX);
+    struct residency_findings findings;
+    OWNED(ecdsa_key) *root = NULL;
+    OWNED_JSON report = NULL;
+    struct log_keys keys;
+
+    TRY(log_keys_read(trust.log.vkey, &keys, err));
+    if (request->root != NULL) TRY(ecdsa_key_load(request->root, &root, err));
+    trust.root = root;
+    TRY(file_read(request->file, &text, err));
+    TRY(as_verdict(json_read(buffer_bytes(&text), RESIDENCY_REPORT_MAX, &report, err), err));
+    TRY(compare_with(request, &trust, report, &findings, err));
+    TRY(check_spelling(report, buffer_bytes(&text), err));
+    if (request->page != NULL) TRY(check_page(report, request->page, err));
+    *is_sound_out = findings.differ == 0;
+    return request->json ? tell_json(report, &findings, answer, err) : tell(request, report, &findings, answer, err);
+}

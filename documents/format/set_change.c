@@ -1,0 +1,62 @@
+#include "documents/format/set_change.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "crypto/digest.h"
+
+static struct result is_enough_if(enum set_change change, const struct document *document, const struct document_trust *trust,
+                                  bool *is_enough_out, struct error *err)
+{
+    struct document_trust then = *trust;
+    struct set_signers signers;
+
+    then.change = change;
+    TRY(set_count_signers(document, &then, &signers, err));
+    *is_enough_out = set_is_signed_enough(&signers, &then);
+    return SUCCESS;
+}
+
+/* *is_open_out: enough have signed a set that restricts, and too few one that loosens. */
+static struct result is_open(const struct document *document, const struct document_trust *trust, bool *is_open_out,
+                             struct error *err)
+{
+    bool for_all = false, for_some = false;
+
+    TRY(is_enough_if(SET_LOOSENS, document, trust, &for_all, err));
+    TRY(is_enough_if(SET_RESTRICTS, document, trust, &for_some, err));
+    *is_open_out = for_some && !for_all;
+    return SUCCESS;
+}
+
+struct result set_judge(const struct set_judging *judging, const struct document *document, struct document_trust *trust,
+                        bool *is_asked_out, struct error *err)
+{
+    const struct set_change_query query = {judging->base, judging->pinned, document_payload(document), judging->unused,
+                                           trust->now_ms};
+    struct set_change_found found = {.change = SET_LOOSENS};
+    bool is_asked = false;
+
+    *is_asked_out = false;
+    if (document_root_is_one(trust)) return SUCCESS;
+    TRY(is_open(document, trust, &is_asked, err));
+    is_asked = is_asked && judging->check != NULL && judging->base.length > 0;
+    if (is_asked) TRY(judging->check(&query, &found, err));
+    trust->change = found.change;
+    *is_asked_out = is_asked;
+    return SUCCESS;
+}
+
+void set_policy_ids(const struct document *document, struct keyd_policy_ids *ids_out)
+{
+    const json_t *policies = json_object_get(document->json, "policies");
+    const size_t count = json_array_size(policies);
+
+    *ids_out = (struct keyd_policy_ids){.count = 0};
+    memcpy(ids_out->digest, document->digest, sizeof ids_out->digest);
+    for (size_t i = 0; i < count && i < SET_POLICIES_MAX; i++) {
+        const char *id = json_text_of(json_object_get(json_array_get(policies, i), "metadata"), "id");
+        if (id == NULL) return;
+        sha256_of(bytes_of_text(id), ids_out->each[ids_out->count++]);
+    }
+}

@@ -1,0 +1,103 @@
+/* Regions that only the policy set names: opened without a restart, on each gateway that has the place for them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/decider/decider.h"
+#include "policy/set.h"
+#include "registry/maintenance.h"
+#include "registry/region_scan_priv.h"
+#include "registry/registry_priv.h"
+
+#define PATH_ROOM 1024
+
+static const char *or_empty(const char *text)
+{
+    return text == NULL ? "" : text;
+}
+
+static bool is_open(const struct registry *registry, const char *id)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < registry->region_count; i++) found = found || strcmp(registry->regions[i].id, id) == 0;
+    return found;
+}
+
+/* "aws/x" is aws-x below the folder. An id has no dots, so no path leads out of it. */
+static struct result path_below(const char *folder, const char *id, char path_out[PATH_ROOM], struct error *err)
+{
+    const int length = snprintf(path_out, PATH_ROOM, "%s/%s", folder, id);
+
+    if (length < 0 || length >= PATH_ROOM) return failure(err, ERROR_LIMIT, "the path of region %.63s is too long", id);
+    for (char *at = path_out + strlen(folder) + 1; *at != '\0'; at++)
+        if (*at == '/') *at = '-';
+    return SUCCESS;
+}
+
+static struct result open_store(struct registry *registry, const char *id, const json_t *store, char path[PATH_ROOM],
+                                struct error *err)
+{
+    const struct registry_recorded *recorded = &registry->recorded;
+    const bool is_bucket = strcmp(json_text_of(store, "driver"), "s3") == 0;
+    const char *folder = is_bucket ? recorded->key_folder : recorded->folder;
+
+    if (or_empty(folder)[0] == '\0') return SUCCESS; /* other gateways serve it */
+    TRY(path_below(folder, id, path, err));
+    const struct registry_region region = {.id = id,
+                                           .driver = json_text_of(store, "driver"),
+                                           .location = is_bucket ? "" : path,
+                                           .endpoint = or_empty(json_text_of(store, "endpoint")),
+                                           .bucket = or_empty(json_text_of(store, "bucket")),
+                                           .bucket_location = or_empty(json_text_of(store, "bucket_location")),
+                                           .prefix = or_empty(json_text_of(store, "prefix")),
+                                           .access_key_file = path,
+                                           .ca_file = or_empty(recorded->ca_file),
+                                           .endpoint_networks = or_empty(recorded->networks),
+                                           .page_cache_blob_max = recorded->page_cache_blob_max};
+    return registry_open_region(registry, &region, err);
+}
+
+/* The row of a new region has its place, as that of a configured one. */
+static void describe(const char *id, const json_t *store, const char *path, struct region *region_out)
+{
+    const bool is_bucket = strcmp(json_text_of(store, "driver"), "s3") == 0;
+
+    *region_out = (struct region){.driver = is_bucket ? REGION_DRIVER_S3 : REGION_DRIVER_FS};
+    (void)snprintf(region_out->id, sizeof region_out->id, "%s", id);
+    if (is_bucket)
+        (void)snprintf(region_out->location, sizeof region_out->location, "%s/%s/%s", or_empty(json_text_of(store, "endpoint")),
+                       or_empty(json_text_of(store, "bucket")), or_empty(json_text_of(store, "prefix")));
+    else (void)snprintf(region_out->location, sizeof region_out->location, "%s", path);
+}
+
+static struct result open_one(struct registry *registry, struct decider *decider, const char *id, const json_t *store,
+                              struct error *err)
+{
+    char path[PATH_ROOM] = "";
+    struct region_state state;
+    struct region region;
+
+    if (is_open(registry, id)) return SUCCESS;
+    if (decider_region_state(decider, id, &state) && state.is_retired) return SUCCESS;
+    TRY(open_store(registry, id, store, path, err));
+    if (!is_open(registry, id) || decider_region_state(decider, id, &state)) return SUCCESS;
+    describe(id, store, path, &region);
+    return region_record_opening(registry, &region, err);
+}
+
+struct result registry_open_recorded(struct registry *registry, struct decider *decider, struct error *err)
+{
+    struct policy_set *set = decider_policy_set(decider);
+    struct result result = SUCCESS;
+    struct error later = {0};
+
+    for (size_t i = 0; set != NULL && i < policy_set_region_count(set); i++) {
+        const char *id = policy_set_region_name(set, i);
+        const json_t *store = policy_set_region_store(set, id);
+        if (store == NULL) continue;
+        const struct result opened = open_one(registry, decider, id, store, result.ok ? err : &later);
+        if (result.ok) result = opened;
+    }
+    policy_set_free(set);
+    return result;
+}

@@ -1,0 +1,37 @@
+/* registry/region_scan_priv.h -- stores and their records, and what the server itself changes of a region's state. */
+#pragma once
+
+#include "registry/region.h"
+#include "storage/driver.h"
+#include "storage/region.h"
+
+/** The member `store` of the region in the policy set; NULL is not stated. Views. */
+struct region_record {
+    bool is_signed; /* the set has the member */
+    const char *driver, *mark, *file_system, *endpoint, *bucket, *bucket_location, *prefix;
+};
+
+/** The store as this gateway uses it. Views. */
+struct region_place {
+    const char *driver, *endpoint, *bucket, *bucket_location, *prefix;
+};
+
+/** Pure. `known_mark`: that the region was begun with, or "". Appends findings to the report. */
+void region_compare(const struct region_record *record, const struct region_place *place, const char *known_mark,
+                    const struct driver_survey *survey, struct region_report *report);
+/** The grave findings as one text, cut to `size`. */
+void region_report_text(const struct region_report *report, char *text, size_t size);
+
+/** A change under a permit of permit_for_job(), which `where` and `action` name. ERROR_CONFLICT: it is so already. */
+struct region_step {
+    struct change change;
+    struct resource where;       /* the system, with the region */
+    enum action action;          /* region.quarantine, region.release, region.mark, region.open */
+    const char *text;            /* why; or the mark. Must outlive the record */
+    const struct region *opened; /* region.open: the new row */
+    uint64_t epoch;              /* region.quarantine: of the policy set */
+};
+/** Records region.open and adds the row of a region that only the policy set names. Success also if another gateway was first. */
+RESULT region_record_opening(struct registry *registry, const struct region *region, struct error *err);
+/** The caller sets the other members. */
+void region_step_prepare(enum action action, struct region_step *step_out);

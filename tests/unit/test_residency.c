@@ -1,0 +1,276 @@
+/* A residency report: that it follows from its evidence, that a wrong row is named, and that hostile texts are no markup. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "crypto/digest.h"
+#include "residency/residency.h"
+
+#define MUST_FAIL(expected, call)             \
+    do {                                      \
+        assert_false((call).ok);              \
+        assert_int_equal(err.kind, expected); \
+    } while (0)
+
+static struct buffer evidence = {.maximum = (size_t)1 << 20};
+
+static struct result compose(const struct buffer *from, const struct residency_question *question, json_t **report_out,
+                             struct error *err)
+{
+    static const struct residency_trust nothing = {.root = NULL};
+    struct residency_findings findings;
+    FILE *file = fmemopen((void *)(uintptr_t)from->data, from->length, "rb");
+
+    assert_non_null(file);
+    const struct result composed = residency_compose(file, &nothing, question, report_out, &findings, err);
+    (void)fclose(file);
+    return composed;
+}
+
+static json_t *report_of(uint64_t from)
+{
+    const struct residency_question question = {.unit = EXPORT_BY_NUMBER, .from = from};
+    struct error err = {0};
+    json_t *report = NULL;
+
+    if (!compose(&evidence, &question, &report, &err).ok) fail_msg("%s", err.message);
+    return report;
+}
+
+/* ---- what is in it ---- */
+
+static json_int_t count_of(const json_t *report, const char *object, const char *member)
+{
+    return json_integer_value(json_object_get(json_object_get(report, object), member));
+}
+
+static void the_sample_is_reported(void **state)
+{
+    OWNED_JSON report = report_of(0);
+    const json_t *content = json_object_get(report, "content"), *manifest = json_array_get(content, 2);
+
+    (void)state;
+    assert_string_equal(json_text_of(report, "project"), "main/scans");
+    assert_int_equal(count_of(report, "decisions", "agree"), 15);
+    assert_int_equal(count_of(report, "decisions", "differ"), 0);
+    assert_int_equal(json_array_size(content), 4); /* two blobs, a manifest, and a mount */
+    assert_string_equal(json_text_of(manifest, "removed_by"), "manifest.delete");
+    assert_null(json_object_get(json_array_get(content, 0), "until"));
+    assert_int_equal(json_array_size(json_object_get(report, "sets")), 1);
+    assert_true(json_is_true(json_object_get(json_array_get(json_object_get(report, "sets"), 0), "in_force")));
+    assert_int_equal(json_array_size(json_object_get(report, "readers")), 1);
+}
+
+/* Content stays, from whenever it is; what was read or removed before is left out. */
+static void a_later_beginning_leaves_out_what_was_before(void **state)
+{
+    OWNED_JSON report = report_of(1000000);
+
+    (void)state;
+    assert_int_equal(json_array_size(json_object_get(report, "readers")), 0);
+    assert_int_equal(json_array_size(json_object_get(report, "content")), 3);
+    assert_true(json_array_size(json_object_get(report, "places")) > 0);
+}
+
+/* ---- what is wrong in it ---- */
+
+static const struct wrong_row {
+    const char *name, *table, *said;
+} wrong_rows[] = {
+    {"a place", "places", "row 1 of \"places\" is wrong: the evidence leads to {\"count\":"},
+    {"content", "content", "row 1 of \"content\" is wrong"},
+    {"a label", "labels", "row 1 of \"labels\" is wrong"},
+    {"a reader", "readers", "row 1 of \"readers\" is wrong"},
+    {"a set", "sets", "row 1 of \"sets\" is wrong"},
+    {"a rule", "rules", "row 1 of \"rules\" is wrong"},
+    {"a control", "controls", "row 1 of \"controls\" is wrong"},
+};
+
+static void a_wrong_row_is_named(void **state)
+{
+    const struct wrong_row *row = *state;
+    OWNED_JSON report = report_of(0);
+    OWNED_JSON right = report_of(0);
+    struct error err = {0};
+
+    assert_true(residency_compare(report, right, &err).ok);
+    assert_int_equal(json_object_set_new(json_array_get(json_object_get(report, row->table), 0), "count", json_integer(-1)), 0);
+    MUST_FAIL(ERROR_DENIED, residency_compare(report, right, &err));
+    if (strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
+}
+
+static void rows_too_many_and_too_few_are_named(void **state)
+{
+    OWNED_JSON report = report_of(0);
+    OWNED_JSON right = report_of(0);
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(json_array_append_new(json_object_get(report, "refusals"), json_object()), 0);
+    MUST_FAIL(ERROR_DENIED, residency_compare(report, right, &err));
+    assert_string_equal(err.message, "row 1 of \"refusals\" is in the report, and the evidence does not lead to it");
+    assert_int_equal(json_array_clear(json_object_get(report, "refusals")), 0);
+    assert_int_equal(json_array_remove(json_object_get(report, "labels"), 2), 0);
+    MUST_FAIL(ERROR_DENIED, residency_compare(report, right, &err));
+    assert_non_null(strstr(err.message, "row 3 of \"labels\" is wrong"));
+}
+
+/* A report of another day's mapping is still checked, but for its controls. */
+static void another_mapping_is_no_wrong_row(void **state)
+{
+    OWNED_JSON report = report_of(0);
+    OWNED_JSON right = report_of(0);
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(json_array_clear(json_object_get(report, "controls")), 0);
+    MUST_FAIL(ERROR_DENIED, residency_compare(report, right, &err));
+    assert_int_equal(json_object_set_new(report, "mapping", json_string("2031-01-01")), 0);
+    assert_true(residency_compare(report, right, &err).ok);
+}
+
+/* ---- evidence ---- */
+
+static const struct bad_evidence {
+    const char *name, *from, *into, *said;
+} bad_evidence[] = {
+    {"an entry that was changed", "\"out\":\"allowed\"", "\"out\":\"allowod\"", "evidence, line "},
+    {"another key", "prj:main/scans", "prj:main/scanz", "evidence, line 2: "},
+    {"a set of another event", "policy.load", "policy.lord", "evidence, line "},
+    {"facts and more", "{\"facts\":{", "{\"facts\":1,\"more\":{", "it has more than facts"},
+};
+
+static void bad_evidence_is_refused(void **state)
+{
+    const struct bad_evidence *bad = *state;
+    struct buffer OWNED_BUFFER copy = BUFFER((size_t)1 << 20);
+    static const struct residency_question all = {.from = 0};
+    OWNED_JSON report = NULL;
+    struct error err = {0};
+    const char *found = strstr(buffer_text(&evidence), bad->from);
+
+    assert_non_null(found);
+    const size_t before = (size_t)(found - buffer_text(&evidence)), length = strlen(bad->from);
+    assert_true(buffer_add(&copy, evidence.data, before, &err).ok && buffer_add_text(&copy, bad->into, &err).ok);
+    assert_true(buffer_add_text(&copy, found + length, &err).ok);
+    MUST_FAIL(ERROR_DENIED, compose(&copy, &all, &report, &err));
+    if (strstr(err.message, bad->said) == NULL) fail_msg("%s", err.message);
+}
+
+/* ---- pages ---- */
+
+#define HOSTILE                                                                  \
+    "</bdi><script>alert(1)</script><img src=x onerror=\"x\">&amp;'\xe2\x80\xae" \
+    "gpj"
+
+static void hostile_texts_are_no_markup(void **state)
+{
+    static const char *const bad[] = {"<script", "<img", "\xe2\x80\xae", "onerror=\""};
+    OWNED_JSON report = report_of(0);
+    json_t *row = json_array_get(json_object_get(report, "content"), 0);
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(json_object_set_new(row, "repository", json_string(HOSTILE)), 0);
+    assert_int_equal(json_object_set_new(report, "project", json_string(HOSTILE)), 0);
+    assert_int_equal(json_object_set_new(json_object_get(report, "proof"), "checkpoint", json_string(HOSTILE "\nline\n")), 0);
+    for (enum residency_language language = RESIDENCY_ENGLISH; language < RESIDENCY_LANGUAGES; language++) {
+        struct buffer OWNED_BUFFER page = BUFFER(RESIDENCY_PAGE_MAX);
+        assert_true(residency_page(report, language, &page, &err).ok);
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_null(strstr(buffer_text(&page), bad[i]));
+        assert_non_null(strstr(buffer_text(&page), "&lt;/bdi&gt;&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert_non_null(strstr(buffer_text(&page), "&amp;amp;&#39;???gpj"));
+        assert_non_null(strstr(buffer_text(&page), "\nline\n</pre>"));
+    }
+}
+
+static void a_page_has_the_digest_of_its_report(void **state)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(RESIDENCY_REPORT_MAX), page = BUFFER(RESIDENCY_PAGE_MAX);
+    OWNED_JSON report = report_of(0);
+    char digest[DIGEST_TEXT_SIZE];
+    struct error err = {0};
+
+    (void)state;
+    assert_true(residency_write(report, &text, &err).ok && residency_page(report, RESIDENCY_ARABIC, &page, &err).ok);
+    const struct digest expected = digest_of(DIGEST_SHA256, buffer_bytes(&text));
+    digest_format(&expected, digest);
+    assert_non_null(strstr(buffer_text(&page), digest));
+    assert_non_null(strstr(buffer_text(&page), "<html lang=\"ar\" dir=\"rtl\">"));
+}
+
+static void a_formula_is_no_formula_in_csv(void **state)
+{
+    struct buffer OWNED_BUFFER csv = BUFFER(RESIDENCY_PAGE_MAX);
+    OWNED_JSON report = report_of(0);
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(
+        json_object_set_new(json_array_get(json_object_get(report, "content"), 0), "repository", json_string("=1+\"1\"\n")), 0);
+    assert_true(residency_csv(report, &csv, &err).ok);
+    assert_non_null(strstr(buffer_text(&csv), "\"'=1+\"\"1\"\"?\""));
+}
+
+static struct result compose_all(void *context, struct error *err)
+{
+    static const struct residency_question all = {.from = 0};
+    OWNED_JSON report = NULL;
+    struct buffer OWNED_BUFFER page = BUFFER(RESIDENCY_PAGE_MAX);
+
+    TRY(compose(context, &all, &report, err));
+    return residency_page(report, RESIDENCY_ARABIC, &page, err);
+}
+
+static void reports_survive_lack_of_memory(void **state)
+{
+    unsigned long nth = 1, failures = 0;
+
+    (void)state;
+    for (bool has_fired = true; has_fired; nth += 997) { /* there are thousands, and each costs a whole report */
+        struct error err = {0};
+        fault_arm(nth);
+        const bool ok = compose_all(&evidence, &err).ok;
+        has_fired = fault_has_fired();
+        fault_arm(0);
+        if (ok == has_fired) fail_msg("failure %lu: %s", nth, ok ? "it is not said" : err.message);
+        failures += has_fired;
+    }
+    assert_failures(failures, 3);
+}
+
+static void what_is_no_report_is_refused(void **state)
+{
+    struct residency_question question;
+    OWNED_JSON other = json_pack("{s:s}", "kind", "PolicySet");
+    OWNED_JSON endless = json_pack("{s:s, s:{s:s, s:i}}", "kind", RESIDENCY_KIND, "from", "unit", "number", "value", -1);
+    struct error err = {0};
+
+    (void)state;
+    MUST_FAIL(ERROR_DENIED, residency_question_of(other, &question, &err));
+    MUST_FAIL(ERROR_DENIED, residency_question_of(endless, &question, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(the_sample_is_reported),
+        cmocka_unit_test(a_later_beginning_leaves_out_what_was_before),
+        cmocka_unit_test(rows_too_many_and_too_few_are_named),
+        cmocka_unit_test(another_mapping_is_no_wrong_row),
+        cmocka_unit_test(hostile_texts_are_no_markup),
+        cmocka_unit_test(a_page_has_the_digest_of_its_report),
+        cmocka_unit_test(a_formula_is_no_formula_in_csv),
+        cmocka_unit_test(what_is_no_report_is_refused),
+        cmocka_unit_test(reports_survive_lack_of_memory),
+    };
+    struct error err = {0};
+
+    if (!file_read(RESIDENCY_EVIDENCE, &evidence, &err).ok) return 1;
+    const int failed = cmocka_run_group_tests_name("report", others, NULL, NULL) + RUN_TABLE(wrong_rows, a_wrong_row_is_named) +
+                       RUN_TABLE(bad_evidence, bad_evidence_is_refused);
+    buffer_done(&evidence);
+    return failed;
+}
