@@ -258,7 +258,8 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys) ||
-            policy_ids_is_broken(keyd->ids) || log_rotation_is_broken(keyd->rotation) || replacements_are_broken(keyd->replacements))
+            policy_ids_is_broken(keyd->ids) || log_rotation_is_broken(keyd->rotation) ||
+            replacements_are_broken(keyd->replacements))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");

@@ -311,27 +311,6 @@ struct root_terms {
 bool root_terms_are_valid(const struct root_terms *terms);
 RESULT keyd_root_terms(struct keyd_client *client, struct root_terms *terms_out, struct error *err);
 
-#define KEY_WAITING_MAX 32 /* keys of persons with power that wait at a time: each needs an approver's signature */
-/** A key that waits (docs/documents.md, "Replaced keys"). */
-struct key_waiting {
-    uint8_t key[DOCUMENT_DIGEST_SIZE];       /* its thumbprint */
-    uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of its owner */
-    uint8_t document[DOCUMENT_DIGEST_SIZE];  /* of its enrolment: another document of the same key would wait anew */
-    int64_t since_ms, counts_ms;             /* it may be pinned from counts_ms on */
-};
-/** What sijil-keyd knows of the keys of a principal. */
-struct key_power {
-    bool is_named;    /* a document of officers has named it */
-    bool is_approver; /* it has an approver's key, or had one */
-    size_t count;
-    struct key_waiting waiting[KEY_WAITING_MAX]; /* of all principals */
-};
-/** Whether another key of this principal needs a signature of one that it has, or a wait; `approves`: if the key is one of an approver. */
-bool key_power_asks(const struct key_power *power, bool approves);
-/** `principal`: the SHA-256 of its name in documents. */
-RESULT keyd_key_power(struct keyd_client *client, const uint8_t principal[DOCUMENT_DIGEST_SIZE], struct key_power *power_out,
-                      struct error *err);
-
 /** The keys that may approve, and the documents in force. */
 RESULT keyd_ask_documents(struct keyd_client *client, struct keyd_documents *documents_out, struct error *err);
 
@@ -354,9 +333,6 @@ struct document_pin_request {
  */
 RESULT keyd_pin_document(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                          struct error *err);
-/** The same for the event that begins the wait of a key: *counts_ms_out is when keyd may pin its enrolment. */
-RESULT keyd_replace_key(struct keyd_client *client, const struct document_pin_request *request, int64_t *counts_ms_out,
-                        struct error *err);
 #define DOCUMENT_LINK_SIZE 40   /* u64 number of the event, ENVELOPES[32] (docs/formats/documents.md, "Pin") */
 #define DOCUMENT_LINKS_MAX 1000 /* documents of a kind that were pinned later, in one proof */
 /** A document, and the proof that keyd has pinned it: the chain of its kind, from the pin before the document to the newest one. */

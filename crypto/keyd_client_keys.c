@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "crypto/keyd_client_priv.h"
+#include "crypto/keyd_replacement.h"
 
 struct result keyd_key_power(struct keyd_client *client, const uint8_t principal[DOCUMENT_DIGEST_SIZE],
                              struct key_power *power_out, struct error *err)

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/uuid.h"
 #include "crypto/ecdsa.h"
-#include "crypto/keyd_client.h"
+#include "crypto/keyd_replacement.h"
 
 #define KEYD_PROTOCOL_VERSION 6
 #define KEYD_HEADER_SIZE      14
@@ -139,8 +139,8 @@ struct keyd_request {
             struct wrapped_key wrapped; /* not in subject_key_new */
         } subject_key;
         uint8_t approver[ECDSA_PUBLIC_SIZE];
-        char finding[KEYD_FINDING_MAX + 1];      /* of log_forked */
-        struct document_pin_request pin;         /* pin_policy and pin_set have one envelope */
+        char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
+        struct document_pin_request pin;    /* pin_policy and pin_set have one envelope */
         struct keyd_policy_ids policy_ids;
         uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* of key_power */
         struct keyd_run run;
@@ -175,7 +175,7 @@ struct keyd_reply {
         struct keyd_documents documents;
         struct root_terms root_terms;
         uint64_t unused_ids; /* of policy_ids */
-        int64_t counts_ms; /* of replace_key */
+        int64_t counts_ms;   /* of replace_key */
         struct key_power key_power;
         struct keyd_witnesses witnesses;
         struct keyd_token_keys token_keys;

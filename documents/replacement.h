@@ -7,6 +7,7 @@
 #pragma once
 
 #include "audit/sequencer.h"
+#include "crypto/keyd_replacement.h"
 #include "documents/format/document.h"
 #include "documents/source.h"
 

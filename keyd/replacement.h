@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/owned.h"
+#include "crypto/keyd_replacement.h"
 #include "documents/format/document.h"
 #include "documents/format/signing_key.h"
 #include "journal/journal.h"

@@ -51,17 +51,17 @@ size_t __wrap_token_keys_published(const struct token_keys *keys, int64_t now_s,
 
 /* ---- a day later ---- */
 
-struct result __real_document_pin(const struct document_place *place, const struct document_pin_request *request,
-                                  int64_t now_ms, struct document_pin *pin_out, struct error *err);
-struct result __wrap_document_pin(const struct document_place *place, const struct document_pin_request *request,
-                                  int64_t now_ms, struct document_pin *pin_out, struct error *err);
+struct result __real_document_pin(const struct document_place *place, const struct document_pin_request *request, int64_t now_ms,
+                                  struct document_pin *pin_out, struct error *err);
+struct result __wrap_document_pin(const struct document_place *place, const struct document_pin_request *request, int64_t now_ms,
+                                  struct document_pin *pin_out, struct error *err);
 void __real_replacements_power(const struct replacement_place *place, const uint8_t principal[DOCUMENT_DIGEST_SIZE],
                                struct key_power *power_out);
 void __wrap_replacements_power(const struct replacement_place *place, const uint8_t principal[DOCUMENT_DIGEST_SIZE],
                                struct key_power *power_out);
 
-struct result __wrap_document_pin(const struct document_place *place, const struct document_pin_request *request,
-                                  int64_t now_ms, struct document_pin *pin_out, struct error *err)
+struct result __wrap_document_pin(const struct document_place *place, const struct document_pin_request *request, int64_t now_ms,
+                                  struct document_pin *pin_out, struct error *err)
 {
     return __real_document_pin(place, request, now_ms + REPLACEMENT_WAIT_MS, pin_out, err);
 }

@@ -84,8 +84,9 @@ static void fill_of_log(struct keyd_request *request)
 
 static struct document_pin_request pin_of(enum keyd_type type)
 {
-    struct document_pin_request pin = {.envelope_count = type == KEYD_PIN_DOCUMENT ? 2 : 1, .sequence = 3, .size = 9};
+    struct document_pin_request pin = {.sequence = 3, .size = 9};
 
+    pin.envelope_count = type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY ? 2 : 1;
     pin.envelopes[0] = pin.leaf = bytes_of_text("{}"), pin.envelopes[1] = bytes_of_text("[]"), pin.proof_count = 3;
     if (type == KEYD_PIN_SET) pin.base = bytes_of_text("{}");
     return pin;
@@ -118,7 +119,7 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.erasure = (struct keyd_erasure){.pseudonym = bytes_of_text("0f0f"), .asked = 3, .done = 9, .payloads = 7};
     } else if (type == KEYD_POLICY_IDS) {
         request.as.policy_ids = (struct keyd_policy_ids){.digest = {7}, .count = 2, .each = {{1}, {2}}};
-    } else if (type == KEYD_PIN_POLICY || type == KEYD_PIN_SET || type == KEYD_PIN_DOCUMENT) {
+    } else if (type == KEYD_PIN_POLICY || type == KEYD_PIN_SET || type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY) {
         request.as.pin = pin_of(type);
     } else if (type == KEYD_CERTIFY_RUNNER) {
         request.as.chain = chain();
@@ -126,9 +127,6 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.run = run();
     } else if (type == KEYD_RUN_REQUEST) {
         request.as.run_request = by_token();
-    } else if (type == KEYD_REPLACE_KEY) {
-        request.as.pin = request_of(KEYD_PIN_POLICY).as.pin;
-        request.as.pin.envelopes[request.as.pin.envelope_count++] = bytes_of_text("[]");
     } else {
         fill_of_log(&request);
     }
@@ -204,10 +202,7 @@ static bool reads(bool is_reply, struct bytes message)
     struct error err = {0};
 
     const bool ok = is_reply ? keyd_reply_read(message, &reply, &err).ok : keyd_request_read(message, &request, &err).ok;
-    if (!ok) {
-        assert_int_equal(err.kind, ERROR_INVALID);
-        assert_true(request.id == 99 && reply.id == 99);
-    }
+    assert_true(ok || (err.kind == ERROR_INVALID && request.id == 99 && reply.id == 99));
     return ok;
 }
 
