@@ -4,6 +4,7 @@
 #include "authz/group_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
+#include "documents/replacement.h"
 #include "gateway/api/break_glass_priv.h"
 #include "gateway/api/self_priv.h"
 #include "policy/decider/decider.h"
