@@ -397,7 +397,7 @@ CASES = {
     "job-findings": of_a_job("admin", "job", "findings", "{host}", "{done}"),
     "job-stop": of_a_job("admin", "job", "stop", "{host}", "{waiting}"),
     "keys": asking("admin", "keys", "{host}"),
-    "region-list": asking("admin", "region", "list", "{host}"),
+    "region-list": asking("region", "list", "{host}"),
     "deletion-certificate": certificate,
     "policy-show": asking("policy", "show", "{host}"),
     "policy-init": asking("policy", "init", "{host}", "--regime", "adgm", "--organisation", "main/models", "--json"),

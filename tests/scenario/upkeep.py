@@ -115,7 +115,7 @@ def a_gateway_tells_of_itself_and_of_keyd():
 
 
 def regions():
-    return json.loads(sijil("admin", "region", "list", HOST, "--json"))
+    return json.loads(sijil("region", "list", HOST, "--json"))
 
 
 def a_region_whose_folder_can_not_be_used_is_not_ready():
