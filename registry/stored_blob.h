@@ -87,16 +87,18 @@ void blob_mount_prepare(const struct registry *registry, const struct resource *
 /**
  * A change, of the event that tells of a refused push: shreds the blobs that the manifest names and that only this push can have brought. No manifest of
  * the repository needs such a blob, no other repository has it, and no run holds it. Its wrapped key goes with its row, so nobody reads it from
- * then on; its object is removed later. The permit is for manifest.push. `manifest` must outlive the record.
+ * then on; its object is removed later. The permit is for `action`: manifest.push or manifest.promote. `manifest` must outlive the record.
  */
 struct manifest;
 struct refused_push {
     struct change change;
+    enum action action;
     struct resource where;
     const struct manifest *manifest;
     int64_t shredded; /* set by the change: blobs */
 };
-void refused_push_prepare(const struct resource *where, const struct manifest *manifest, struct refused_push *refused_out);
+void refused_push_prepare(enum action action, const struct resource *where, const struct manifest *manifest,
+                          struct refused_push *refused_out);
 
 /** A change: the repository no longer serves the digest. ERROR_NOT_FOUND; ERROR_CONFLICT while a manifest needs it. */
 struct blob_unlink {

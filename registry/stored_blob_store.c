@@ -360,7 +360,7 @@ static struct result run_refusal(const struct permit *permit, struct change *cha
     OWNED_HELD_BLOBS blobs = {.count = 0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, ACTION_MANIFEST_PUSH, &refused->where);
+    permit_require(permit, refused->action, &refused->where);
     TRY(held_blobs_list(refused->manifest, &blobs, err));
     pg_add_uuid(&arguments, &refused->where.repository);
     pg_add_uuid(&arguments, &refused->where.project);
@@ -370,10 +370,13 @@ static struct result run_refusal(const struct permit *permit, struct change *cha
     return SUCCESS;
 }
 
-void refused_push_prepare(const struct resource *where, const struct manifest *manifest, struct refused_push *refused_out)
+void refused_push_prepare(enum action action, const struct resource *where, const struct manifest *manifest,
+                          struct refused_push *refused_out)
 {
-    *refused_out = (struct refused_push){
-        .change = {.run = run_refusal, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .manifest = manifest};
+    *refused_out = (struct refused_push){.change = {.run = run_refusal, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                         .action = action,
+                                         .where = *where,
+                                         .manifest = manifest};
 }
 
 struct result blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err)

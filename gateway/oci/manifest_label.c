@@ -27,7 +27,7 @@ struct result manifest_labelling_refuse(struct request *request, const struct ma
 {
     struct refused_push refused;
 
-    refused_push_prepare(oci_where(request), manifest, &refused);
+    refused_push_prepare(request->pairs[0].action, oci_where(request), manifest, &refused); /* a promotion is decided as one */
     if (request->permit == NULL) TRY(request_record(request, NULL, err));
     return request_record_outcome(request, OUTCOME_FAILED,
                                   "its label is refused, and what only this push has brought is shredded", &refused.change, err);

@@ -26,7 +26,7 @@ def health():
     here = {"effect": "require", "when": {"subjects_any": ["health"]}, "target": {"geo_within": ["AE"]}, "message": "Health data stays in the State."}
     return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "sensitive", "subjects": ["health"]},
             "metadata": {"id": "health", "version": server.epoch + 1, "scope": [PATIENTS], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
-            "rules": [{"id": "H-PERMIT", "effect": "permit", "ops": list(TRAINING), "when": {"class_at_most": "sensitive"}},
+            "rules": [{"id": "H-PERMIT", "effect": "permit", "ops": [*TRAINING, "promote"], "when": {"class_at_most": "sensitive"}},
                       {"id": "H-TRAIN-AE", "ops": ["train"], **here}]}
 
 
@@ -168,6 +168,15 @@ def a_publisher_locks_no_content_away():
     assert labels(name) == "" and there.call("GET", "manifests/v2").status == 404
     assert there.call("GET", "blobs/" + sha256(b"of others")).body == b"of others", "what a manifest needs stays"
     assert there.call("HEAD", "blobs/" + sha256(b"only of this push")).status == 404
+    server.client(server.admin).api("PUT", f"/projects/{PROJECT}/rules", {"immutable": [{"repositories": "shared", "tags": "kept-*"}]})
+    load(rules=[{"id": "X-PROMOTE", "effect": "permit", "ops": ["promote"]}])
+    there.push_blob(b"only of this push")
+    promoted = there.put_manifest("kept-1", there.manifest(b"of others", b"only of this push", annotations=stated(**HEALTH)))
+    assert promoted.status == 403 and b"has content" in promoted.body, ("a promotion that its label refuses ends the gateway", promoted.status, promoted.body)
+    assert there.call("HEAD", "blobs/" + sha256(b"only of this push")).status == 404
+    noted = [one["why"].get("note", "") for one in state["world"].events("manifest.promote") if one["out"] == "failed"]
+    assert len([note for note in noted if "shredded" in note]) == 1, noted
+    load()
     both = state["labeller"] = make_robot(server, "labeller", "publisher", PROJECT)
     robot = next(one for one in server.client(server.admin).api("GET", "/robots?organisation=main")["robots"] if one["name"] == both[0])
     server.client(server.admin).api("POST", "/bindings", {"robot": robot["id"], "role": "security-officer", "scope": "main"})
