@@ -36,7 +36,7 @@ static bool read_arrival(const struct leaf *leaf, struct arrival *arrival)
     if (digest == NULL || (digest != hash + 1 && digest[-1] != ' ') || hash - resource > LEAF_NAME_MAX) return false;
     const size_t length = strcspn(digest, " ");
     if (length >= sizeof arrival->digest || memchr(digest, ':', length) == NULL) return false;
-    arrival->is_manifest = strcmp(leaf->targets[0].action, "manifest.push") == 0;
+    arrival->is_manifest = strncmp(leaf->targets[0].action, "manifest.", strlen("manifest.")) == 0;
     (void)snprintf(arrival->name, sizeof arrival->name, "%.*s", (int)(hash - resource), resource);
     (void)snprintf(arrival->digest, sizeof arrival->digest, "%.*s", (int)length, digest);
     return true;

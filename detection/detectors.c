@@ -132,7 +132,7 @@ static bool detect_bytes(struct feeding *feeding, struct alarm *alarm)
 bool detector_is_arrival(const struct leaf *leaf)
 {
     if (is_action(leaf, "upload.commit") || is_action(leaf, "upload.begin")) return is_outcome(leaf, "completed");
-    return (is_action(leaf, "blob.mount") || is_action(leaf, "manifest.push")) &&
+    return (is_action(leaf, "blob.mount") || is_action(leaf, "manifest.push") || is_action(leaf, "manifest.promote")) &&
            (is_outcome(leaf, "allowed") || is_outcome(leaf, "completed"));
 }
 

@@ -163,9 +163,9 @@ static void asks_for_copies_of_what_has_come(void **state)
     static const struct {
         const char *action, *outcome;
         bool wants;
-    } cases[] = {{"upload.commit", "completed", true}, {"upload.commit", "allowed", false}, {"upload.begin", "completed", true},
-                 {"blob.mount", "allowed", true},      {"blob.mount", "denied", false},     {"manifest.push", "allowed", true},
-                 {"manifest.push", "failed", false},   {"blob.read", "allowed", false}};
+    } cases[] = {{"upload.commit", "completed", true}, {"upload.commit", "allowed", false},   {"upload.begin", "completed", true},
+                 {"blob.mount", "allowed", true},      {"blob.mount", "denied", false},       {"manifest.push", "allowed", true},
+                 {"manifest.push", "failed", false},   {"manifest.promote", "allowed", true}, {"blob.read", "allowed", false}};
     struct played copies = {.engine = engine_of(DETECTOR_COPY), .time_ms = START};
 
     (void)state;
