@@ -32,10 +32,11 @@ static const struct pg_statement repository_protects_sql = {
     "uuid text[]", "bool"};
 static const struct pg_statement repository_sources_sql = {
     "repository_sources",
-    "SELECT DISTINCT r.full_name FROM unnest($2::text[]) AS d (digest) CROSS JOIN LATERAL (SELECT b.blob_id FROM blob b"
+    "SELECT r.full_name FROM unnest($2::text[]) AS d (digest) CROSS JOIN LATERAL (SELECT b.blob_id, b.created_at FROM blob b"
     " WHERE b.digest = d.digest AND b.project_id <> $1 AND b.size_bytes >= $3"
-    " AND b.created_at < (SELECT min(o.created_at) FROM blob o WHERE o.project_id = $1 AND o.digest = d.digest) LIMIT $4) b JOIN repository_blob l USING (blob_id)"
-    " JOIN repository r USING (repository_id) WHERE l.is_pushed AND r.deleted_at IS NULL ORDER BY r.full_name LIMIT $4",
+    " AND b.created_at < (SELECT min(o.created_at) FROM blob o WHERE o.project_id = $1 AND o.digest = d.digest) ORDER BY b.created_at LIMIT $4) b"
+    " JOIN repository_blob l USING (blob_id) JOIN repository r USING (repository_id) WHERE l.is_pushed AND r.deleted_at IS NULL"
+    " GROUP BY r.full_name ORDER BY min(b.created_at), min(l.linked_at), r.full_name LIMIT $4",
     "uuid text[] int8 int8", "text"};
 static const struct pg_statement *const statements[] = {
     &repository_find_sql, &repository_ensure_sql, &repository_count_sql, &repository_list_sql,

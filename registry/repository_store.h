@@ -24,6 +24,7 @@ RESULT repository_protects(struct lookup *lookup, const struct uuid *repository,
                            bool *protects_out, struct error *err);
 #define PROMOTION_BYTES_MIN   64   /* shorter blobs, such as empty configs, are everywhere, and say nothing */
 #define PROMOTION_SOURCES_MAX 1000 /* that are looked at */
-/** The names of repositories in other projects that have one of these blobs, and whose project had it before this one: one text in each row. */
+/** The names of repositories in other projects that have one of these blobs, and whose project had it before this one, the oldest first: one
+ * text in each row. */
 RESULT repository_sources(struct lookup *lookup, const struct uuid *project, const struct bytes *digests, size_t count,
                           struct pg_rows **rows_out, struct error *err);

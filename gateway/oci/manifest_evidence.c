@@ -15,11 +15,14 @@
 
 #define NAMES_BYTES ((size_t)64 * 1024) /* of all evidence that one push needs */
 
-static bool is_blob_of(const struct manifest *manifest, const char *digest)
+/* Of an index the parts are manifests. */
+static bool is_part_of(const struct manifest *manifest, const char *digest)
 {
+    const bool is_index = manifest->kind == MANIFEST_INDEX;
+
     for (size_t i = 0; digest != NULL && i < manifest->reference_count; i++) {
         const struct manifest_reference *reference = &manifest->references[i];
-        if (!reference->is_manifest && reference->is_required && strcmp(reference->digest, digest) == 0) return true;
+        if (reference->is_manifest == is_index && reference->is_required && strcmp(reference->digest, digest) == 0) return true;
     }
     return false;
 }
@@ -31,7 +34,7 @@ static struct result refuse(struct request *request, const char *name)
     metric_add(&metrics_gateway[METRIC_EVIDENCE_LACKING], 1);
     (void)snprintf(message, sizeof message,
                    "a policy demands the evidence \"%.100s\": give the manifest the annotation " EVIDENCE_ANNOTATION
-                   "%.100s with the digest of one of its blobs",
+                   "%.100s with the digest of one of its blobs; of an index, of one of its manifests",
                    name, name);
     return oci_refuse(request, 403, "DENIED", message);
 }
@@ -49,7 +52,7 @@ static struct result check_names(struct request *request, const struct manifest 
         at += strlen(name) + 1;
         buffer_clear(&key);
         TRY(buffer_format(&key, err, EVIDENCE_ANNOTATION "%s", name));
-        if (is_blob_of(manifest, json_text_of(annotations, buffer_text(&key)))) continue;
+        if (is_part_of(manifest, json_text_of(annotations, buffer_text(&key)))) continue;
         *goes_on = false;
         TRY(refuse(request, name));
     }
@@ -59,11 +62,16 @@ static struct result check_names(struct request *request, const struct manifest 
 struct result manifest_evidence_check(struct request *request, const struct manifest_push *push, bool *goes_on_out,
                                       struct error *err)
 {
+    const struct push_query query = {.name = request->name,
+                                     .label = push->label == NULL ? (struct bytes){0} : push->label->label,
+                                     .promotes = push->is_promotion,
+                                     .now_ms = clock_wall_ms()};
     struct buffer OWNED_BUFFER names = BUFFER(NAMES_BYTES);
 
     *goes_on_out = true;
-    if (push->manifest->kind == MANIFEST_INDEX) return SUCCESS; /* its children were pushed with theirs */
-    TRY(decider_evidence(request->gateway->decider, request->name, push->is_promotion, clock_wall_ms(), &names, err));
+    if (push->manifest->kind == MANIFEST_INDEX && !push->is_promotion)
+        return SUCCESS; /* its children were pushed with theirs, but perhaps under no tag, and so without those of a promotion */
+    TRY(decider_evidence(request->gateway->decider, &query, &names, err));
     if (names.length == 0) return SUCCESS;
     return check_names(request, push->manifest, buffer_bytes(&names), goes_on_out, err);
 }

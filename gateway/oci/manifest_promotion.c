@@ -38,12 +38,33 @@ static struct result refuse(struct request *request, const char *source, const s
 
 static struct result ask_source(struct request *request, const char *source, bool *goes_on, struct error *err)
 {
+    const struct push_query query = {
+        .name = source, .region = oci_where(request)->region, .promotes = true, .now_ms = clock_wall_ms()};
     struct store_answer answer;
 
-    TRY(decider_promotes(request->gateway->decider, source, oci_where(request)->region, clock_wall_ms(), &answer, err));
+    TRY(decider_promotes(request->gateway->decider, &query, &answer, err));
     if (answer.is_allowed) return SUCCESS;
     *goes_on = false;
     return refuse(request, source, &answer);
+}
+
+/* The permit is decided with the label that the repository has; the push may bring another one. */
+static struct result ask_target(struct request *request, const struct manifest_push *push, bool *goes_on, struct error *err)
+{
+    const struct push_query query = {.name = request->name,
+                                     .region = oci_where(request)->region,
+                                     .label = push->label->label,
+                                     .promotes = true,
+                                     .now_ms = clock_wall_ms()};
+    struct store_answer answer;
+    char message[400];
+
+    TRY(decider_promotes(request->gateway->decider, &query, &answer, err));
+    *goes_on = answer.is_allowed;
+    if (answer.is_allowed) return SUCCESS;
+    (void)snprintf(message, sizeof message, "with the label that this manifest brings, %.200s takes no promotion: rule %.64s",
+                   request->name, answer.rule);
+    return oci_refuse(request, 403, "DENIED", message);
 }
 
 static struct result ask_sources(struct request *request, struct manifest_push *push, struct bytes names, bool *goes_on,
@@ -71,5 +92,6 @@ struct result manifest_promotion_find(struct request *request, struct pg *pg, st
     names = origins.names;
     TRY(found);
     push->is_promotion = origins.is_protected;
-    return ask_sources(request, push, buffer_bytes(&names), goes_on_out, err);
+    TRY(ask_sources(request, push, buffer_bytes(&names), goes_on_out, err));
+    return *goes_on_out && push->is_promotion && push->label != NULL ? ask_target(request, push, goes_on_out, err) : SUCCESS;
 }

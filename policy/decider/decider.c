@@ -124,24 +124,23 @@ struct result decider_label_lacks(struct decider *decider, const char *name, con
     return evaluate_label_lacks(&context, name, other, lacks_out, err);
 }
 
-struct result decider_evidence(struct decider *decider, const char *name, bool promotes, int64_t now_ms, struct buffer *names,
+struct result decider_evidence(struct decider *decider, const struct push_query *query, struct buffer *names, struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = query->now_ms};
+    const struct decision_context context = decider_context(decider, snapshot, &request);
+
+    return evaluate_evidence(&context, query, names, err);
+}
+
+struct result decider_promotes(struct decider *decider, const struct push_query *query, struct store_answer *answer_out,
                                struct error *err)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
-    const struct decision_request request = {.now_ms = now_ms};
+    const struct decision_request request = {.now_ms = query->now_ms};
     const struct decision_context context = decider_context(decider, snapshot, &request);
 
-    return evaluate_evidence(&context, name, promotes, names, err);
-}
-
-struct result decider_promotes(struct decider *decider, const char *name, const char *region, int64_t now_ms,
-                               struct store_answer *answer_out, struct error *err)
-{
-    OWNED(snapshot) *snapshot = decider_take(decider);
-    const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = decider_context(decider, snapshot, &request);
-
-    return evaluate_promotion(&context, name, region, answer_out, err);
+    return evaluate_promotion(&context, query, answer_out, err);
 }
 
 struct result decider_shows(struct decider *decider, const char *name, const char *region, int64_t now_ms, bool *shows_out,

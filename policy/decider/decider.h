@@ -198,16 +198,20 @@ struct store_answer {
 RESULT decider_store(struct decider *decider, const char *name, int64_t now_ms, struct store_answer *answer_out,
                      struct error *err);
 
-/** Whether the policies for `name`, with the label that it has, let its content be promoted into a region. Errors as of decider_store(). */
-RESULT decider_promotes(struct decider *decider, const char *name, const char *region, int64_t now_ms,
-                        struct store_answer *answer_out, struct error *err);
-
-/**
- * Appends the names of the evidence that the policies demand of a push into the repository `name`, each once and with its zero; `promotes`: of a promotion.
- * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
- */
-RESULT decider_evidence(struct decider *decider, const char *name, bool promotes, int64_t now_ms, struct buffer *names,
+/** A push, and the repository whose policies are asked about it. */
+struct push_query {
+    const char *name;   /* where it goes to, or where its content comes from */
+    const char *region; /* where it goes to; NULL: the home region of `name` */
+    struct bytes label; /* canonical JSON of the label that the push brings to `name`; empty: the label that `name` has */
+    bool promotes;
+    int64_t now_ms;
+};
+/** Whether the policies let content of `name` be promoted into the region. Errors as of decider_store(). */
+RESULT decider_promotes(struct decider *decider, const struct push_query *query, struct store_answer *answer_out,
                         struct error *err);
+
+/** Appends the names of the evidence that the policies demand of the push, each once and with its zero. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT. */
+RESULT decider_evidence(struct decider *decider, const struct push_query *query, struct buffer *names, struct error *err);
 
 /** What a training run writes, and all that it reads; or a push. */
 struct carried_query {

@@ -83,10 +83,11 @@ RESULT evaluate_run_duties(const struct decision_context *context, const char *n
 struct train_answer;
 RESULT evaluate_delivery(const struct decision_context *context, const char *name, const char *region, bool *delivers_out,
                          struct error *err);
-RESULT evaluate_evidence(const struct decision_context *context, const char *name, bool promotes, struct buffer *names,
+struct push_query;
+RESULT evaluate_evidence(const struct decision_context *context, const struct push_query *push, struct buffer *names,
                          struct error *err);
-RESULT evaluate_promotion(const struct decision_context *context, const char *name, const char *region,
-                          struct store_answer *answer_out, struct error *err);
+RESULT evaluate_promotion(const struct decision_context *context, const struct push_query *push, struct store_answer *answer_out,
+                          struct error *err);
 RESULT evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
                          struct error *err);
 RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "policy/decider/decider_priv.h"
+#include "policy/label_annotation.h"
 #include "policy/train.h"
 
 static struct result ask_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
@@ -93,16 +94,31 @@ static bool has_name(const struct buffer *names, const char *name)
     return false;
 }
 
-struct result evaluate_evidence(const struct decision_context *context, const char *name, bool promotes, struct buffer *names,
+/* What the push brings counts already for itself: else the first one of its kind would go around the rules about its label. */
+static struct result ask_push(const struct decision_context *context, const struct push_query *push, enum policy_operation op,
+                              struct policy_decision **decision_out, struct error *err)
+{
+    struct repository_query query = {.name = push->name, .region = push->region, .op = op};
+    OWNED_STATED_LABEL brought = {.json = NULL};
+
+    if (push->label.length > 0) {
+        TRY(json_read(push->label, LABEL_ANNOTATION_MAX, &brought.json, err));
+        TRY(label_read(brought.json, &brought.label, err));
+        query.label = &brought.label;
+    }
+    return evaluate_repository(context, &query, decision_out, err);
+}
+
+struct result evaluate_evidence(const struct decision_context *context, const struct push_query *push, struct buffer *names,
                                 struct error *err)
 {
     static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG, OP_PROMOTE};
-    const size_t count = sizeof operations / sizeof operations[0] - (promotes ? 0 : 1);
+    const size_t count = sizeof operations / sizeof operations[0] - (push->promotes ? 0 : 1);
 
     if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     for (size_t o = 0; context->snapshot->set != NULL && o < count; o++) {
         OWNED(policy_decision) *decision = NULL;
-        TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[o]}, &decision, err));
+        TRY(ask_push(context, push, operations[o], &decision, err));
         for (size_t i = 0; i < policy_decision_evidence_count(decision); i++) {
             const char *demanded = policy_decision_evidence(decision, i);
             if (!has_name(names, demanded)) TRY(buffer_add(names, demanded, strlen(demanded) + 1, err));
@@ -111,16 +127,15 @@ struct result evaluate_evidence(const struct decision_context *context, const ch
     return SUCCESS;
 }
 
-struct result evaluate_promotion(const struct decision_context *context, const char *name, const char *region,
+struct result evaluate_promotion(const struct decision_context *context, const struct push_query *push,
                                  struct store_answer *answer_out, struct error *err)
 {
-    const struct repository_query query = {.name = name, .region = region, .op = OP_PROMOTE};
     struct store_answer answer = {.is_allowed = false};
     OWNED(policy_decision) *decision = NULL;
 
     if (context->is_stale || context->snapshot->set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    TRY(evaluate_repository(context, &query, &decision, err));
+    TRY(ask_push(context, push, OP_PROMOTE, &decision, err));
     answer.is_allowed = policy_decision_allows(decision);
     if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
     (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));

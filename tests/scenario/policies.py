@@ -14,6 +14,8 @@ import policy_drafts
 import sijil_test
 from sijil_test import Server, sha256
 
+INDEX = "application/vnd.oci.image.index.v1+json"
+
 TYPE = "application/vnd.sijil.policy-set.v1+json"
 server = Server()
 state = {"epoch": 1}
@@ -520,9 +522,12 @@ def a_copy_is_promoted_however_it_is_made():
 def evidence_is_a_file_that_is_there():
     """A policy could demand evidence, and pushes went through without any."""
     server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "proven"})
-    place = server.client(sijil_test.make_robot(server, "prover", "publisher", "main/proven")).repository("main/proven/data")
+    prover = server.client(sijil_test.make_robot(server, "prover", "publisher", "main/proven"))
+    place = prover.repository("main/proven/data")
     policy = gate("main/proven/**")
-    policy["rules"] = [{"id": "E-DPIA", "effect": "oblige", "ops": ["ingest"], "oblige": {"evidence": ["dpia", "source"]}},
+    policy["rules"] = [{"id": "E-ETHICS", "effect": "oblige", "ops": ["ingest"], "when": {"subjects_any": ["genetic"]}, "oblige": {"evidence": ["ethics"]}},
+                       {"id": "P-GENES", "effect": "deny", "ops": ["promote"], "when": {"subjects_any": ["genetic"]}, "target": {"geo_within": ["AE"]}, "message": "never"},
+                       {"id": "E-DPIA", "effect": "oblige", "ops": ["ingest"], "oblige": {"evidence": ["dpia", "source"]}},
                        {"id": "E-BOARD", "effect": "oblige", "ops": ["promote"], "oblige": {"evidence": ["board"]}}]
     own = json.loads(payload())["policies"]
     assert load(sign(payload(policies=[*own, policy]))).status == 201
@@ -542,6 +547,21 @@ def evidence_is_a_file_that_is_there():
     server.client(server.admin).api("PUT", "/projects/main/proven/rules", {"immutable": [{"repositories": "*", "tags": "release-*"}]})
     refused = place.put_manifest("release-1", proven)
     assert refused.status == 403 and b"board" in refused.body, refused.body
+    genes = prover.repository("main/proven/genes")
+    for blob in (data, dpia):
+        genes.push_blob(blob)
+    stated = {**named, "sijil.evidence.board": sha256(dpia),
+              "sijil.label": json.dumps({"attached": [], "class": "sensitive", "lineage": "attested", "pins": [], "subjects": ["genetic"]}, separators=(",", ":"))}
+    for reference, more, says in (("v1", {}, b"ethics"), ("release-1", {"sijil.evidence.ethics": sha256(dpia)}, b"takes no promotion: rule P-GENES"), ("v1", {"sijil.evidence.ethics": sha256(dpia)}, None)):
+        answer = genes.put_manifest(reference, genes.manifest(data, dpia, annotations={**stated, **more}))
+        assert (answer.status, says is None or says in answer.body) == (201 if says is None else 403, True), ("the label that a push brings counts for itself", reference, answer.body)
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": sha256(proven), "size": len(proven)}]}
+    for annotations, status in (({}, 403), ({f"sijil.evidence.{name}": sha256(dpia) for name in ("dpia", "source", "board")}, 403),
+                                ({f"sijil.evidence.{name}": sha256(proven) for name in ("dpia", "source", "board")}, 201)):
+        text = json.dumps({**index, "annotations": annotations}).encode()
+        assert place.put_manifest("plain", text, INDEX).status == 201
+        answer = place.put_manifest("release-2", text, INDEX)
+        assert answer.status == status, ("an index under a protected tag goes around the evidence", annotations, answer.body)
     assert place.put_manifest("release-1", place.manifest(data, dpia, annotations={**named, "sijil.evidence.board": sha256(dpia)})).status == 201
     assert load(sign(payload())).status == 201
     assert place.put_manifest("v2", place.manifest(data)).status == 201
