@@ -1,8 +1,8 @@
 /*
  * registry/content_hold.h -- legal holds of content (docs/deletion.md, "Legal holds").
  *
- * While a hold is in force, nothing removes a manifest of its scope: each statement that removes one has CONTENT_IS_HELD() in it, so a hold counts in the transaction
- * of the removal, whenever it was set. One person sets a hold. To end it, one person asks, and another one agrees.
+ * While a hold is in force, nothing removes a manifest of its scope, not even what is left of a repository that was deleted before: each statement that removes one has
+ * CONTENT_IS_HELD() in it, so a hold counts in the transaction of the removal, whenever it was set. One person sets a hold. To end it, one person asks, and another one agrees.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ extern const struct pg_table content_hold_statements;
 #define CONTENT_IS_HELD(repository)                                                                                  \
     "EXISTS (SELECT FROM repository n JOIN project o USING (project_id) JOIN content_hold h USING (organisation_id)" \
     " WHERE n.repository_id = " repository " AND h.released_at IS NULL"                                              \
-    " AND (h.project_id IS NULL OR h.project_id = n.project_id) AND (h.repository IS NULL OR h.repository = n.full_name))"
+    " AND (h.project_id IS NULL OR h.project_id = n.project_id) AND (h.repository IS NULL OR h.repository IN (n.full_name, n.deleted_name)))"
 
 /** A change: sets a hold on the scope of the permit for content.hold. ERROR_NOT_FOUND: there is no such scope; ERROR_LIMIT. */
 struct content_hold {

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "registry/content_hold.h"
 #include "registry/jobs/statements.h"
 #include "storage/pg_table.h"
 
@@ -16,13 +17,13 @@ static const struct pg_statement erased_mark_sql = {
     "uuid int8", "int8"};
 static const struct pg_statement erased_repository_sql = {
     "erased_repository",
-    "SELECT repository_id, deleted_name FROM repository WHERE project_id = $1 AND deleted_at IS NOT NULL AND repository_id > $2"
-    " ORDER BY repository_id LIMIT 1",
+    "SELECT r.repository_id, r.deleted_name FROM repository r WHERE r.project_id = $1 AND r.deleted_at IS NOT NULL AND r.repository_id > $2"
+    " AND NOT " CONTENT_IS_HELD("r.repository_id") " ORDER BY r.repository_id LIMIT 1",
     "uuid uuid", "uuid text"};
 static const struct pg_statement erased_repository_of_sql = {
     "erased_repository_of", /* for a dry run, which has marked no repository as deleted */
-    "SELECT repository_id, coalesce(deleted_name, full_name) FROM repository WHERE project_id = $1 AND repository_id > $2"
-    " ORDER BY repository_id LIMIT 1",
+    "SELECT r.repository_id, coalesce(r.deleted_name, r.full_name) FROM repository r WHERE r.project_id = $1 AND r.repository_id > $2"
+    " AND NOT " CONTENT_IS_HELD("r.repository_id") " ORDER BY r.repository_id LIMIT 1",
     "uuid uuid", "uuid text"};
 static const struct pg_statement erased_manifests_sql = {
     "erased_manifests",
@@ -38,7 +39,7 @@ static const struct pg_statement erased_tags_sql = {
 static const struct pg_statement erased_manifest_sql = {
     "erased_manifest",
     "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m JOIN repository r USING (repository_id)"
-    " WHERE m.repository_id = $1 AND m.digest = $2 AND r.deleted_at IS NOT NULL),"
+    " WHERE m.repository_id = $1 AND m.digest = $2 AND r.deleted_at IS NOT NULL AND NOT " CONTENT_IS_HELD("$1") "),"
     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $3)"
     " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
@@ -46,7 +47,7 @@ static const struct pg_statement erased_manifest_sql = {
 static const struct pg_statement erased_links_sql = {
     "erased_links",
     "DELETE FROM repository_blob l USING (SELECT repository_id, digest, blob_id FROM repository_blob JOIN repository r"
-    " USING (repository_id) WHERE repository_id = $1 AND r.deleted_at IS NOT NULL LIMIT $2) d WHERE l.repository_id = d.repository_id"
+    " USING (repository_id) WHERE repository_id = $1 AND r.deleted_at IS NOT NULL AND NOT " CONTENT_IS_HELD("$1") " LIMIT $2) d WHERE l.repository_id = d.repository_id"
     " AND l.digest = d.digest AND l.blob_id = d.blob_id",
     "uuid int8", ""};
 static const struct pg_statement erased_remove_sql = {
@@ -134,7 +135,7 @@ struct result erased_manifest_delete(struct pg *pg, const struct collect_manifes
     pg_add_text(&arguments, row->manifest.digest);
     pg_add_uuid(&arguments, &row->project);
     TRY(pg_run(pg, &erased_manifest_sql, &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest is gone already");
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest is gone already, or held");
 }
 
 struct result erased_links_delete(struct pg *pg, const struct uuid *repository, size_t *count_out, struct error *err)

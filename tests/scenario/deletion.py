@@ -389,6 +389,17 @@ def what_a_policy_ends_goes_unless_it_is_held():
     wait_until(lambda: admin().call("GET", f"/api/v1/projects/globex/short/deletions/{sha256(data)}", scope="registry:admin:*").status == 200, WAIT_S,
                "its key is not shredded")
     assert metric("sijil_retention_ended_total") >= 1
+    # A repository that was deleted before the hold, and not yet collected.
+    admin().api("PUT", "/projects/globex/short/rules", {})
+    push(places(robot("short-gone", "publisher", "globex/short"), "globex/short/gone")[0], "v1", b"gone")
+    delete("repositories/globex/short/gone", plan_of("repositories/globex/short/gone")["plan"])
+    late = {"scope": "globex/short/gone"}
+    path = "/content-holds/" + admin().api("POST", "/content-holds", {**late, "reason": "it came late"})["id"]
+    time_passes()
+    assert collect(project="globex/short")["manifests"] == 0, "a hold comes too late for what is still there"
+    carol.api("POST", path + "/release", {**late, "reason": "over"})
+    Client(server, erin).api("POST", path + "/release/approval", {**late, "asked_by": first})
+    assert collect(project="globex/short")["manifests"] == 1
     # A minimum that is longer than the maximum: nothing new comes, and what is there stays for the minimum.
     load_policies(policy_that_ends("globex/short/**", 10, minimum=30))
     sql(f"UPDATE manifest SET created_at = created_at - interval '11 days' WHERE digest = '{young}'")
