@@ -97,18 +97,27 @@ static struct result compare_with(const struct report_request *request, const st
 static struct result tell(const struct report_request *request, const json_t *report, const struct residency_findings *findings,
                           struct buffer *answer, struct error *err)
 {
+    const bool is_whole = findings->lacking == 0;
+
     TRY(buffer_format(answer, err,
-                      "Verified: the residency report of %s follows from its evidence.\n\n"
+                      "%s: the residency report of %s follows from its evidence%s.\n\n"
                       "Proven, given the keys:\n"
                       "  - its %" PRIu64
                       " events are in the log %s, and none of the project is missing\n    if the writer of the log was honest;\n"
                       "  - each row of the report is what these events say;\n"
                       "  - %" PRIu64 " decisions were made again and agree, %" PRIu64 " differ, %" PRIu64
                       " can't be made again.\n",
-                      json_string_value(json_object_get(report, "project")), findings->export.events,
-                      findings->export.checkpoint.origin, findings->agree, findings->differ, findings->impossible));
+                      is_whole ? "Verified" : "NOT COMPLETE", json_string_value(json_object_get(report, "project")),
+                      is_whole ? "" : ", which is not whole", findings->export.events, findings->export.checkpoint.origin,
+                      findings->agree, findings->differ, findings->impossible));
     if (findings->differ > 0)
         TRY(buffer_format(answer, err, "    First to differ: event %" PRIu64 ": %s\n", findings->first, findings->what));
+    if (!is_whole)
+        TRY(buffer_format(answer, err,
+                          "    The evidence lacks facts or the policy set of %" PRIu64
+                          " events, which commit to them: places, readers,\n"
+                          "    labels, rules and exceptions may be missing.\n",
+                          findings->lacking));
     if (request->page != NULL) TRY(buffer_format(answer, err, "  - %.120s is a page of this report.\n", request->page));
     TRY(buffer_add_text(
         answer,
@@ -126,9 +135,10 @@ static struct result tell(const struct report_request *request, const json_t *re
 static struct result tell_json(const json_t *report, const struct residency_findings *findings, struct buffer *answer,
                                struct error *err)
 {
-    OWNED_JSON value = json_pack("{s:b, s:O, s:O, s:I, s:I, s:I}", "verified", 1, "project", json_object_get(report, "project"),
-                                 "at_time", json_object_get(report, "at_time"), "agree", (json_int_t)findings->agree, "differ",
-                                 (json_int_t)findings->differ, "not_replayable", (json_int_t)findings->impossible);
+    OWNED_JSON value = json_pack("{s:b, s:O, s:O, s:I, s:I, s:I, s:I}", "verified", findings->lacking == 0, "project",
+                                 json_object_get(report, "project"), "at_time", json_object_get(report, "at_time"), "agree",
+                                 (json_int_t)findings->agree, "differ", (json_int_t)findings->differ, "not_replayable",
+                                 (json_int_t)findings->impossible, "lacking", (json_int_t)findings->lacking);
 
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     TRY(json_write_canonical(answer, value, err));
@@ -152,6 +162,6 @@ struct result report_verify(const struct report_request *request, struct buffer 
     TRY(compare_with(request, &trust, report, &findings, err));
     TRY(check_spelling(report, buffer_bytes(&text), err));
     if (request->page != NULL) TRY(check_page(report, request->page, err));
-    *is_sound_out = findings.differ == 0;
+    *is_sound_out = findings.differ == 0 && findings.lacking == 0;
     return request->json ? tell_json(report, &findings, answer, err) : tell(request, report, &findings, answer, err);
 }

@@ -15,5 +15,6 @@ struct report_request {
     const struct witness_policy *policy;
     bool json;
 };
-/** ERROR_DENIED: report, page and evidence do not fit together; the message names the first wrong row. *is_sound_out false: a decision differs. */
+/** ERROR_DENIED: report, page and evidence do not fit together; the message names the first wrong row. *is_sound_out false: a decision
+ * differs, or the evidence lacks what events commit to. */
 RESULT report_verify(const struct report_request *request, struct buffer *answer, bool *is_sound_out, struct error *err);

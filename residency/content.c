@@ -48,9 +48,11 @@ static struct result fill(const struct leaf *leaf, const struct leaf_target *tar
 {
     TRY(residency_put_text(row, "repository", subject->name, err));
     TRY(residency_put_text(row, "digest", digest, err));
-    TRY(residency_put_text(row, "kind", strcmp(target->action, "manifest.push") == 0 ? "manifest" : "blob", err));
+    TRY(residency_put_text(row, "kind", strncmp(target->action, "manifest.", strlen("manifest.")) == 0 ? "manifest" : "blob",
+                           err));
     TRY(residency_put_text(row, "region", target->region, err));
     TRY(residency_put_text(row, "set", leaf->reason.policy, err));
+    TRY(residency_put_text(row, "#came", leaf->request, err));
     TRY(residency_put(row, "since", json_integer((json_int_t)leaf->sequence), err));
     return residency_put_time(row, "since_at", leaf->time_ms, err);
 }
@@ -71,6 +73,23 @@ static struct result arrive(struct residency *residency, const struct leaf *leaf
         (void)json_object_del(residency->found[TABLE_CONTENT], buffer_text(&key));
     TRY(residency_row(residency, TABLE_CONTENT, buffer_text(&key), &row, err));
     return json_object_size(row) > 0 ? SUCCESS : fill(leaf, target, &subject, digest, row, err);
+}
+
+/* A push that was permitted, and then failed, has brought nothing: an event `failed` of the same request says so. */
+static struct result withdraw(struct residency *residency, const struct leaf *leaf, struct error *err)
+{
+    for (size_t i = json_array_size(residency->tables[TABLE_CONTENT]); i-- > 0 && leaf->request[0] != '\0';) {
+        struct buffer OWNED_BUFFER key = BUFFER(LEAF_RESOURCE_MAX + LEAF_NAME_MAX + DIGEST_MAX);
+        const json_t *row = json_array_get(residency->tables[TABLE_CONTENT], i);
+        struct subject subject = {.detail = ""};
+        if (strcmp(json_text_of(row, "#came"), leaf->request) != 0) continue;
+        (void)snprintf(subject.name, sizeof subject.name, "%s", json_text_of(row, "repository"));
+        TRY(row_key(&subject, json_text_of(row, "digest"), json_text_of(row, "region"), &key, err));
+        if (json_object_get(residency->found[TABLE_CONTENT], buffer_text(&key)) == row)
+            (void)json_object_del(residency->found[TABLE_CONTENT], buffer_text(&key));
+        (void)json_array_remove(residency->tables[TABLE_CONTENT], i);
+    }
+    return SUCCESS;
 }
 
 /* ---- what went ---- */
@@ -145,19 +164,23 @@ struct result residency_take_content(struct residency *residency, const struct l
         const char *action, *outcome;
         unsigned word;
     } comes[] = {{"manifest.push", "allowed", 0},
+                 {"manifest.promote", "allowed", 0},
                  {"blob.mount", "allowed", 0},
                  {"upload.commit", "completed", 1},
                  {"upload.begin", "completed", 1}};
     static const struct {
         const char *action;
         bool is_whole;
-    } goes[] = {{"manifest.delete", false}, {"manifest.collect", false}, {"blob.delete", false},   {"blob.collect", false},
-                {"key.forgotten", false},   {"repository.delete", true}, {"project.delete", true}, {"organisation.delete", true}};
+    } goes[] = {{"manifest.delete", false},  {"manifest.collect", false}, {"manifest.expire", false},
+                {"blob.delete", false},      {"blob.collect", false},     {"key.forgotten", false},
+                {"repository.delete", true}, {"project.delete", true},    {"organisation.delete", true}};
     const struct leaf_target *target = &leaf->targets[0];
 
-    for (size_t i = 0; i < sizeof comes / sizeof comes[0]; i++)
-        if (strcmp(target->action, comes[i].action) == 0 && strcmp(leaf->outcome, comes[i].outcome) == 0)
-            return arrive(residency, leaf, target, comes[i].word, err);
+    for (size_t i = 0; i < sizeof comes / sizeof comes[0]; i++) {
+        if (strcmp(target->action, comes[i].action) != 0) continue;
+        if (strcmp(leaf->outcome, comes[i].outcome) == 0) return arrive(residency, leaf, target, comes[i].word, err);
+        if (strcmp(leaf->outcome, "failed") == 0) return withdraw(residency, leaf, err);
+    }
     for (size_t i = 0; i < sizeof goes / sizeof goes[0]; i++) {
         if (strcmp(target->action, goes[i].action) != 0) continue;
         if (strcmp(leaf->outcome, "failed") == 0) undo(residency, leaf);

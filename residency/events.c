@@ -1,11 +1,13 @@
 /* Events of the project: decided again, and counted by place, reader and refusal. */
 #include <string.h>
 
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "policy/replay.h"
 #include "residency/residency_priv.h"
 
-#define KEY_MAX ((size_t)128 << 10) /* names, an operation, and the facts of a place or a network */
+#define KEY_MAX      ((size_t)128 << 10) /* names, an operation, and the facts of a place or a network */
+#define REFUSALS_MAX 1000 /* rows: whoever may do nothing here could else fill a report with names, so that none can be made */
 
 static struct residency_set *find_set(struct residency *residency, const char *digest)
 {
@@ -18,11 +20,13 @@ static struct residency_set *find_set(struct residency *residency, const char *d
 
 static void count_replay(struct residency_findings *findings, const struct leaf *leaf, const struct replay_report *report)
 {
+    if (report->is_missing || report->lacks_set) findings->lacking++;
     if (report->verdict == REPLAY_AGREES) findings->agree++;
     else if (report->verdict == REPLAY_IMPOSSIBLE) findings->impossible++;
     else if (findings->differ++ == 0) {
         findings->first = leaf->sequence;
         memcpy(findings->what, report->what, sizeof findings->what);
+        terminal_sanitize(findings->what); /* it is printed, and has names of facts that a hostile registry may write */
     }
 }
 
@@ -152,8 +156,24 @@ static struct result take_facts(struct residency *residency, const struct leaf *
     return SUCCESS;
 }
 
+static struct result count_other_refusal(struct residency *residency, const struct leaf *leaf, struct error *err)
+{
+    struct buffer OWNED_BUFFER key = BUFFER(KEY_MAX);
+    json_t *row = NULL;
+
+    TRY(buffer_format(&key, err, "%s\n*", leaf->targets[0].action));
+    TRY(residency_row(residency, TABLE_REFUSALS, buffer_text(&key), &row, err));
+    if (json_object_size(row) == 0) {
+        TRY(residency_put(row, "rules", json_array(), err));
+        TRY(residency_put_text(row, "action", leaf->targets[0].action, err));
+        TRY(residency_put(row, "name", json_sprintf("%s/*", residency->project), err));
+    }
+    return residency_count(row, leaf, err);
+}
+
 static struct result count_refusal(struct residency *residency, const struct leaf *leaf, struct error *err)
 {
+    const json_t *found = residency->found[TABLE_REFUSALS];
     struct buffer OWNED_BUFFER key = BUFFER(KEY_MAX);
     const int length = (int)name_length(&leaf->targets[0]);
     json_t *row = NULL;
@@ -161,6 +181,8 @@ static struct result count_refusal(struct residency *residency, const struct lea
     if (!residency_is_in_period(residency, leaf)) return SUCCESS;
     TRY(buffer_format(&key, err, "%s\n%.*s", leaf->targets[0].action, length, leaf->targets[0].resource));
     for (size_t i = 0; i < leaf->reason.rule_count; i++) TRY(buffer_format(&key, err, "\n%s", leaf->reason.rules[i]));
+    if (json_object_size(found) >= REFUSALS_MAX && json_object_get(found, buffer_text(&key)) == NULL)
+        return count_other_refusal(residency, leaf, err);
     TRY(residency_row(residency, TABLE_REFUSALS, buffer_text(&key), &row, err));
     if (json_object_size(row) == 0) {
         json_t *rules = json_array();

@@ -71,7 +71,8 @@ static struct result take_head(struct reading *reading, struct error *err)
     const struct export_head *head = export_check_head(reading->check);
 
     if (head == NULL || reading->note.length > 0) return SUCCESS;
-    if (head->format != EXPORT_NDJSON || strncmp(head->terms.key, "prj:", 4) != 0)
+    if (head->format != EXPORT_NDJSON || strncmp(head->terms.key, "prj:", 4) != 0 ||
+        !text_is_visible(bytes_of_text(head->terms.key)))
         return failure(err, ERROR_DENIED, "its export is not that of a project");
     (void)snprintf(reading->residency->project, sizeof reading->residency->project, "%s", head->terms.key + 4);
     return buffer_add(&reading->note, head->note.data, head->note.length, err);

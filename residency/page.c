@@ -146,6 +146,14 @@ static struct result add_decisions(const struct page *page, struct error *err)
                          (int64_t)json_integer_value(json_object_get(decisions, "not_replayable")));
 }
 
+/* Said only if it is so: nobody reads a zero. */
+static struct result add_lacking(const struct page *page, struct error *err)
+{
+    const json_t *lacking = json_object_get(json_object_get(page->report, "decisions"), "lacking");
+
+    return json_integer_value(lacking) == 0 ? SUCCESS : add_line(page, WORD_LACKING, lacking, err);
+}
+
 static struct result add_summary(const struct page *page, struct error *err)
 {
     const json_t *report = page->report, *proof = json_object_get(report, "proof");
@@ -162,6 +170,7 @@ static struct result add_summary(const struct page *page, struct error *err)
     TRY(add_line(page, WORD_EVENTS, json_object_get(proof, "events"), err));
     TRY(add_line(page, WORD_CLOSING, json_object_get(proof, "closing"), err));
     TRY(add_decisions(page, err));
+    TRY(add_lacking(page, err));
     TRY(add_line(page, WORD_DIGEST, digest, err));
     TRY(add_line(page, WORD_EVIDENCE, json_object_get(proof, "evidence"), err));
     return buffer_format(page->text, err, "</tbody></table><p>%s</p></header>\n", word_of(page, WORD_COMPLETE));

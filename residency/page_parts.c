@@ -19,20 +19,22 @@ static const char *entity_of(char letter)
     }
 }
 
-/* terminal_sanitize() also replaces what changes the order of letters, which a page must not have from others either. */
+struct result page_clean(const char *text, struct buffer *clean, struct error *err)
+{
+    TRY(buffer_add_text(clean, text, err));
+    if (clean->length > 0) terminal_sanitize((char *)clean->data);
+    return SUCCESS;
+}
+
 struct result page_text(const char *text, struct buffer *page, struct error *err)
 {
     struct buffer OWNED_BUFFER clean = BUFFER(RESIDENCY_REPORT_MAX);
-    uint8_t *copy = NULL;
-    const size_t length = strlen(text);
 
-    TRY(buffer_reserve(&clean, length + 1, &copy, err));
-    memcpy(copy, text, length + 1);
-    terminal_sanitize((char *)copy);
-    for (size_t i = 0; i < length; i++) {
-        const char *entity = entity_of((char)copy[i]);
+    TRY(page_clean(text, &clean, err));
+    for (size_t i = 0; i < clean.length; i++) {
+        const char *entity = entity_of((char)clean.data[i]);
         if (entity != NULL) TRY(buffer_add_text(page, entity, err));
-        else TRY(buffer_add_u8(page, copy[i], err));
+        else TRY(buffer_add_u8(page, clean.data[i], err));
     }
     return SUCCESS;
 }

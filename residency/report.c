@@ -160,6 +160,7 @@ static void finish_content(json_t *rows)
         const bool is_early = json_is_true(json_object_get(row, "#early"));
         (void)json_object_del(row, "#early");
         (void)json_object_del(row, "#request");
+        (void)json_object_del(row, "#came");
         if (is_early) (void)json_array_remove(rows, i);
     }
 }
@@ -188,8 +189,9 @@ static struct result put_proof(const struct residency *residency, struct bytes n
 
 static struct result put_decisions(const struct residency_findings *findings, json_t *report, struct error *err)
 {
-    OWNED_JSON decisions = json_pack("{s:I, s:I, s:I}", "agree", (json_int_t)findings->agree, "differ",
-                                     (json_int_t)findings->differ, "not_replayable", (json_int_t)findings->impossible);
+    OWNED_JSON decisions =
+        json_pack("{s:I, s:I, s:I, s:I}", "agree", (json_int_t)findings->agree, "differ", (json_int_t)findings->differ,
+                  "not_replayable", (json_int_t)findings->impossible, "lacking", (json_int_t)findings->lacking);
 
     if (decisions == NULL) return residency_no_memory(err);
     if (findings->differ > 0) {

@@ -38,7 +38,9 @@ struct residency_trust {
 struct residency_findings {
     struct export_report export;
     uint64_t agree, differ, impossible; /* decisions that were made again */
-    uint64_t first;                     /* the first event that differs */
+    uint64_t
+        lacking;    /* of the impossible ones: events whose facts or policy set the evidence does not have, so rows are missing */
+    uint64_t first; /* the first event that differs */
     char what[256];
     size_t sets;
 };

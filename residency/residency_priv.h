@@ -83,6 +83,8 @@ RESULT residency_report(struct residency *residency, struct bytes note, const ch
                         struct error *err);
 
 /* --- pages --- */
+/** Text, with '?' for what steers a terminal or changes the order of letters, to an empty buffer. */
+RESULT page_clean(const char *text, struct buffer *clean, struct error *err);
 /** Appends text for a page, with nothing in it that is markup or changes the order of letters. */
 RESULT page_text(const char *text, struct buffer *page, struct error *err);
 /** The same for several lines. */

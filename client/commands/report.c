@@ -230,7 +230,7 @@ static struct result list_sets(struct making *making, json_t *rows, struct error
         TRY(api_call_in(making->session, "GET", buffer_text(&path), NULL, &page, err));
         if (json_array_extend(rows, json_object_get(page, "sets")) != 0) return api_no_memory(err);
         json_decref(next);
-        next = json_incref(json_object_get(page, "next"));
+        next = json_array_size(json_object_get(page, "sets")) == 0 ? NULL : json_incref(json_object_get(page, "next"));
     } while (next != NULL && json_array_size(rows) < 100 * RESIDENCY_SETS_MAX);
     return SUCCESS;
 }
@@ -288,6 +288,9 @@ static struct result tell(const struct making *making, const json_t *report, con
     (void)printf("%" PRIu64 " events; policy sets: %zu; decisions made again: %" PRIu64 " the same, %" PRIu64
                  " different, %" PRIu64 " not replayable\n",
                  findings->export.events, findings->sets, findings->agree, findings->differ, findings->impossible);
+    if (findings->lacking > 0)
+        (void)printf("NOT COMPLETE: the registry gave no facts or no policy set of %" PRIu64 " events; rows are missing\n",
+                     findings->lacking);
     if (findings->differ > 0) (void)printf("first to differ: event %" PRIu64 ": %s\n", findings->first, findings->what);
     (void)printf("To print: %s.en.html, %s.ar.html; for a spreadsheet: %s.csv\n", making->name, making->name, making->name);
     (void)printf("Check it, on any machine: sijil-verify report --key VKEY --root ROOT.pem %s.json\n", making->name);

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "crypto/digest.h"
-#include "residency/residency.h"
+#include "residency/residency_priv.h"
 
 #define MUST_FAIL(expected, call)             \
     do {                                      \
@@ -72,6 +72,103 @@ static void a_later_beginning_leaves_out_what_was_before(void **state)
     assert_int_equal(json_array_size(json_object_get(report, "readers")), 0);
     assert_int_equal(json_array_size(json_object_get(report, "content")), 3);
     assert_true(json_array_size(json_object_get(report, "places")) > 0);
+}
+
+/* What is left out of the evidence is said: without the facts of a read, the report has no row of its reader. */
+static void what_the_evidence_lacks_is_counted(void **state)
+{
+    static const struct residency_question all = {.from = 0};
+    static const char *const lines[] = {"{\"facts\":", "{\"set\":"};
+    struct error err = {0};
+
+    (void)state;
+    OWNED_JSON whole = report_of(0);
+    assert_int_equal(count_of(whole, "decisions", "lacking"), 0);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct buffer OWNED_BUFFER copy = BUFFER((size_t)1 << 20), page = BUFFER(RESIDENCY_PAGE_MAX);
+        OWNED_JSON report = NULL;
+        for (const char *line = buffer_text(&evidence); *line != '\0'; line += strcspn(line, "\n") + 1)
+            if (strncmp(line, lines[i], strlen(lines[i])) != 0)
+                assert_true(buffer_add(&copy, line, strcspn(line, "\n") + 1, &err).ok);
+        assert_true(compose(&copy, &all, &report, &err).ok && residency_page(report, RESIDENCY_ENGLISH, &page, &err).ok);
+        assert_true(count_of(report, "decisions", "lacking") > 0);
+        assert_non_null(strstr(buffer_text(&page), "rows of this report are missing"));
+    }
+}
+
+/* ---- single events ---- */
+
+static struct leaf leaf_of(const char *action, const char *outcome, const char *resource, const char *request)
+{
+    static uint64_t sequence = 0;
+    struct leaf leaf = {.version = LEAF_VERSION, .sequence = sequence++, .target_count = 1};
+
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", action);
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s", resource);
+    (void)snprintf(leaf.targets[0].region, sizeof leaf.targets[0].region, "local/main");
+    (void)snprintf(leaf.outcome, sizeof leaf.outcome, "%s", outcome);
+    (void)snprintf(leaf.request, sizeof leaf.request, "%s", request);
+    return leaf;
+}
+
+static const struct story {
+    const char *name, *actions[3], *outcomes[3];
+    size_t rows;
+    const char *removed_by;
+} stories[] = {
+    {"a promotion brings a manifest", {"manifest.promote"}, {"allowed"}, 1, NULL},
+    {"the end of retention removes it", {"manifest.promote", "manifest.expire"}, {"allowed", "allowed"}, 1, "manifest.expire"},
+    {"a push that failed has brought nothing", {"manifest.push", "manifest.push"}, {"allowed", "failed"}, 0, NULL},
+    {"neither has such a promotion", {"manifest.promote", "manifest.promote"}, {"allowed", "failed"}, 0, NULL},
+    {"a removal that failed has removed nothing",
+     {"manifest.push", "manifest.delete", "manifest.delete"},
+     {"allowed", "allowed", "failed"},
+     1,
+     NULL},
+};
+
+static void content_follows_its_events(void **state)
+{
+    static const struct residency_question all = {.from = 0};
+    const struct story *story = *state;
+    OWNED(residency) *residency = NULL;
+    struct error err = {0};
+
+    assert_true(residency_new(&all, &residency, &err).ok);
+    for (size_t i = 0; i < 3 && story->actions[i] != NULL; i++) {
+        const bool is_same = i > 0 && strcmp(story->actions[i], story->actions[i - 1]) == 0;
+        const char *request = (is_same ? i : i + 1) == 1 ? "first" : "second";
+        const struct leaf leaf = leaf_of(story->actions[i], story->outcomes[i], "main/scans/a#sha256:1 v1", request);
+        assert_true(residency_take_content(residency, &leaf, &err).ok);
+    }
+    const json_t *rows = residency->tables[TABLE_CONTENT], *row = json_array_get(rows, 0);
+    const char *removed_by = json_text_of(row, "removed_by");
+    assert_int_equal(json_array_size(rows), story->rows);
+    if (story->removed_by != NULL) assert_string_equal(removed_by, story->removed_by);
+    else assert_null(removed_by);
+    if (story->rows > 0) assert_string_equal(json_text_of(row, "kind"), "manifest");
+}
+
+/* Whoever may do nothing may ask for any name: that fills no report. */
+static void refusals_of_many_names_are_counted_together(void **state)
+{
+    static const struct residency_question all = {.from = 0};
+    OWNED(residency) *residency = NULL;
+    struct error err = {0};
+    char name[64];
+
+    (void)state;
+    assert_true(residency_new(&all, &residency, &err).ok);
+    (void)snprintf(residency->project, sizeof residency->project, "main/scans");
+    for (int i = 0; i < 2 * RESIDENCY_ROWS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "main/scans/%d", i % 9000);
+        const struct leaf leaf = leaf_of("manifest.read", "denied", name, "");
+        assert_true(residency_take_event(residency, &leaf, &err).ok);
+    }
+    const json_t *rows = residency->tables[TABLE_REFUSALS], *last = json_array_get(rows, json_array_size(rows) - 1);
+    assert_int_equal(json_array_size(rows), 1001);
+    assert_string_equal(json_text_of(last, "name"), "main/scans/*");
+    assert_int_equal(json_integer_value(json_object_get(last, "count")), 2 * RESIDENCY_ROWS_MAX - 2000);
 }
 
 /* ---- what is wrong in it ---- */
@@ -212,6 +309,17 @@ static void a_formula_is_no_formula_in_csv(void **state)
         json_object_set_new(json_array_get(json_object_get(report, "content"), 0), "repository", json_string("=1+\"1\"\n")), 0);
     assert_true(residency_csv(report, &csv, &err).ok);
     assert_non_null(strstr(buffer_text(&csv), "\"'=1+\"\"1\"\"?\""));
+    static const char *const others[] = {"  =1", "\xef\xbc\x9d\x31", "a\xe2\x80\xae\x62"}, *const cells[] = {
+                                                                                               "\"'  =1\"",
+                                                                                               "\"'\xef\xbc\x9d\x31\"",
+                                                                                               "\"a???b\""};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(
+            json_object_set_new(json_array_get(json_object_get(report, "content"), 0), "repository", json_string(others[i])), 0);
+        buffer_clear(&csv);
+        assert_true(residency_csv(report, &csv, &err).ok);
+        assert_non_null(strstr(buffer_text(&csv), cells[i]));
+    }
 }
 
 static struct result compose_all(void *context, struct error *err)
@@ -258,6 +366,8 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(the_sample_is_reported),
         cmocka_unit_test(a_later_beginning_leaves_out_what_was_before),
+        cmocka_unit_test(what_the_evidence_lacks_is_counted),
+        cmocka_unit_test(refusals_of_many_names_are_counted_together),
         cmocka_unit_test(rows_too_many_and_too_few_are_named),
         cmocka_unit_test(another_mapping_is_no_wrong_row),
         cmocka_unit_test(hostile_texts_are_no_markup),
@@ -270,7 +380,7 @@ int main(void)
 
     if (!file_read(RESIDENCY_EVIDENCE, &evidence, &err).ok) return 1;
     const int failed = cmocka_run_group_tests_name("report", others, NULL, NULL) + RUN_TABLE(wrong_rows, a_wrong_row_is_named) +
-                       RUN_TABLE(bad_evidence, bad_evidence_is_refused);
+                       RUN_TABLE(stories, content_follows_its_events) + RUN_TABLE(bad_evidence, bad_evidence_is_refused);
     buffer_done(&evidence);
     return failed;
 }
