@@ -13,7 +13,8 @@ struct loss {
     const struct authz_snapshot *snapshot;
     const struct principal *principal; /* that ends it */
     enum action action;
-    const char *detail; /* of the pair: an id, or the name of a document */
+    const char *detail;              /* of the pair: an id, or the name of a document */
+    const struct uuid *organisation; /* of the pair */
     int64_t now_ms;
 };
 
@@ -81,8 +82,14 @@ static bool has_appointed(const struct loss *loss, const struct authz_binding *o
     const struct persons ending = persons_of(&where, loss->principal), giver = {1, false, false, {officer->granting_person}};
     char key[PRINCIPAL_KEY_SIZE];
 
-    principal_key(loss->principal, key);
-    return strcmp(officer->granted_by, key) == 0 || persons_meet(&giver, &ending);
+    principal_key(loss->principal, key); /* a robot that others have seen, too, may be their hand */
+    return strcmp(officer->granted_by, key) == 0 || (persons_are_one(&ending) && persons_meet(&giver, &ending));
+}
+
+/* A binding is of one place, and the robot of an organisation has roles in it alone. */
+static bool is_of_one_place(enum action action, const struct uuid *organisation)
+{
+    return action == ACTION_BINDING_REVOKE || (action == ACTION_ROBOT_REVOKE && !uuid_is_nil(organisation));
 }
 
 static bool ends_officers_in(const struct loss *loss, const struct rights_part *part)
@@ -101,8 +108,36 @@ static bool ends_officers_in(const struct loss *loss, const struct rights_part *
 
 static bool ends_officers(const struct loss *loss)
 {
-    for (size_t i = 0; i < loss->snapshot->part_count; i++)
-        if (ends_officers_in(loss, loss->snapshot->parts[i])) return true;
+    const struct authz_snapshot *snapshot = loss->snapshot;
+
+    if (is_of_one_place(loss->action, loss->organisation)) {
+        const struct rights_part *part = snapshot_part(snapshot, loss->organisation);
+        return part != NULL && ends_officers_in(loss, part);
+    }
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        if (ends_officers_in(loss, snapshot->parts[i])) return true;
+    return false;
+}
+
+static bool ends_one_in(const struct loss *loss, const struct rights_part *part)
+{
+    const struct authz_binding *binding = NULL;
+    struct part_walk walk = {0};
+
+    while ((binding = part_next_binding(part, &walk)) != NULL)
+        if (counts_as(loss, binding, ROLE_SECURITY_OFFICER) && loses(loss, binding)) return true;
+    return false;
+}
+
+bool authz_ends_officer_elsewhere(const struct authz_snapshot *snapshot, enum action action, const struct resource *resource,
+                                  int64_t now_ms)
+{
+    const struct loss loss = {snapshot, NULL, action, resource->detail, &resource->organisation, now_ms};
+
+    if (action != ACTION_ISSUER_REMOVE && action != ACTION_ROBOT_REVOKE) return false;
+    if (is_of_one_place(action, &resource->organisation) || !officers_are_demanded(snapshot->rules)) return false;
+    for (size_t i = 1; i < snapshot->part_count; i++) /* each decision depends on the registry's, which is the first */
+        if (ends_one_in(&loss, snapshot->parts[i])) return true;
     return false;
 }
 
@@ -115,7 +150,7 @@ const struct authz_refusal *last_officer_refusal(const struct authz_snapshot *sn
     static const struct authz_refusal officer = {
         "SYS-LAST-OFFICER",
         "this ends the last security officer of its place that a document of officers names, and another person has appointed it: appoint another one, and sign its document, first"};
-    const struct loss loss = {snapshot, principal, action, resource->detail, now_ms};
+    const struct loss loss = {snapshot, principal, action, resource->detail, &resource->organisation, now_ms};
 
     if (!is_guarded(action) || !officers_are_demanded(snapshot->rules)) return NULL;
     if (ends_administrators(&loss)) return &administrator;

@@ -131,6 +131,10 @@ void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESO
 /** Whether nothing but what the granter and the grantee may do already was asked for the decision of this grant: other grants leave it as it is. Not for officers, who must be
  *  appointed by different persons. `detail` as above. */
 bool authz_grant_stands_alone(const char *detail);
+/** Whether the removal of an issuer or the end of a robot would end a security officer of another organisation than the resource's, who may be the last one there: the decision
+ *  depends on who else is left in that organisation, too. Time: for these, all bindings are looked at. */
+bool authz_ends_officer_elsewhere(const struct authz_snapshot *snapshot, enum action action, const struct resource *resource,
+                                  int64_t now_ms);
 
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);

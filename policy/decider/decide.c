@@ -199,6 +199,8 @@ static void note_dependencies(const struct decision_context *context, struct dec
         if (resource->kind == RESOURCE_SYSTEM && parts->pairs[i].action == ACTION_BINDING_CREATE) parts->is_partial = false;
         if (parts->pairs[i].action == ACTION_ROBOT_ROTATE)
             parts->is_partial = false; /* the robot may have roles in any organisation */
+        if (authz_ends_officer_elsewhere(context->snapshot->authz, parts->pairs[i].action, resource, context->request->now_ms))
+            parts->is_partial = false;
     }
 }
 

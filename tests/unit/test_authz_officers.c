@@ -15,7 +15,9 @@ static const struct uuid registry, acme = {{0xac}}, again = {{0xa9}};
 static const struct principal alice = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "alice"};
 static const struct principal namesake = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://j", .subject = "alice"};
 static const struct principal robot = {.kind = PRINCIPAL_ROBOT, .id = {{1}}},
-                              robot_again = {.kind = PRINCIPAL_ROBOT, .id = {{2}}};
+                              robot_again = {.kind = PRINCIPAL_ROBOT, .id = {{2}}},
+                              of_namesake = {.kind = PRINCIPAL_ROBOT, .id = {{3}}},
+                              of_both = {.kind = PRINCIPAL_ROBOT, .id = {{4}}}; /* alice has seen its secret, too */
 
 struct wanted {
     const char *name;
@@ -223,7 +225,7 @@ static void no_binding_counts_while_documents_are_not_sound(void **state)
 /* What a row gives that no document makes count. */
 static void an_unsigned_officer_posts_what_others_have_signed(void **state)
 {
-    static const enum action all[] = {ACTION_KEY_ENROLL,  ACTION_KEY_APPROVE,    ACTION_KEY_REVOKE,
+    static const enum action all[] = {ACTION_KEY_ENROLL,  ACTION_KEY_APPROVE,    ACTION_KEY_REPLACE,     ACTION_KEY_REVOKE,
                                       ACTION_KEY_DISCARD, ACTION_OFFICERS_DRAFT, ACTION_OFFICERS_APPROVE};
     size_t permitted = 0;
 
@@ -240,20 +242,36 @@ static void an_unsigned_officer_posts_what_others_have_signed(void **state)
 
 enum { ALICES, ROBOTS, OWN_BINDINGS };
 
+static struct person person_of(const struct principal *principal)
+{
+    char key[PRINCIPAL_KEY_SIZE];
+
+    principal_key(principal, key);
+    return person_new(key, principal->issuer);
+}
+
 static struct authz_snapshot *snapshot_of(const struct trust_rules *rules, enum role role, const struct uuid *place)
 {
-    static const struct authz_robot machine = {.id = {{1}}, .name = "robot$admin", .enabled = true, .expires_ms = INT64_MAX};
+    const struct person first = person_of(&namesake), second = person_of(&alice);
+    const struct authz_robot robots[] = {
+        {.id = robot.id, .name = "robot$admin", .enabled = true, .expires_ms = INT64_MAX},
+        {.id = of_namesake.id, .name = "robot$one", .enabled = true, .expires_ms = INT64_MAX, .persons = {1, .each = {first}}},
+        {.id = of_both.id,
+         .name = "robot$both",
+         .enabled = true,
+         .expires_ms = INT64_MAX,
+         .persons = {2, .each = {first, second}}}};
     struct authz_binding bindings[OWN_BINDINGS] = {binding_of(&alice, role, place), binding_of(&robot, role, place)};
     struct authz_snapshot *snapshot = NULL;
     struct error err = {0};
 
     principal_key(&namesake, bindings[ROBOTS].granted_by);
-
+    bindings[ROBOTS].granting_person = first;
     bindings[ALICES].id.bytes[0] = 0xa1;
     bindings[ROBOTS].id.bytes[0] = 0xb0;
     for (size_t i = 0; i < OWN_BINDINGS; i++) officers_judge(rules, &bindings[i], clock_wall_ms());
     const struct authz_parts parts = {
-        .robots = &machine, .robot_count = 1, .bindings = bindings, .binding_count = OWN_BINDINGS, .rules = rules};
+        .robots = robots, .robot_count = COUNT(robots), .bindings = bindings, .binding_count = OWN_BINDINGS, .rules = rules};
     must(authz_snapshot_build(&parts, &snapshot, &err), &err);
     return snapshot;
 }
@@ -300,6 +318,10 @@ static const struct officer_row {
 } officer_rows[] = {
     {"its binding, by another", ACTION_BINDING_REVOKE, "b0000000-0000-0000-0000-000000000000", &alice, true},
     {"its binding, by who appointed it", ACTION_BINDING_REVOKE, "b0000000-0000-0000-0000-000000000000", &namesake, false},
+    {"its binding, by a robot of who appointed it", ACTION_BINDING_REVOKE, "b0000000-0000-0000-0000-000000000000", &of_namesake,
+     false},
+    {"its binding, by a robot that may be another's hand", ACTION_BINDING_REVOKE, "b0000000-0000-0000-0000-000000000000",
+     &of_both, true},
     {"its robot, by another", ACTION_ROBOT_REVOKE, "01000000-0000-0000-0000-000000000000", &alice, true},
     {"a row without a document", ACTION_BINDING_REVOKE, "a1000000-0000-0000-0000-000000000000", &alice, false},
     {"its document", ACTION_OFFICERS_REVOKE, "security-officer.r", &alice, false},
@@ -321,9 +343,35 @@ static void check_officer(void **state)
     if (why != NULL) assert_non_null(strstr(why->message, "last security officer"));
 }
 
+/* Two administrators could end the two officers of an organisation at once, one of them by a change that was compared with changes of the registry alone. */
+static void an_end_depends_on_the_officers_of_other_places(void **state)
+{
+    static const struct wanted of_robot = {"security-officer.r", &robot, "security-officer", "acme", NULL, 30};
+    static const char its_robot[] = "01000000-0000-0000-0000-000000000000", other[] = "02000000-0000-0000-0000-000000000000";
+    static const struct {
+        enum action action;
+        const struct uuid *organisation;
+        const char *detail;
+        bool depends;
+    } ends[] = {{ACTION_ROBOT_REVOKE, &registry, its_robot, true},   {ACTION_ROBOT_REVOKE, &acme, its_robot, false},
+                {ACTION_ROBOT_REVOKE, &again, its_robot, false},     {ACTION_ROBOT_REVOKE, &registry, other, false},
+                {ACTION_ISSUER_REMOVE, &registry, its_robot, false}, {ACTION_ROBOT_CREATE, &registry, its_robot, false}};
+    OWNED(document) *key = key_of(KEY, NULL, 30);
+    OWNED(trust_rules) *rules = rules_of(&of_robot, key);
+    OWNED(authz_snapshot) *snapshot = snapshot_of(rules, ROLE_SECURITY_OFFICER, &acme);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        struct resource resource = {.organisation = *ends[i].organisation};
+        (void)snprintf(resource.detail, sizeof resource.detail, "%s", ends[i].detail);
+        assert_int_equal(authz_ends_officer_elsewhere(snapshot, ends[i].action, &resource, clock_wall_ms()), ends[i].depends);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_end_depends_on_the_officers_of_other_places),
         cmocka_unit_test(the_first_document_of_an_administrator_ends_that_bindings_count_alone),
         cmocka_unit_test(no_binding_counts_while_documents_are_not_sound),
         cmocka_unit_test(an_unsigned_officer_posts_what_others_have_signed),

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 
+#include "audit/decision_priv.h"
 #include "base/fault.h"
 
 static const struct decide_row rows[] = {
@@ -252,6 +253,43 @@ static void deciding_survives_lack_of_memory(void **state)
     fail_each(decide_once, &context, ERROR_NO_MEMORY, 4);
 }
 
+/* ---- what makes a decision stale ---- */
+
+static const struct depends_row {
+    const char *name;
+    char robot;
+    enum action action;
+    const char *resource, *detail;
+    bool is_partial, outlasts_grants;
+} depends_rows[] = {
+    {"a pull", 'c', ACTION_BLOB_READ, "acme/models/a", DIGEST, true, true},
+    {"a pull that is refused", 'c', ACTION_BLOB_READ, "acme/health/a", DIGEST, true, false},
+    {"a push", 'p', ACTION_MANIFEST_PUSH, "acme/models/a", "v1", true, false},
+    {"a grant", 'o', ACTION_BINDING_CREATE, "acme/models", "publisher external", true, true},
+    {"a grant that is refused", 'p', ACTION_BINDING_CREATE, "acme/models", "publisher external", true, false},
+    {"the grant of an officer", 'o', ACTION_BINDING_CREATE, "acme", "security-officer external", true, false},
+    {"the end of a role", 'o', ACTION_BINDING_REVOKE, "acme/models", "00000000-0000-0000-0000-000000000009", true, false},
+    {"a rotation", 'o', ACTION_ROBOT_ROTATE, "acme", "00000000-0000-0000-0000-000000000009", false, false},
+    {"a robot nobody knows", '?', ACTION_BLOB_READ, "acme/models/a", DIGEST, false, false},
+};
+
+static void dependencies(void **state)
+{
+    const struct depends_row *row = *state;
+    const struct decide_row asked = {
+        .robot = row->robot, .action = row->action, .resource = row->resource, .detail = row->detail};
+    OWNED(decision) *decision = NULL;
+    struct principal principal;
+    struct decision_request request;
+    struct error err = {0};
+
+    fill(&asked, &principal, &request);
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision->parts.is_partial, row->is_partial);
+    assert_int_equal(decision->parts.outlasts_grants, row->outlasts_grants);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -266,8 +304,8 @@ int main(void)
     };
 
     make_snapshot();
-    const int failed = RUN_TABLE(rows, decisions) + RUN_TABLE(resolve_rows, names_are_resolved) +
-                       cmocka_run_group_tests_name("others", others, NULL, NULL);
+    const int failed = RUN_TABLE(rows, decisions) + RUN_TABLE(depends_rows, dependencies) +
+                       RUN_TABLE(resolve_rows, names_are_resolved) + cmocka_run_group_tests_name("others", others, NULL, NULL);
     forget_snapshot();
     return failed;
 }
