@@ -69,7 +69,6 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     if (decider->snapshot != loaded) count_officers(loaded->authz);
     metric_set(&policy_metrics_rows[POLICY_METRIC_ATTESTED],
                loaded->set == NULL ? 0 : policy_set_attested_until(loaded->set) / 1000000);
-    count_ending(decider, loaded->authz);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);
@@ -78,7 +77,8 @@ static void publish(struct decider *decider, struct snapshot *loaded)
         decider->snapshot = loaded;
     }
     (void)pthread_mutex_unlock(&decider->lock);
-    snapshot_free(old); /* releases the previous snapshot, or the second owner of an unchanged one */
+    snapshot_free(old);                              /* releases the previous snapshot, or the second owner of an unchanged one */
+    count_ending(decider, decider->snapshot->authz); /* after it: a right that was taken waits for no count */
 }
 
 /* Reports the same result once: such rows stay in the database until a person removes them. */
