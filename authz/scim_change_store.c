@@ -35,7 +35,8 @@ static const struct pg_statement scim_change_write_sql = {
 static const struct pg_statement scim_change_delete_sql = {
     "scim_change_delete",
     "WITH names AS (DELETE FROM scim_name WHERE person = $1), groups AS (DELETE FROM scim_member WHERE person = $1 RETURNING group_id),"
-    " past AS (INSERT INTO scim_past_member (group_id, user_id) SELECT g.group_id, u.user_id FROM groups g, scim_user u WHERE u.person = $1)"
+    " past AS (INSERT INTO scim_past_member (group_id, user_id) SELECT g.group_id, u.user_id FROM groups g, scim_user u WHERE u.person = $1"
+    " ON CONFLICT DO NOTHING)" /* no row that somebody wrote keeps a person from leaving */
     " UPDATE scim_user SET is_deleted = true, name_index = NULL, modified_at = now(), active = false,"
     " ended_at = CASE WHEN active THEN now() ELSE ended_at END WHERE person = $1", "int8", ""};
 static const struct pg_statement scim_change_name_sql = {

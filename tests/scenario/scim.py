@@ -467,6 +467,15 @@ def an_edit_of_who_is_in_a_group_is_found():
     assert fsck()["found"] == {}
 
 
+def no_row_of_the_past_keeps_a_person_from_leaving():
+    leaver = provision("leaver")
+    group = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "leavers", "members": [{"value": leaver["id"]}]}, expect=201).json["id"]
+    sql(f"INSERT INTO scim_past_member (group_id, user_id) VALUES ('{group}', '{leaver['id']}')")
+    scim("DELETE", f"/Users/{leaver['id']}", expect=204)
+    scim("DELETE", f"/Groups/{group}", expect=204)
+    assert fsck()["found"] == {}
+
+
 def an_edit_is_found_behind_the_next_event():
     """Whoever changes rows before the program changes the group: its event says what the members were. A row that an erasure takes away is no such edit."""
     passing = provision("passing")
@@ -531,5 +540,5 @@ if __name__ == "__main__":
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
         who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
-        an_edit_is_found_behind_the_next_event, a_person_is_erased,
+        no_row_of_the_past_keeps_a_person_from_leaving, an_edit_is_found_behind_the_next_event, a_person_is_erased,
         out_stays_out_without_the_document, server=server)
