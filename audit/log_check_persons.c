@@ -95,7 +95,7 @@ static struct result judge_group(struct log_check *check, const char *id, const 
     (void)check_word_at(last.detail, 1, word, sizeof word);
     *fault_out = "it was deleted";
     if (strcmp(word, SCIM_STATE_DELETED) == 0) return SUCCESS;
-    *fault_out = "its last event left other members in it";
+    *fault_out = "its last event left other members in it, or another externalId";
     if (strncmp(word, SCIM_MEMBERS_NOW, length) == 0 && strcmp(word + length, members) != 0) return SUCCESS;
     *fault_out = NULL;
     return SUCCESS;

@@ -1,4 +1,5 @@
--- A dump has each group that SCIM has provisioned, with a digest of the ids of its members (docs/formats/audit-dump.md). Who edits these rows gives somebody the roles of a group.
+-- A dump has each group that SCIM has provisioned, with a digest of its externalId and the ids of its members (docs/formats/audit-dump.md). Who edits these rows gives somebody the roles of a
+-- group.
 
 -- A person that was deleted or erased leaves its groups without an event of each. Its id stays here until the group's next event, which has the members from then on.
 CREATE TABLE scim_past_member (
@@ -17,7 +18,8 @@ CREATE TRIGGER scim_user_leaves BEFORE DELETE ON scim_user FOR EACH ROW EXECUTE 
 
 -- Only a person that is gone counts as a past member: whoever moves somebody else there changes the digest.
 CREATE VIEW audit_dump_group AS
-    SELECT g.group_id, (SELECT sha256(coalesce(string_agg(uuid_send(m.user_id), ''::bytea ORDER BY m.user_id), ''::bytea)) FROM (
+    SELECT g.group_id, (SELECT sha256(convert_to(g.issuer || E'\n' || coalesce(g.external_id, ''), 'UTF8') || '\x00'::bytea
+        || coalesce(string_agg(uuid_send(m.user_id), ''::bytea ORDER BY m.user_id), ''::bytea)) FROM (
         SELECT (SELECT u.user_id FROM scim_user u WHERE u.person = s.person) AS user_id FROM scim_member s WHERE s.group_id = g.group_id
         UNION ALL SELECT p.user_id FROM scim_past_member p WHERE p.group_id = g.group_id
             AND NOT EXISTS (SELECT FROM scim_user u WHERE u.user_id = p.user_id AND NOT u.is_deleted)) AS m) AS members

@@ -112,7 +112,7 @@ struct dump_record {
         } person;
         struct dump_group {
             struct uuid id;
-            struct bytes members; /* SHA256_SIZE: of their ids */
+            struct bytes members; /* SHA256_SIZE: of the externalId, and of their ids */
         } group;
         struct dump_end {
             uint64_t count; /* of records before */

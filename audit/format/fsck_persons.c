@@ -85,7 +85,8 @@ static struct result take_group(struct fsck *fsck, const struct leaf *leaf, cons
     if (id.length == 0) return SUCCESS;
     TRY(fsck_table_get(&rows->table, fsck_rows_hash(rows, 'P', id), &slot, err));
     if (before != 0 && slot->value != 0 && before != slot->value)
-        fsck_find(fsck, FSCK_GROUP, leaf->sequence, "before it the group %.*s had other members than entry %" PRIu64 " left",
+        fsck_find(fsck, FSCK_GROUP, leaf->sequence,
+                  "before it the group %.*s had other members, or another externalId, than entry %" PRIu64 " left",
                   (int)(UUID_TEXT_SIZE - 1), (const char *)id.data, slot->sequence - 1);
     slot->flags = bytes_equal(now, bytes_of_text(SCIM_STATE_DELETED)) ? IS_GROUP | IS_GONE : IS_GROUP;
     slot->sequence = leaf->sequence + 1;
@@ -139,7 +140,8 @@ void fsck_groups_row(struct fsck *fsck, const struct dump_group *group)
     if ((slot->flags & IS_GONE) != 0)
         fsck_find(fsck, FSCK_GROUP, slot->sequence - 1, "it deleted the group %s, which is stored", id);
     else if (slot->value != 0 && slot->value != fsck_rows_hash(fsck->rows, 'X', bytes_of_text(members)))
-        fsck_find(fsck, FSCK_GROUP, slot->sequence - 1, "it left other members in the group %s than are stored", id);
+        fsck_find(fsck, FSCK_GROUP, slot->sequence - 1,
+                  "it left other members in the group %s, or another externalId, than are stored", id);
 }
 
 /* An earlier version deleted a group with an event that does not say so, and has no digest. */

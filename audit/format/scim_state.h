@@ -9,7 +9,7 @@
 #define SCIM_STATE_INACTIVE "inactive"
 #define SCIM_STATE_ACTIVE   "active"
 #define SCIM_STATE_DELETED  "deleted"  /* of a group, too */
-#define SCIM_MEMBERS_NOW    "members=" /* and SHA-256 in hexadecimal */
+#define SCIM_MEMBERS_NOW    "members=" /* and SHA-256 in hexadecimal, also of the externalId */
 #define SCIM_MEMBERS_WAS    "was="     /* of the members before the event; not in the first event of a group */
 
 /** As a dump has them. */

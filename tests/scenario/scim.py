@@ -451,9 +451,12 @@ def an_edit_of_who_is_in_a_group_is_found():
     intruder = sql(f"SELECT person FROM scim_user WHERE NOT is_deleted AND person NOT IN (SELECT person FROM scim_member WHERE group_id = '{group}') LIMIT 1")
     left = sql(f"SELECT person FROM scim_user WHERE user_id = '{ann}'")
     add, remove = (f"INSERT INTO scim_member (group_id, person) VALUES ('{group}', {{0}})", f"DELETE FROM scim_member WHERE group_id = '{group}' AND person = {{0}}")
+    named = sql(f"SELECT coalesce(quote_literal(external_id), 'NULL') FROM scim_group WHERE group_id = '{group}'")
+    rename = f"UPDATE scim_group SET external_id = {{}} WHERE group_id = '{group}'"  # its members would have the roles of another group
     gone = f"scim_past_member (group_id, user_id) VALUES ('{group}', '{ann}')"
     for edit, back, what in (
-            (add.format(intruder), remove.format(intruder), f"it left other members in the group {group} than are stored"),
+            (add.format(intruder), remove.format(intruder), f"it left other members in the group {group}, or another externalId, than are stored"),
+            (rename.format("'another'"), rename.format(named), f"it left other members in the group {group}, or another externalId"),
             (remove.format(left), add.format(left), f"it left other members in the group {group}"),
             (remove.format(left) + "; INSERT INTO " + gone, add.format(left) + f"; DELETE FROM scim_past_member WHERE user_id = '{ann}'", f"it left other members in the group {group}"),
             ("INSERT INTO scim_group (group_id, issuer, display_name) VALUES ('00000000-0000-4000-8000-000000000002', 'https://id.bank.example', 'forged')",
@@ -489,7 +492,7 @@ def an_edit_is_found_behind_the_next_event():
     sql(f"INSERT INTO scim_member (group_id, person) SELECT '{group}', person FROM scim_user WHERE user_id = '{passing['id']}'")
     patch("/Groups/" + group, {"op": "replace", "path": "displayName", "value": "other"}, expect=200)
     found = fsck()["first"]
-    assert [each["kind"] for each in found] == ["group of SCIM"] and f"before it the group {group} had other members than entry" in found[0]["what"], found
+    assert [each["kind"] for each in found] == ["group of SCIM"] and f"before it the group {group} had other members, or another externalId, than entry" in found[0]["what"], found
 
 
 def an_edit_of_who_may_come_in_is_found():
