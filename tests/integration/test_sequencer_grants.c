@@ -55,6 +55,15 @@ static void what_was_allowed_outlasts_a_grant(void **state)
     assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 2, false), RECORD_STALE);
     (void)database_ask(log.database, "SELECT raise_authorization_epoch(NULL, false)");
     assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 3, true), RECORD_STALE);
+    assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 4, true), RECORD_DONE);
+    (void)database_ask(log.database, "SELECT raise_authorization_epoch()");
+    assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 4, true), RECORD_STALE);
+    /* A migration that replaces one of them, and forgets what was taken, would let a decision outlast it. */
+    assert_string_equal(
+        database_ask(log.database,
+                     "SELECT string_agg(oid::regprocedure::text, ' ') FROM pg_proc"
+                     " WHERE prosrc ~ 'UPDATE authorization_epoch' AND prosrc !~ 'taken_epoch = (raised|excluded)'"),
+        "raise_authorization_epoch_of_grant(uuid)");
     (void)audit_log_check(&log);
     audit_log_close(&log);
 }
