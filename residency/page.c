@@ -28,16 +28,24 @@ static const struct page_column {
 #include "residency/words.def"
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
+static const struct page_value_word {
+    enum residency_table table;
+    const char *member, *value, *text[RESIDENCY_LANGUAGES];
+} value_words[] = {
+#define VALUE(table, member, value, english, arabic) {table, member, value, {english, arabic}},
+#include "residency/words.def"
+};
+#define VALUE_WORDS (sizeof value_words / sizeof value_words[0])
 
 static const char *const codes[RESIDENCY_LANGUAGES] = {"en", "ar"}, *const directions[RESIDENCY_LANGUAGES] = {"ltr", "rtl"};
 static const char style[] =
     "@page{size:A4 landscape;margin:12mm}"
     "body{font:10pt/1.4 'Noto Sans','Noto Naskh Arabic',sans-serif;margin:1.5em;color:#111;background:#fff}"
-    "h1{font-size:18pt;margin:0 0 .3em}h2{font-size:13pt;margin:1.4em 0 .2em;break-after:avoid}p{margin:.2em 0 .5em}"
+    "h1{font-size:18pt;margin:0 0 .3em}h2{font-size:13pt;margin:1.4em 0 .2em;break-after:avoid}h2+p{break-after:avoid}p{margin:.2em 0 .5em}"
     ".statement{border:2px solid #111;padding:.5em .8em;font-weight:bold}"
     "table{border-collapse:collapse;width:100%;font-size:8pt}thead{display:table-header-group}tr{break-inside:avoid}"
-    "th,td{border:1px solid #888;padding:.2em .35em;text-align:start;vertical-align:top;overflow-wrap:anywhere}"
-    "th{background:#eee}pre{direction:ltr;text-align:left;white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid #888;padding:.5em}"
+    "th,td{border:1px solid #888;padding:.2em .35em;text-align:start;vertical-align:top}"
+    ".long{overflow-wrap:anywhere}.short{white-space:nowrap}th{background:#eee}pre{direction:ltr;text-align:left;white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid #888;padding:.5em}"
     "@media print{body{margin:0}a{color:inherit}}";
 
 struct page {
@@ -59,9 +67,7 @@ static struct result add_value(const struct page *page, const json_t *value, str
 
     if (json_is_boolean(value)) return page_text(word_of(page, json_is_true(value) ? WORD_YES : WORD_NO), page->text, err);
     TRY(page_value(value, &shown, err));
-    TRY(buffer_add_text(page->text, "<bdi>", err));
-    TRY(page_text(buffer_text(&shown), page->text, err));
-    return buffer_add_text(page->text, "</bdi>", err);
+    return page_isolated(buffer_text(&shown), page->text, err);
 }
 
 /* ---- tables ---- */
@@ -85,6 +91,34 @@ static struct result add_head_row(const struct page *page, enum residency_table 
     return buffer_add_text(page->text, "</tr></thead><tbody>\n", err);
 }
 
+/* Tables, by the titles that they have on the page. */
+static struct result add_tables(const struct page *page, const json_t *names, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        enum residency_table table = TABLE_PLACES;
+        while (table < TABLE_COUNT && (name == NULL || strcmp(residency_table_name(table), name) != 0)) table++;
+        if (i > 0) TRY(buffer_add_text(page->text, word_of(page, WORD_COMMA), err));
+        if (table < TABLE_COUNT) TRY(buffer_add_text(page->text, titles[table].title[page->language], err));
+        else TRY(add_value(page, json_array_get(names, i), err));
+    }
+    return SUCCESS;
+}
+
+static struct result add_cell(const struct page *page, const struct page_column *column, const json_t *value, struct error *err)
+{
+    const char *text = json_string_value(value);
+
+    if (column->table == TABLE_CONTROLS && strcmp(column->member, "shown_by") == 0 && json_is_array(value))
+        return add_tables(page, value, err);
+    for (size_t i = 0; text != NULL && i < VALUE_WORDS; i++) {
+        const struct page_value_word *word = &value_words[i];
+        if (word->table == column->table && strcmp(word->member, column->member) == 0 && strcmp(word->value, text) == 0)
+            return buffer_add_text(page->text, word->text[page->language], err);
+    }
+    return value == NULL ? SUCCESS : add_value(page, value, err);
+}
+
 static struct result add_row(const struct page *page, enum residency_table table, const json_t *row, struct error *err)
 {
     TRY(buffer_add_text(page->text, "<tr>", err));
@@ -92,7 +126,7 @@ static struct result add_row(const struct page *page, enum residency_table table
         if (columns[i].table != table) continue;
         const json_t *value = json_object_get(row, member_of(page, &columns[i]));
         TRY(buffer_add_text(page->text, "<td>", err));
-        if (value != NULL) TRY(add_value(page, value, err));
+        TRY(add_cell(page, &columns[i], value, err));
         TRY(buffer_add_text(page->text, "</td>", err));
     }
     return buffer_add_text(page->text, "</tr>\n", err);
@@ -135,15 +169,16 @@ static struct result add_beginning(const struct page *page, struct error *err)
     return add_value(page, value, err);
 }
 
+/* Each number has a line: in a row of three, Arabic readers would take the last one for the first. */
 static struct result add_decisions(const struct page *page, struct error *err)
 {
-    const json_t *decisions = json_object_get(page->report, "decisions");
+    const json_t *decisions = json_object_get(page->report, "decisions"), *first = json_object_get(decisions, "first");
 
-    return buffer_format(page->text, err,
-                         "<tr><th scope=\"row\">%s</th><td><bdi>%" PRId64 " / %" PRId64 " / %" PRId64 "</bdi></td></tr>\n",
-                         word_of(page, WORD_DECISIONS), (int64_t)json_integer_value(json_object_get(decisions, "agree")),
-                         (int64_t)json_integer_value(json_object_get(decisions, "differ")),
-                         (int64_t)json_integer_value(json_object_get(decisions, "not_replayable")));
+    TRY(add_line(page, WORD_AGREE, json_object_get(decisions, "agree"), err));
+    TRY(add_line(page, WORD_DIFFER, json_object_get(decisions, "differ"), err));
+    TRY(add_line(page, WORD_IMPOSSIBLE, json_object_get(decisions, "not_replayable"), err));
+    if (first == NULL) return SUCCESS;
+    return add_line(page, WORD_FIRST, first, err);
 }
 
 /* Said only if it is so: nobody reads a zero. */
@@ -201,13 +236,16 @@ static struct result digest_of_report(const json_t *report, char digest_out[DIGE
 struct result residency_page(const json_t *report, enum residency_language language, struct buffer *text, struct error *err)
 {
     struct page page = {.report = report, .language = language, .text = text};
+    const char *project = json_text_of(report, "project");
 
     TRY(digest_of_report(report, page.digest, err));
     TRY(buffer_format(text, err,
                       "<!DOCTYPE html>\n<html lang=\"%s\" dir=\"%s\"><head><meta charset=\"utf-8\">"
                       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-                      "<meta name=\"sijil-report\" content=\"%s\"><title>%s</title><style>%s</style></head><body>\n",
-                      codes[language], directions[language], page.digest, word_of(&page, WORD_REPORT), style));
+                      "<meta name=\"sijil-report\" content=\"%s\"><title>%s ",
+                      codes[language], directions[language], page.digest, word_of(&page, WORD_REPORT)));
+    TRY(page_text(project == NULL ? "" : project, text, err));
+    TRY(buffer_format(text, err, "</title><style>%s</style></head><body>\n", style));
     TRY(add_summary(&page, err));
     for (enum residency_table table = 0; table < TABLE_COUNT; table++) TRY(add_table(&page, table, err));
     return add_foot(&page, err);

@@ -5,7 +5,8 @@
 #include "base/terminal_text.h"
 #include "residency/residency_priv.h"
 
-#define VALUE_DEPTH 8 /* facts and conditions have four levels; deeper ones are shown as JSON */
+#define SHORT_WORD  24 /* a time */
+#define VALUE_DEPTH 8  /* facts and conditions have four levels; deeper ones are shown as JSON */
 
 static const char *entity_of(char letter)
 {
@@ -54,10 +55,33 @@ struct result page_lines(const char *text, struct buffer *page, struct error *er
     return SUCCESS;
 }
 
+/*
+ * What has no letter of another script runs from left to right, whatever the page does: else a line break in a date or a digest moves its
+ * hyphen. A short word stays in one line, and a long one, such as a digest, breaks anywhere.
+ */
+struct result page_isolated(const char *text, struct buffer *page, struct error *err)
+{
+    const size_t length = strlen(text);
+    size_t longest = 0;
+    bool is_ascii = true;
+
+    for (size_t i = 0; i < length; i++) is_ascii = is_ascii && (unsigned char)text[i] < 0x80;
+    for (const char *word = text; *word != '\0'; word += strspn(word, " ")) {
+        const size_t letters = strcspn(word, " ");
+        if (letters > longest) longest = letters;
+        word += letters;
+    }
+    const char *class_name = longest > SHORT_WORD ? " class=\"long\"" : longest == length && length > 0 ? " class=\"short\"" : "";
+    TRY(buffer_format(page, err, "<bdi%s%s>", is_ascii ? " dir=\"ltr\"" : "", class_name));
+    TRY(page_text(text, page, err));
+    return buffer_add_text(page, "</bdi>", err);
+}
+
 static struct result write_value(const json_t *value, unsigned depth, struct buffer *text, struct error *err);
 
 static struct result write_list(const json_t *list, unsigned depth, struct buffer *text, struct error *err)
 {
+    if (json_array_size(list) == 0 && depth > 0) return buffer_add_u8(text, '-', err); /* "attrs: -" */
     for (size_t i = 0; i < json_array_size(list); i++) {
         if (i > 0) TRY(buffer_add_text(text, ", ", err));
         TRY(write_value(json_array_get(list, i), depth + 1, text, err));

@@ -89,5 +89,7 @@ RESULT page_clean(const char *text, struct buffer *clean, struct error *err);
 RESULT page_text(const char *text, struct buffer *page, struct error *err);
 /** The same for several lines. */
 RESULT page_lines(const char *text, struct buffer *page, struct error *err);
+/** The same as a text of its own between others (<bdi>): its direction, and where its lines may break. */
+RESULT page_isolated(const char *text, struct buffer *page, struct error *err);
 /** Appends a value as a person reads it: a text, a number, a list of texts with commas, pairs "name: value". */
 RESULT page_value(const json_t *value, struct buffer *text, struct error *err);
