@@ -408,6 +408,9 @@ struct result audit_prove_own(const struct permit *permit, struct pg *pg, const 
     const struct bytes bytes = audit_page_leaf(page, 0);
     TRY(leaf_read(bytes, &leaf, err));
     if (strcmp(leaf.actor, own->actor) != 0) return failure(err, ERROR_NOT_FOUND, "there is no such event of yours");
+    if (strcmp(leaf.outcome, "denied") == 0)
+        return failure(err, ERROR_NOT_FOUND,
+                       "a denied request has no receipt: the numbers in its event would tell how much others do there");
     TRY(audit_prove_under(pg, own->checkpoint, own->sequence, bytes, proven->proof, err));
     return buffer_add(proven->entry, bytes.data, bytes.length, err);
 }

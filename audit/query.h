@@ -88,7 +88,9 @@ struct proven_entry {
 RESULT audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
                             const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
     __attribute__((nonnull));
-/** A receipt: appends an entry whose actor is `actor`, a pseudonym, and its proof. The permit is of a subject.read of that actor. Errors as audit_prove(). */
+/** A receipt: appends an entry whose actor is `actor`, a pseudonym, and its proof. The permit is of a subject.read of that actor. Errors as
+ *  audit_prove(); ERROR_NOT_FOUND also for what was denied: an entry has its number under the keys of its resource, so who may see nothing could count the events of
+ *  others, and learn what exists. */
 struct own_entry {
     const char *actor;
     uint64_t sequence;

@@ -163,7 +163,23 @@ static struct result write_facts(const struct audit_page *page, size_t index, st
     return buffer_add_u8(text, ']', err);
 }
 
-/* {"seq":N,"entry":the leaf unchanged,"who":write_who(),"facts":write_facts() with ?facts=true}, or
+/* Of the caller's own events the numbers under their keys are left out: they count the events of others, also where the caller may see nothing. */
+static struct result write_own_entry(struct bytes leaf, struct buffer *text, struct error *err)
+{
+    OWNED_JSON entry = NULL;
+
+    TRY(json_read(leaf, ONE_EVENT_MAX, &entry, err));
+    (void)json_object_del(entry, "k");
+    return json_write_canonical(text, entry, err);
+}
+
+static struct result write_entry(const struct request *request, struct bytes leaf, struct buffer *text, struct error *err)
+{
+    if (request->pairs[0].action == ACTION_SUBJECT_READ) return write_own_entry(leaf, text, err);
+    return buffer_add(text, leaf.data, leaf.length, err);
+}
+
+/* {"seq":N,"entry":the leaf unchanged, but as write_own_entry(),"who":write_who(),"facts":write_facts() with ?facts=true}, or
  * {"seq":N,"unreadable":true} */
 static struct result write_event(const struct request *request, struct audit_page *page, size_t index, bool with_facts,
                                  struct buffer *text, struct error *err)
@@ -173,7 +189,7 @@ static struct result write_event(const struct request *request, struct audit_pag
     TRY(buffer_format(text, err, "{\"seq\":%llu,", (unsigned long long)audit_page_sequence(page, index)));
     if (!audit_page_is_readable(page, index)) return buffer_add_text(text, "\"unreadable\":true}", err);
     TRY(buffer_add_text(text, "\"entry\":", err));
-    TRY(buffer_add(text, leaf.data, leaf.length, err));
+    TRY(write_entry(request, leaf, text, err));
     TRY(buffer_add_text(text, ",\"who\":", err));
     TRY(write_who(request, page, index, text, err));
     if (with_facts) TRY(write_facts(page, index, text, err));

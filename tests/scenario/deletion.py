@@ -618,6 +618,15 @@ def who_acts_has_a_receipt():
         for part in ("entry", "proof"):
             answer = Client(server, login).call("GET", f"/api/v1/self/events/{sequence}/{part}", scope="registry:admin:*")
             assert answer.status == 404, (part, answer.status, answer.body)
+    stranger = Client(server, robot("receipts3", "publisher", "globex"))
+    place = stranger.repository("acme/receipts/digits")
+    refused = place.call("HEAD", "manifests/v1")
+    assert refused.status in (401, 404), refused.status
+    number = refused["Sijil-Audit"].rsplit("/", 1)[1]
+    answer = stranger.call("GET", f"/api/v1/self/events/{number}/entry", scope="registry:admin:*")
+    assert answer.status == 404 and b"others" in answer.body, ("its keys count the events of others", answer.status, answer.body)
+    entries = [one["entry"] for one in stranger.api("GET", "/self/events")["events"]]
+    assert number in [str(one["seq"]) for one in entries] and not [one for one in entries if "k" in one], entries
     for number in ("x", "99999999", "-1"):
         assert Client(server, pusher).call("GET", f"/api/v1/self/events/{number}/proof", scope="registry:admin:*").status == 404, number
 
