@@ -38,7 +38,9 @@ static void name_place(const char *path, char name_out[128])
 /* What takes no key, and is not the same if it is done twice. The other calls of POST without a key only look. */
 static bool may_be_repeated(const char *path)
 {
-    return strcmp(path, "/log-key") != 0 && strcmp(path, "/audit/archives") != 0;
+    if (strncmp(path, "/content-holds/", 15) == 0) return false; /* a release, or its approval */
+    return strcmp(path, "/log-key") != 0 && strcmp(path, "/audit/archives") != 0 && strcmp(path, "/regions/drain") != 0 &&
+           strcmp(path, "/regions/retire") != 0;
 }
 
 /* Also a conflict with the earlier try itself, which is being answered still. */

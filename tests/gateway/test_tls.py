@@ -218,7 +218,7 @@ def told(server, name):
         answer = read_all(connection, 1)[0]
     except OSError:
         return 400
-    return json.loads(answer[answer.index(b"{"):]) if statuses(answer) == [200] else (statuses(answer) or [400])[0]
+    return {key: value for key, value in json.loads(answer[answer.index(b"{"):]).items() if key != "client"} if statuses(answer) == [200] else (statuses(answer) or [400])[0]
 
 
 NOBODY = {"runner": "", "bound": False}

@@ -93,9 +93,10 @@ def waiting(document):
     return answer.json["persons"], answer.json["needed"]
 
 
-def enrol(who, key):
-    document = key.document()
-    drafted = signing_keys.sign(document, key.path)
+def enrol(who, key, before=None):
+    """With the signature of the key that the person had before, or the new one would wait a day."""
+    document = key.document(replaces=before)
+    drafted = signing_keys.sign_twice(document, key, *([before] if before else []))
     assert call(who, "POST", "/keys/signing", drafted).status == 201
     return call("", "POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key())]}), document, drafted
 
@@ -109,7 +110,7 @@ def prepare():
             answer = enrol(name, keys[name])[0]
             assert answer.status == 201, answer.body
     keys["bob again"] = Key(principal_of("bob"), "approve")
-    assert enrol("bob", keys["bob again"])[0].status == 201
+    assert enrol("bob", keys["bob again"], keys["bob"])[0].status == 201
 
 
 def the_root_becomes_three_persons():
