@@ -165,7 +165,8 @@ static bool read_row(const struct trust_rules *rules, const struct pg_rows *rows
                                       .role = ROLE_BREAK_GLASS,
                                       .organisation = pg_uuid(rows, row, 1),
                                       .project = snapshot_uuid_or_nil(rows, row, 2),
-                                      .expires_ms = entry->pinned.expires_ms};
+                                      .expires_ms = entry->pinned.expires_ms,
+                                      .is_brief = true};
     (void)text_copy(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 4));
     (void)text_copy(binding->subject, sizeof binding->subject, pg_text(rows, row, 5));
     (void)snprintf(binding->granted_by, sizeof binding->granted_by, "%s%s", GLASS_GIVER, entry->name);

@@ -72,7 +72,8 @@ static void write_binding(const struct group_place *place, const struct group_me
     (void)snprintf(binding->subject, sizeof binding->subject, "%s", member->subject);
     (void)snprintf(binding->granted_by, sizeof binding->granted_by, "%s%s",
                    member->is_provisioned ? GROUP_GIVER_SCIM : GROUP_GIVER, entry->name);
-    binding->expires_ms = member->until_ms < place->binding.expires_ms ? member->until_ms : place->binding.expires_ms;
+    binding->is_brief = member->until_ms < place->binding.expires_ms; /* the next login renews it */
+    binding->expires_ms = binding->is_brief ? member->until_ms : place->binding.expires_ms;
 }
 
 size_t group_bindings_of(const struct group_place *places, size_t count, struct group_member *member, const char *group,

@@ -52,7 +52,7 @@ struct authz_binding {
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
     struct person granting_person;       /* the person behind the granter at that moment; nobody if it was not one */
     int64_t expires_ms;                  /* 0: does not expire */
-    bool is_brief;                       /* given for less than a week: its end surprises nobody */
+    bool is_brief;                       /* given for less than a week, or by a login: its end surprises nobody */
     bool is_unsigned;                    /* a role that no document of officers makes count: `role` is ROLE_UNSIGNED_OFFICER */
     enum role bound_as;                  /* then: what the row says */
 };

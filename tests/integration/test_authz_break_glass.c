@@ -113,6 +113,7 @@ static void a_glass_needs_its_document_and_its_holder(void **state)
         assert_int_equal(may(all[i], ACTION_MANIFEST_READ, "acme/models/x"), AUTHZ_ALLOWED);
         assert_int_equal(may(all[i], ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_NOT_ALLOWED);
         assert_int_equal(may(all[i], ACTION_MANIFEST_READ, "beta/models/x"), AUTHZ_INVISIBLE);
+        assert_int_equal(authz_snapshot_ending(all[i], clock_wall_ms(), INT64_MAX), 0); /* nobody is warned of its end */
     }
     const struct resource project = resource_of(RESOURCE_REPOSITORY, "acme/models/x");
     assert_int_equal(authz_snapshot_authorize(snapshot, &ann, ACTION_MANIFEST_READ, &project, clock_wall_ms() + 600001).verdict,

@@ -161,7 +161,8 @@ static void bindings_are_bounded(void **state)
     struct document *documents[3];
     struct group_place places[3 * GROUP_ROLES_GRANTS_MAX] = {0};
     struct authz_binding bindings[GROUP_GRANTS_MAX];
-    struct group_member ann = {ISSUER, "ann", false, NOW_MS, 0}, other = {"https://j", "ann", false, NOW_MS, 0};
+    struct group_member ann = {ISSUER, "ann", false, NOW_MS, 0}, other = {"https://j", "ann", false, NOW_MS, 0},
+                        bob = {ISSUER, "bob", false, INT64_MAX, 0};
     size_t count = 0, found = 0;
 
     (void)state;
@@ -169,7 +170,9 @@ static void bindings_are_bounded(void **state)
     OWNED(authz_snapshot) *snapshot = snapshot_of(documents, 3, true, 0, 0);
     const struct trust_rules *rules = authz_snapshot_rules(snapshot);
     for (size_t i = 0; i < group_entries_count(rules); i++)
-        for (size_t k = 0; k < 64; k++) places[count++] = (struct group_place){.entry = group_entries_at(rules, i), .grant = k};
+        for (size_t k = 0; k < 64; k++)
+            places[count++] = (struct group_place){
+                .entry = group_entries_at(rules, i), .grant = k, .binding = {.expires_ms = NOW_MS + 100000000}};
     group_places_sort(places, count);
     assert_int_equal(group_bindings_of(places, count, &other, "g0", NULL), 0);
     assert_int_equal(group_bindings_of(places, count, &ann, "g1", NULL), 0);
@@ -179,6 +182,9 @@ static void bindings_are_bounded(void **state)
     for (size_t i = 0; i < found; i++)
         for (size_t k = 0; k < i; k++) assert_false(uuid_equal(&bindings[i].id, &bindings[k].id));
     assert_string_equal(bindings[0].granted_by, GROUP_GIVER "a");
+    assert_true(bindings[0].is_brief && bindings[0].expires_ms == NOW_MS); /* it ends with the login, and no one is warned */
+    assert_int_equal(group_bindings_of(places, count, &bob, "g0", bindings), GROUP_GRANTS_MAX);
+    assert_true(!bindings[0].is_brief && bindings[0].expires_ms == NOW_MS + 100000000);
     for (unsigned i = 0; i < 3; i++) document_free(documents[i]);
 }
 
