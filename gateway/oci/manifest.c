@@ -228,7 +228,7 @@ static struct result refuse_push(struct request *request, const struct manifest_
     struct error unrecorded = {0};
 
     if (push->condition->has_failed) return refuse_condition(request, err);
-    if (push->is_label_refused && !manifest_labelling_refuse(request, push->manifest, &unrecorded).ok)
+    if (push->is_label_refused && !manifest_shred(request, push->manifest, LABEL_IS_REFUSED, &unrecorded).ok)
         return failure(err, unrecorded.kind, "%s", unrecorded.message);
     if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);

@@ -23,19 +23,18 @@ static bool may_label(const struct request *request, const struct resource *wher
 
 /* ---- refusals ---- */
 
-struct result manifest_labelling_refuse(struct request *request, const struct manifest *manifest, struct error *err)
+struct result manifest_shred(struct request *request, const struct manifest *manifest, const char *note, struct error *err)
 {
     struct refused_push refused;
 
     refused_push_prepare(request->pairs[0].action, oci_where(request), manifest, &refused); /* a promotion is decided as one */
     if (request->permit == NULL) TRY(request_record(request, NULL, err));
-    return request_record_outcome(request, OUTCOME_FAILED,
-                                  "its label is refused, and what only this push has brought is shredded", &refused.change, err);
+    return request_record_outcome(request, OUTCOME_FAILED, note, &refused.change, err);
 }
 
 static struct result refuse(struct request *request, const struct manifest *manifest, const char *message, struct error *err)
 {
-    TRY(manifest_labelling_refuse(request, manifest, err));
+    TRY(manifest_shred(request, manifest, LABEL_IS_REFUSED, err));
     return oci_refuse(request, 403, "DENIED", message);
 }
 

@@ -25,9 +25,10 @@ RESULT manifest_labelling_find(struct request *request, struct pg *pg, struct ma
 RESULT mount_labelling_find(struct request *request, const struct action_pair *pairs, struct blob_mount *mount,
                             struct manifest_labelling *labelling, bool *goes_on_out, struct error *err);
 /**
- * For a push whose label its repository can't take: records that it failed, and shreds what only it has brought. ERROR_UNAVAILABLE: nothing was
- * shredded, and the answer says so.
+ * For a push whose content may not be in its repository: records that it failed, with the note, and shreds what only it has brought. ERROR_UNAVAILABLE:
+ * nothing was shredded, and the answer says so.
  */
-RESULT manifest_labelling_refuse(struct request *request, const struct manifest *manifest, struct error *err);
+RESULT manifest_shred(struct request *request, const struct manifest *manifest, const char *note, struct error *err);
+#define LABEL_IS_REFUSED "its label is refused, and what only this push has brought is shredded"
 void manifest_labelling_done(struct manifest_labelling *labelling);
 #define OWNED_LABELLING __attribute__((cleanup(manifest_labelling_done))) struct manifest_labelling

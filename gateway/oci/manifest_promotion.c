@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "gateway/oci/manifest_label_priv.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider/decider.h"
@@ -26,17 +27,22 @@ static bool may_read(const struct request *request, const char *source)
     return decider_rights(request->gateway->decider, &owner, &pair, clock_wall_ms()) == AUTHZ_ALLOWED;
 }
 
-static struct result refuse(struct request *request, const char *source, const struct store_answer *answer)
+/* Blobs come before their manifest, so they are where the source's policies let nothing of it be. */
+static struct result refuse(struct request *request, const struct manifest *manifest, const char *source,
+                            const struct store_answer *answer, struct error *err)
 {
     char message[400];
 
+    TRY(manifest_shred(request, manifest, "its source may not be here; what only this push has brought is shredded", err));
     (void)snprintf(message, sizeof message,
-                   "some of it is content of %.200s, whose policies let it not be promoted to here: rule %.64s", source,
-                   answer->rule);
+                   "some of it is content of %.200s, whose policies let it not be promoted to here: rule %.64s;"
+                   " what only this push has brought is shredded",
+                   source, answer->rule);
     return oci_refuse(request, 403, "DENIED", message);
 }
 
-static struct result ask_source(struct request *request, const char *source, bool *goes_on, struct error *err)
+static struct result ask_source(struct request *request, const struct manifest *manifest, const char *source, bool *goes_on,
+                                struct error *err)
 {
     const struct push_query query = {
         .name = source, .region = oci_where(request)->region, .promotes = true, .now_ms = clock_wall_ms()};
@@ -45,7 +51,7 @@ static struct result ask_source(struct request *request, const char *source, boo
     TRY(decider_promotes(request->gateway->decider, &query, &answer, err));
     if (answer.is_allowed) return SUCCESS;
     *goes_on = false;
-    return refuse(request, source, &answer);
+    return refuse(request, manifest, source, &answer, err);
 }
 
 /* The permit is decided with the label that the repository has; the push may bring another one. */
@@ -75,7 +81,7 @@ static struct result ask_sources(struct request *request, struct manifest_push *
         at += strlen(source) + 1;
         if (!may_read(request, source)) continue;
         push->is_promotion = true;
-        TRY(ask_source(request, source, goes_on, err));
+        TRY(ask_source(request, push->manifest, source, goes_on, err));
     }
     return SUCCESS;
 }

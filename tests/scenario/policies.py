@@ -512,6 +512,11 @@ def a_copy_is_promoted_however_it_is_made():
     assert load(sign(payload(policies=[*own, gate("main/lab/**")]))).status == 201  # what is in the lab stays there
     refused = prod.put_manifest("v3", manifest)
     assert refused.status == 403 and b"main/lab/model, whose policies let it not be promoted to here: rule P-GATE" in refused.body, refused.body
+    only = b"of the lab alone" * 10
+    lab.push_blob(only), prod.push_blob(only)
+    refused = prod.put_manifest("v4", prod.manifest(only, data))
+    assert refused.status == 403 and b"rule P-GATE; what only this push" in refused.body, refused.body
+    assert [prod.call("HEAD", "blobs/" + sha256(blob)).status for blob in (only, data)] == [404, 200]
     assert lab.put_manifest("v2", manifest).status == 201
     assert load(sign(payload())).status == 201
     for reference, copy in (*copies, ("release-1", fresh)):
