@@ -8,6 +8,7 @@
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider/decider.h"
+#include "policy/decider/region_state.h"
 #include "registry/names/reference.h"
 #include "registry/stored_blob.h"
 
@@ -61,6 +62,18 @@ struct lineage {
     char oci_base[RESOURCE_NAME_MAX + 1];
 };
 
+/* A state of the region is no secret from the client, and would take the label off all that is pushed while it lasts. */
+static bool is_for_region_alone(const struct decision *decision)
+{
+    bool is_alone = decision_verdict(decision) == VERDICT_DENY;
+
+    for (size_t i = 0; i < decision_denial_count(decision); i++) {
+        const char *rule = decision_denial(decision, i)->rule;
+        is_alone = is_alone && (strcmp(rule, REGION_RULE_QUARANTINE) == 0 || strcmp(rule, REGION_RULE_RETIRED) == 0);
+    }
+    return is_alone;
+}
+
 /* The token of a push names the repository that is pushed to, so the roles of its owner count, with the policies. */
 static bool may_see(const struct request *request, const char *name)
 {
@@ -79,7 +92,7 @@ static bool may_see(const struct request *request, const char *name)
     owner.is_limited = false;
     if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
     return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
-           decision_verdict(decision) == VERDICT_ALLOW;
+           (decision_verdict(decision) == VERDICT_ALLOW || is_for_region_alone(decision));
 }
 
 static void add(struct lineage *lineage, const char *name)

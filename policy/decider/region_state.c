@@ -27,9 +27,9 @@ static unsigned bytes_of(enum action action)
 const struct region_refusal *region_refusal_of(const struct region_state *state, enum action action)
 {
     static const struct region_refusal
-        retired = {"SYS-RETIRED", "The region of this content is retired: it has no bytes any more, and gets none."},
+        retired = {REGION_RULE_RETIRED, "The region of this content is retired: it has no bytes any more, and gets none."},
         quarantined =
-            {"SYS-QUARANTINE",
+            {REGION_RULE_QUARANTINE,
              "The region of this content is quarantined, because its store disagrees with its record: nothing is read or "
              "written there. An administrator of the registry finds the reason with 'sijil region show'."},
         draining = {"SYS-DRAINING", "The region of this content takes no new bytes any more; what is there can be read."};

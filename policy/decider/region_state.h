@@ -28,6 +28,8 @@ bool decider_region_state(struct decider *decider, const char *region, struct re
 /** "active", "draining", "quarantined" or "retired". */
 const char *region_state_name(const struct region_state *state);
 
+#define REGION_RULE_QUARANTINE "SYS-QUARANTINE"
+#define REGION_RULE_RETIRED    "SYS-RETIRED"
 /** Why an action may not touch bytes of a region. NULL: the region's state forbids nothing. Rules of the system (docs/policies.md). */
 struct region_refusal {
     const char *rule, *message;
