@@ -70,15 +70,36 @@ static void describe(const char *id, const json_t *store, const char *path, stru
     else (void)snprintf(region_out->location, sizeof region_out->location, "%s", path);
 }
 
-static struct result open_one(struct registry *registry, struct decider *decider, const char *id, const json_t *store,
+/* Whether another region of the set has the same place here: a/b-c and a-b/c. */
+static bool shares_place(const struct policy_set *set, const char *id)
+{
+    char own[PATH_ROOM], other[PATH_ROOM];
+    struct error ignored = {0};
+    bool shares = false;
+
+    if (!path_below("", id, own, &ignored).ok) return true;
+    for (size_t i = 0; i < policy_set_region_count(set); i++) {
+        const char *name = policy_set_region_name(set, i);
+        if (policy_set_region_store(set, name) == NULL || strcmp(name, id) == 0) continue;
+        shares = shares || !path_below("", name, other, &ignored).ok || strcmp(own, other) == 0;
+    }
+    return shares;
+}
+
+static struct result open_one(struct registry *registry, struct decider *decider, const struct policy_set *set, const char *id,
                               struct error *err)
 {
+    const json_t *store = policy_set_region_store(set, id);
     char path[PATH_ROOM] = "";
     struct region_state state;
     struct region region;
 
-    if (is_open(registry, id)) return SUCCESS;
-    if (decider_region_state(decider, id, &state) && state.is_retired) return SUCCESS;
+    if (store == NULL || is_open(registry, id)) return SUCCESS;
+    const bool is_known = decider_region_state(decider, id, &state);
+    if (is_known && state.is_retired) return SUCCESS;
+    if (!is_known && shares_place(set, id))
+        return failure(err, ERROR_INVALID, "region %.63s would have the place of another one here, because \"/\" is \"-\" there",
+                       id);
     TRY(open_store(registry, id, store, path, err));
     if (!is_open(registry, id) || decider_region_state(decider, id, &state)) return SUCCESS;
     describe(id, store, path, &region);
@@ -93,9 +114,7 @@ struct result registry_open_recorded(struct registry *registry, struct decider *
 
     for (size_t i = 0; set != NULL && i < policy_set_region_count(set); i++) {
         const char *id = policy_set_region_name(set, i);
-        const json_t *store = policy_set_region_store(set, id);
-        if (store == NULL) continue;
-        const struct result opened = open_one(registry, decider, id, store, result.ok ? err : &later);
+        const struct result opened = open_one(registry, decider, set, id, result.ok ? err : &later);
         if (result.ok) result = opened;
     }
     policy_set_free(set);
