@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/terminal_text.h"
 #include "registry/region_scan_priv.h"
 
 __attribute__((format(printf, 4, 5))) static void add(struct region_report *report, bool is_grave, const char *about,
@@ -17,6 +18,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct region_report *repo
     va_start(arguments, format);
     (void)vsnprintf(finding->what, sizeof finding->what, format, arguments);
     va_end(arguments);
+    terminal_sanitize(finding->what); /* a text of the record may have been cut within a character, which no database takes */
 }
 
 /* What the record states must be so. */
@@ -95,4 +97,5 @@ void region_report_text(const struct region_report *report, char *text, size_t s
         const int written = snprintf(text + at, size - at, "%s%s: %s", at > 0 ? "; " : "", finding->about, finding->what);
         at = written < 0 || (size_t)written >= size - at ? size - 1 : at + (size_t)written;
     }
+    terminal_sanitize(text);
 }

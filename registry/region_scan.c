@@ -4,6 +4,7 @@
 
 #include "audit/job_permit.h"
 #include "base/clock.h"
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "crypto/random.h"
 #include "policy/decider/decider.h"
@@ -62,6 +63,7 @@ static struct result record_step(struct registry *registry, const char *region, 
     (void)snprintf(pair.resource.region, sizeof pair.resource.region, "%s", region);
     (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", region);
     (void)snprintf(cut, sizeof cut, "%s", note);
+    terminal_sanitize(cut);
     step->where = pair.resource;
     TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
     job_recorder_init(&recorder, registry->sequencer, permit);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/terminal_text.h"
 #include "registry/region_scan_priv.h"
 
 #define MARK  "00112233445566778899aabbccddeeff"
@@ -129,9 +130,29 @@ static void keeps_within_its_room(void **state)
     assert_int_equal(report.count, REGION_FINDINGS_MAX);
 }
 
+/* No database takes half a character, so a region with such a record could not be quarantined. */
+static void cuts_no_character(void **state)
+{
+    char bucket_of_record[130] = "\x1b";
+    const struct region_record record = {.is_signed = true, .driver = "s3", .bucket = bucket_of_record};
+    const struct driver_survey survey = {SURVEY, NONE};
+    struct region_report report = {.count = 0};
+    char text[80];
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++) memcpy(bucket_of_record + 1 + 2 * i, "\xc3\xa9", 3);
+    for (size_t size = 20; size <= sizeof text; size++) {
+        report.count = 0;
+        region_compare(&record, &bucket, MARK, &survey, &report);
+        assert_true(report.count == 1 && terminal_is_printable(report.findings[0].what));
+        region_report_text(&report, text, size);
+        assert_true(strlen(text) == size - 1 && terminal_is_printable(text));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest others[] = {cmocka_unit_test(keeps_within_its_room)};
+    const struct CMUnitTest others[] = {cmocka_unit_test(keeps_within_its_room), cmocka_unit_test(cuts_no_character)};
 
     return RUN_TABLE(rows, compares) + cmocka_run_group_tests_name("regions", others, NULL, NULL);
 }
