@@ -25,6 +25,8 @@ struct look {
     uint64_t epoch; /* of the policy set */
     bool is_wanted; /* by a person: what agrees is released */
     bool adopts;    /* a store without a mark gets it */
+    bool is_early;  /* another gateway begins the region now: nothing is concluded, and the next look is soon */
+    bool is_silent; /* there is nothing to ask */
     struct driver_survey survey;
 };
 
@@ -91,15 +93,41 @@ struct result region_record_opening(struct registry *registry, const struct regi
     return record_step(registry, region->id, &step, "named by the policy set", err);
 }
 
+/* A region is begun by the gateway that records its mark. Another one may have another store, so it looks again when it knows what was recorded. */
+static struct result record_mark(struct look *look, const char *mark, struct error *err)
+{
+    struct region_step step;
+
+    region_step_prepare(ACTION_REGION_MARK, &step);
+    step.text = mark;
+    TRY(record_step(look->registry, look->store->id, &step, mark, err));
+    look->is_early = !step.is_done;
+    if (step.is_done) (void)text_copy(look->state.mark, sizeof look->state.mark, mark);
+    return SUCCESS;
+}
+
+/* All gateways know the mark of a record, so it tells nothing before the database says which of them writes it: else each could write it into a folder of
+ * its own. */
+static struct result begin_recorded(struct look *look, struct error *err)
+{
+    if (look->state.mark[0] != '\0' || look->record->mark == NULL) return SUCCESS;
+    TRY(record_mark(look, look->record->mark, err));
+    atomic_store(&look->store->is_marking, !look->is_early);
+    return SUCCESS;
+}
+
 /* The mark of a store that has none: that of the record, or a new one. A region that had a mark gets it again only if a person says that this is the
  * right store. */
-static struct result write_mark(const struct look *look, struct driver_survey *survey, struct error *err)
+static struct result write_mark(struct look *look, struct driver_survey *survey, struct error *err)
 {
     uint8_t random[16];
     char made[DRIVER_MARK_SIZE];
-    const char *mark = look->record->mark != NULL ? look->record->mark : look->state.mark;
 
-    if (survey->mark[0] != '\0' || (look->state.mark[0] != '\0' && !look->adopts)) return SUCCESS;
+    if (survey->mark[0] != '\0') return SUCCESS;
+    TRY(begin_recorded(look, err));
+    const bool is_begun = look->state.mark[0] != '\0' && !look->adopts && !atomic_load(&look->store->is_marking);
+    if (look->is_early || is_begun) return SUCCESS;
+    const char *mark = look->record->mark != NULL ? look->record->mark : look->state.mark;
     if (mark[0] == '\0') {
         random_bytes(random, sizeof random);
         text_hex(random, sizeof random, made);
@@ -107,7 +135,9 @@ static struct result write_mark(const struct look *look, struct driver_survey *s
     }
     const struct result marked = blob_store_mark(look->store->blobs, mark, err);
     if (!marked.ok && err->kind != ERROR_CONFLICT) return marked;
-    return blob_store_survey(look->store->blobs, survey, err); /* perhaps another gateway was first */
+    TRY(blob_store_survey(look->store->blobs, survey, err)); /* perhaps another gateway was first */
+    if (survey->mark[0] != '\0') atomic_store(&look->store->is_marking, false);
+    return SUCCESS;
 }
 
 static struct result note_mark(struct look *look, const struct driver_survey *survey, struct error *err)
@@ -116,25 +146,42 @@ static struct result note_mark(struct look *look, const struct driver_survey *su
 
     if (look->state.mark[0] != '\0' || strlen(survey->mark) != DRIVER_MARK_SIZE - 1) return SUCCESS;
     if (wanted != NULL && strcmp(wanted, survey->mark) != 0) return SUCCESS; /* another store: a finding */
-    TRY(take_step(look, ACTION_REGION_MARK, survey->mark, err));
-    memcpy(look->state.mark, survey->mark, sizeof look->state.mark);
-    return SUCCESS;
+    return record_mark(look, survey->mark, err);
+}
+
+/* Whoever has recorded the mark may not have written it yet. A person who asks is answered at once. */
+static void await_mark(struct look *look)
+{
+    const bool lacks = look->state.mark[0] != '\0' && look->survey.mark[0] == '\0';
+
+    if (look->is_wanted) return;
+    if (lacks && !look->store->lacked_mark) look->is_early = true;
+    look->store->lacked_mark = lacks;
+}
+
+/* Whoever owns the bucket could take the right to ask from us: what it was quarantined for is not told any more, and may be so. */
+static bool is_unanswered(const struct look *look)
+{
+    return (strstr(look->state.why, "replication: ") != NULL && look->survey.copies.told == RULES_NOT_TOLD) ||
+           (strstr(look->state.why, "lifecycle: ") != NULL && look->survey.expiry.told == RULES_NOT_TOLD);
 }
 
 /* A quarantine ends when a person has the region looked at again, or when another policy set is in force; never by itself, because what was wrong for
  * a minute may have taken bytes elsewhere. */
-static struct result conclude(const struct look *look, const struct region_report *report, struct error *err)
+static struct result conclude(struct look *look, const struct region_report *report, struct error *err)
 {
     const bool is_closed = look->state.why[0] != '\0';
     char why[REGION_WHY_SIZE];
 
     if (region_report_is_grave(report)) {
+        blob_store_close(look->store->blobs, true); /* here at once, whether or not it can be recorded now */
         region_report_text(report, why, sizeof why);
         return is_closed ? SUCCESS : take_step(look, ACTION_REGION_QUARANTINE, why, err);
     }
-    if (!is_closed || (!look->is_wanted && look->epoch <= look->state.quarantined_epoch)) return SUCCESS;
+    if (!is_closed || (!look->is_wanted && (look->epoch <= look->state.quarantined_epoch || is_unanswered(look)))) return SUCCESS;
     TRY(take_step(look, ACTION_REGION_RELEASE, "the store agrees with its record", err));
-    blob_store_close(look->store->blobs, false); /* other gateways open theirs within seconds */
+    blob_store_close(look->store->blobs, false); /* other gateways look at theirs within seconds */
+    look->state.why[0] = '\0';
     return SUCCESS;
 }
 
@@ -147,12 +194,16 @@ static struct result survey(struct look *look, struct region_report *report, str
     if (!blob_store_survey(look->store->blobs, &look->survey, &why).ok || !write_mark(look, &look->survey, &why).ok) {
         (void)snprintf(report->trouble, sizeof report->trouble, "%s",
                        why.kind == ERROR_NOT_FOUND ? "its store tells nothing about itself" : why.message);
+        look->is_silent = why.kind == ERROR_NOT_FOUND;
         return SUCCESS;
     }
-    report->is_told = true;
+    if (!look->is_early) TRY(note_mark(look, &look->survey, err));
+    await_mark(look);
+    report->is_told = !look->is_early;
+    if (look->is_early) (void)snprintf(report->trouble, sizeof report->trouble, "another gateway begins it now: look again");
     memcpy(report->mark, look->survey.mark, sizeof report->mark);
     memcpy(report->place, look->survey.place, sizeof report->place);
-    return note_mark(look, &look->survey, err);
+    return SUCCESS;
 }
 
 static struct region_place place_of(const struct registry_store *store)
@@ -227,37 +278,53 @@ static uint64_t epoch_of_set(struct decider *decider)
     return epoch;
 }
 
-/* When another gateway has quarantined or released the region, this one looks at once: it may see something else. */
-static void close_store(struct registry_store *store, const struct region_state *state)
+static bool is_forbidden(const struct region_state *state)
 {
-    const bool is_closed = state->is_retired || state->why[0] != '\0';
-
-    if (blob_store_is_closed(store->blobs) != is_closed) store->scanned_ms = 0;
-    blob_store_close(store->blobs, is_closed);
+    return state->is_retired || state->why[0] != '\0';
 }
 
-/* A store that did not answer is asked again soon. */
-static void note_scan(struct registry_store *store, const struct region_report *report, uint64_t epoch, int64_t interval_ms)
+/* When another gateway has quarantined or released the region, this one looks at once: it may see something else. It opens its store only then. */
+static void close_store(struct registry_store *store, const struct region_state *state)
 {
+    if (blob_store_is_closed(store->blobs) != is_forbidden(state)) store->scanned_ms = 0;
+    if (is_forbidden(state)) blob_store_close(store->blobs, true);
+}
+
+/* A store that did not answer is asked again soon, and one about which something could not be recorded at the next round. */
+static void note_scan(const struct look *look, const struct region_report *report, bool is_recorded, int64_t interval_ms)
+{
+    struct registry_store *store = look->store;
     const int64_t early_ms = report->is_told || interval_ms < RETRY_MS ? 0 : interval_ms - RETRY_MS;
 
-    store->scanned_ms = clock_monotonic_ms() - early_ms;
-    store->scanned_epoch = epoch;
+    store->scanned_ms = is_recorded && !look->is_early ? clock_monotonic_ms() - early_ms : 0;
+    store->scanned_epoch = look->epoch;
+}
+
+static struct result scan(struct look *look, struct decider *decider, int64_t interval_ms, struct error *err)
+{
+    struct region_report report = {.count = 0};
+
+    const struct result looked = look_with_set(look, decider, &report, err);
+    if (look->is_early && look->survey.mark[0] == '\0') blob_store_close(look->store->blobs, true);
+    else if ((report.is_told || look->is_silent) && !region_report_is_grave(&report) && !is_forbidden(&look->state))
+        blob_store_close(look->store->blobs, false);
+    note_scan(look, &report, looked.ok, interval_ms);
+    return looked;
 }
 
 struct result registry_scan_regions(struct registry *registry, struct decider *decider, int64_t interval_ms, struct error *err)
 {
     const uint64_t epoch = epoch_of_set(decider);
     struct result result = SUCCESS;
+    struct error later = {0};
 
-    for (size_t i = 0; i < registry->region_count && result.ok; i++) {
+    for (size_t i = 0; i < registry->region_count; i++) {
         struct look look = {.registry = registry, .store = &registry->regions[i]};
-        struct region_report report = {.count = 0};
         if (!decider_region_state(decider, look.store->id, &look.state)) continue;
         close_store(look.store, &look.state);
         if (look.state.is_retired || !is_due(look.store, epoch, interval_ms)) continue;
-        result = look_with_set(&look, decider, &report, err);
-        note_scan(look.store, &report, epoch, interval_ms);
+        const struct result scanned = scan(&look, decider, interval_ms, result.ok ? err : &later);
+        if (result.ok) result = scanned;
     }
     return result;
 }

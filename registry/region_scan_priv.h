@@ -30,6 +30,7 @@ struct region_step {
     const char *text;            /* why; or the mark. Must outlive the record */
     const struct region *opened; /* region.open: the new row */
     uint64_t epoch;              /* region.quarantine: of the policy set */
+    bool is_done;                /* set by the change; false: another gateway was first */
 };
 /** Records region.open and adds the row of a region that only the policy set names. Success also if another gateway was first. */
 RESULT region_record_opening(struct registry *registry, const struct region *region, struct error *err);

@@ -154,7 +154,7 @@ static struct result add_row(const struct region_step *step, struct pg *pg, stru
 
 static struct result run_step(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
-    const struct region_step *step = (const struct region_step *)(const void *)change; /* its first member */
+    struct region_step *step = (struct region_step *)(void *)change; /* its first member */
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
     const struct pg_statement *statement =
@@ -166,7 +166,8 @@ static struct result run_step(const struct permit *permit, struct change *change
     if (step->action != ACTION_REGION_RELEASE) pg_add_text(&arguments, step->text);
     if (step->action == ACTION_REGION_QUARANTINE) pg_add_int8(&arguments, (int64_t)step->epoch);
     TRY(pg_run(pg, step->action == ACTION_REGION_MARK ? &region_mark_sql : statement, &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "another gateway was first");
+    step->is_done = pg_rows_affected(rows) == 1;
+    if (!step->is_done) return failure(err, ERROR_CONFLICT, "another gateway was first");
     return raise_epoch(pg, err);
 }
 

@@ -44,6 +44,8 @@ struct registry {
         int64_t
             scanned_ms; /* monotonic; of the last look at the store; used by the checking thread only, as is the next member */
         uint64_t scanned_epoch; /* of the policy set at that time */
+        bool lacked_mark;       /* then its mark was recorded, and not there; used by the checking thread only */
+        atomic_bool is_marking; /* this gateway has recorded the mark, and has yet to write it */
         char disagreement[304]; /* under `problem_lock`: what its record and the store do not agree on; "": they agree */
         int64_t checked_ms;     /* monotonic; used by the checking thread only; 0: not yet */
         char

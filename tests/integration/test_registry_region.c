@@ -3,8 +3,11 @@
 #include "registry/maintenance.h"
 #include "tests/integration/registry_fixture.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "policy/decider/decider.h"
 #include "registry/jobs/clean_up.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/statements.h"
@@ -184,6 +187,143 @@ static void what_is_in_a_region_is_listed(void **state)
     MUST(turn(TEST_REGION, REGION_TURN_REOPEN, &err));
 }
 
+/* ---- What a store says, and who may begin it ---- */
+
+static struct decider *decider_now(struct decider *old)
+{
+    const struct decider_options options = {.conninfo = database_app(fixture.stack->database),
+                                            .keyd = fixture.stack->keyd,
+                                            .sequencer = fixture.stack->sequencer,
+                                            .poll_ms = 60000,
+                                            .stale_ms = 120000};
+    struct decider *decider = NULL;
+
+    decider_free(old);
+    MUST(decider_start(&options, &decider, &err));
+    return decider;
+}
+
+static void write_mark(const char *folder, const char *mark)
+{
+    char path[sizeof fixture.folder.path + 64];
+
+    (void)snprintf(path, sizeof path, "%s/sijil-region", folder);
+    FILE *file = fopen(path, "wbe");
+    assert_non_null(file);
+    assert_int_equal(fprintf(file, "%s\n", mark), 33);
+    assert_int_equal(fclose(file), 0);
+}
+
+static struct result scan(struct registry *registry, struct decider *decider, struct error *err)
+{
+    return registry_scan_regions(registry, decider, 3600000, err);
+}
+
+static bool is_open(const struct registry *registry)
+{
+    struct blob_store *blobs = NULL;
+    struct error ignored = {0};
+
+    return registry_blobs(registry, TEST_REGION, &blobs, &ignored).ok;
+}
+
+#define OTHER_MARK "ffeeddccbbaa99887766554433221100"
+#define HERE       " FROM region WHERE region_id = '" TEST_REGION "'"
+#define RELEASE    "UPDATE region SET quarantined_since = NULL, quarantined_for = NULL, quarantined_epoch = NULL"
+
+static void assert_quarantined(bool is_quarantined)
+{
+    assert_string_equal(ask("SELECT coalesce(quarantined_for LIKE 'mark: %', false)" HERE), is_quarantined ? "t" : "f");
+}
+
+/* The log was away when the store disagreed: the region was read and written on, until the next look in ten minutes. */
+static void what_cannot_be_recorded_closes_the_store_and_is_tried_again(void **state)
+{
+    struct decider *decider = decider_now(NULL);
+    char mark[DRIVER_MARK_SIZE];
+
+    (void)state;
+    MUST(scan(fixture.registry, decider, &err));
+    (void)snprintf(mark, sizeof mark, "%s", ask("SELECT mark" HERE));
+    write_mark(fixture.folder.path, OTHER_MARK);
+    execute("ALTER TABLE region ADD CONSTRAINT never CHECK (quarantined_since IS NULL)");
+    decider = decider_now(decider);
+    fixture.registry->regions[0].scanned_ms = 0;
+    assert_true(is_open(fixture.registry));
+    for (int i = 0; i < 2; i++) {
+        struct error why = {0};
+        assert_false(scan(fixture.registry, decider, &why).ok);
+        assert_false(is_open(fixture.registry));
+    }
+    execute("ALTER TABLE region DROP CONSTRAINT never");
+    MUST(scan(fixture.registry, decider, &err));
+    assert_quarantined(true);
+
+    execute(RELEASE); /* as another gateway does, whose store agrees */
+    decider = decider_now(decider);
+    MUST(scan(fixture.registry, decider, &err)); /* this one's does not, and is never opened */
+    assert_false(is_open(fixture.registry));
+    assert_quarantined(true);
+    write_mark(fixture.folder.path, mark);
+    execute(RELEASE);
+    decider = decider_now(decider);
+    MUST(scan(fixture.registry, decider, &err));
+    assert_true(is_open(fixture.registry));
+    decider_free(decider);
+}
+
+/* Two gateways with a folder of their own began one region in the same second, and neither found the other. */
+static void who_is_not_first_looks_again(void **state)
+{
+    char elsewhere[sizeof fixture.folder.path + 8], mark[DRIVER_MARK_SIZE], sql[sizeof elsewhere + 100];
+    struct decider *decider = NULL;
+
+    (void)state;
+    (void)snprintf(mark, sizeof mark, "%s", ask("SELECT mark" HERE));
+    execute("UPDATE region SET mark = NULL");
+    decider = decider_now(NULL);
+    (void)snprintf(sql, sizeof sql, "UPDATE region SET mark = '%s' WHERE region_id = '" TEST_REGION "'", mark);
+    execute(sql); /* another gateway, of which the snapshot knows nothing yet */
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s.own", fixture.folder.path);
+    struct registry *registry = fixture_gateway_elsewhere(elsewhere);
+    MUST(scan(registry, decider, &err));
+    assert_quarantined(false);
+    decider = decider_now(decider);
+    MUST(scan(registry, decider, &err));
+    assert_false(is_open(registry));
+    assert_quarantined(true);
+    execute(RELEASE);
+    decider_free(decider);
+    registry_free(registry);
+    (void)snprintf(sql, sizeof sql, "rm -r '%s'", elsewhere);
+    assert_int_equal(system(sql), 0); /* NOLINT(cert-env33-c) */
+}
+
+/* Whoever records the mark writes it a moment later: that is no other store. */
+static void a_mark_may_come_until_the_next_look(void **state)
+{
+    char path[sizeof fixture.folder.path + 64], mark[DRIVER_MARK_SIZE];
+    struct decider *decider = decider_now(NULL);
+
+    (void)state;
+    (void)snprintf(mark, sizeof mark, "%s", ask("SELECT mark" HERE));
+    (void)snprintf(path, sizeof path, "%s/sijil-region", fixture.folder.path);
+    for (int comes = 1; comes >= 0; comes--) {
+        assert_int_equal(unlink(path), 0);
+        fixture.registry->regions[0].scanned_ms = 0;
+        MUST(scan(fixture.registry, decider, &err));
+        assert_false(is_open(fixture.registry));
+        assert_quarantined(false);
+        if (comes) write_mark(fixture.folder.path, mark);
+        MUST(scan(fixture.registry, decider, &err));
+        assert_int_equal(is_open(fixture.registry), comes);
+    }
+    assert_quarantined(true);
+    execute(RELEASE);
+    write_mark(fixture.folder.path, mark);
+    decider_free(decider);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +332,9 @@ int main(void)
         cmocka_unit_test(what_cannot_be_removed_stands_in_nobodys_way),
         cmocka_unit_test(a_region_is_retired_when_nothing_is_left),
         cmocka_unit_test(what_is_in_a_region_is_listed),
+        cmocka_unit_test(what_cannot_be_recorded_closes_the_store_and_is_tried_again),
+        cmocka_unit_test(who_is_not_first_looks_again),
+        cmocka_unit_test(a_mark_may_come_until_the_next_look),
     };
 
     return cmocka_run_group_tests_name("regions of a registry", tests, fixture_set_up, fixture_tear_down);

@@ -112,8 +112,12 @@ def another_set_releases_what_agrees_again():
     fleet.store.plan(replication="<Rule><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::elsewhere</Bucket></Destination></Rule>")
     report = check(code=6)
     assert "arn:aws:s3:::elsewhere" in json.dumps(report), report
-    fleet.store.plan(replication=403)  # it does not tell: nothing is known against it
+    fleet.store.plan(replication=403)  # it does not tell any more what it was quarantined for
     approve(sijil("region", "add", "HOST", REGION, "--change", "--site", "dc1", "--json"))
+    wait_until(lambda: "disagreement" not in region() and "disagreement" not in region(1), 60, "nobody has looked")
+    assert region()["state"] == "quarantined", "who takes away the right to ask ends the quarantine"
+    fleet.store.plan(lifecycle=403)
+    approve(sijil("region", "add", "HOST", REGION, "--change", "--site", "dc2", "--json"))
     wait_until(lambda: region()["state"] == "active", 60, "the signed record did not release the region")
 
 
@@ -153,7 +157,7 @@ def a_region_of_the_set_alone_is_served_without_a_restart():
     """Also after one: the database has its blobs, and no configuration has it."""
     fleet = world["fleet"]
     approve(sijil("region", "add", "HOST", "on-prem/a", "--geo", "AE/AZ", "--regime", "ADGM", "--comment", "another region", "--json"))
-    wait_until(lambda: all(row["served"] and "mark" in row for number in (0, 1) for row in rows(number, "on-prem/a")) and rows(1, "on-prem/a"), 60,
+    wait_until(lambda: all(found and found[0]["served"] and "mark" in found[0] for found in (rows(0, "on-prem/a"), rows(1, "on-prem/a"))), 60,
                "the region is not served")
     row = rows(0, "on-prem/a")[0]
     assert row["mark"] == row["record"]["store"]["mark"] and row["geo"] == "AE/AZ", row
