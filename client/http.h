@@ -51,6 +51,7 @@ struct http_request {
     void (*moved)(void *context, uint64_t bytes);
     void *moved_context;
     long wanted, also; /* statuses that count as success for session_call(); `also` may be 0 */
+    bool comes_later;  /* 202, too: it is recorded, and comes into force later */
 };
 
 #define HTTP_ANSWER_MAX ((size_t)8 << 20) /* more than a manifest of 4 MiB, or a page of a list */

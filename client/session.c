@@ -425,6 +425,7 @@ struct result session_call(struct session *session, const char *scope, const str
         TRY(call(session, &with_token, response, err));
         show_warnings(session, response->warnings);
         if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
+        if (request->comes_later && response->status == 202) return SUCCESS;
         ask_why(session, &with_token, response);
         bool is_again = false;
         if (step_up_is_wanted(response)) TRY(log_in_again(session, response, &is_again, err));

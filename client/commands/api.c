@@ -97,7 +97,8 @@ struct result api_call_in(struct session *session, const char *method, const cha
                                          .wanted = removes ? 204
                                                    : makes ? 201
                                                            : 200,
-                                         .also = 200};
+                                         .also = 200,
+                                         .comes_later = makes};
     const struct result called = makes && may_be_repeated(path) ? call_once(session, &request, &response, err)
                                                                 : session_call(session, ADMIN_SCOPE, &request, &response, err);
     if (!called.ok && err->kind == ERROR_NOT_FOUND) {

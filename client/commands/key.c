@@ -62,12 +62,26 @@ static struct result print_key(const struct invocation *invocation, const json_t
     return api_print(invocation, shown, err);
 }
 
+/* On standard error, as what is signed. */
+static void tell_wait(const json_t *answer)
+{
+    char until[CELL_MAX];
+
+    if (json_object_get(answer, "waits_until") == NULL) return;
+    cell_text(json_object_get(answer, "waits_until"), until);
+    (void)fprintf(stderr,
+                  "Not in force yet: its holder has a key already, so the new one waits until %s.\n"
+                  "Approve it again then, with the same command, within a week of its enrolment.\n",
+                  until);
+}
+
 static struct result send(struct invocation *invocation, struct session *session, const char *path, const json_t *body,
                           struct error *err)
 {
     OWNED_JSON answer = NULL;
 
     TRY(api_call_in(session, "POST", path, body, &answer, err));
+    tell_wait(answer);
     return print_key(invocation, answer, err);
 }
 

@@ -7,6 +7,9 @@ and not each minute (tests/support/hasty_keyd.c)."""
 import base64
 import hashlib
 import json
+import os
+import subprocess
+import tempfile
 import threading
 import time
 
@@ -118,9 +121,19 @@ def another_key_of_an_approver_counts_after_a_day():
 
     answer = call(0, bob, *ask(Key(principal, "approve")))
     assert answer.status == 201 and answer.json["state"] == "in force", answer.body
-    path, approval = ask(Key(principal, "approve"))
-    answer = call(0, bob, path, approval)
-    assert answer.status == 202 and answer.json["state"] == "draft" and "waits_until" in answer.json, answer.body
+    key = Key(principal, "approve")
+    path, approval = ask(key)
+    with tempfile.TemporaryDirectory() as home:  # a wait is no failure, and says when it is over
+        at, environment = f"127.0.0.1:{server.ports[0]}", {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file}
+
+        def sijil(*words, text=None):
+            done = subprocess.run([program("sijil"), *words], input=text, text=True, capture_output=True, env=environment, timeout=60, check=False)
+            assert done.returncode == 0, (words, done.returncode, done.stderr)
+            return done
+
+        sijil("login", at, "--username", bob[0], "--ca-file", server.ca_file, text=bob[1])
+        said = sijil("key", "approve", at, key.name, "--key", server.path("approver.pem"))
+        assert "waits until" in said.stderr and "waits_until" in said.stdout, (said.stdout, said.stderr)
     answer = call(1, bob, path, approval)
     assert answer.status == 201 and answer.json["state"] == "in force", answer.body
 
