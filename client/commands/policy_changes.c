@@ -136,13 +136,13 @@ static struct result tell_loosenings(const struct policy_set *base, const struct
         if (loosenings++ < LOOSENINGS_SHOWN) tell_loosening(difference);
     }
     if (policy_set_only_adds(base, next))
-        (void)fprintf(stderr, "  It only adds policies that restrict: one person is enough if no earlier set had their ids.\n");
+        (void)fprintf(stderr, "  It only adds policies that restrict: one person is enough, if no earlier set had their ids.\n");
     else if (loosenings == 0) (void)fprintf(stderr, "  It loosens nothing.\n");
     else
         (void)fprintf(
             stderr,
-            "  It LOOSENS what holds now, in %zu ways, so one person more must sign; 'sijil policy diff' shows each with "
-            "its rules.\n",
+            "  It LOOSENS what holds now (%zu). Where the root is several persons, one more must sign it. 'sijil policy diff' shows "
+            "each with its rules.\n",
             loosenings);
     return SUCCESS;
 }

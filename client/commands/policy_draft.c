@@ -130,7 +130,8 @@ static struct result post(struct invocation *invocation, struct session *session
                                          .content_type = body.length == 0 ? NULL : "application/json",
                                          .body = body,
                                          .wanted = 201,
-                                         .also = 200};
+                                         .also = 200,
+                                         .comes_later = true};
 
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     TRY(json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &answer, err));
@@ -234,13 +235,12 @@ static struct result check_base(const struct policy_set *set, const struct activ
 static void show_needed(const json_t *answer)
 {
     const char *change = json_text_of(answer, "change");
+    const bool is_more = change != NULL && strcmp(change, "loosens") == 0 && number_of(answer, "needed") > 1;
     char why[CELL_MAX];
 
     cell_text(json_object_get(answer, "why"), why);
     (void)fprintf(stderr, "  %-14s %lld of %lld persons%s%s\n", "signed", (long long)number_of(answer, "persons"),
-                  (long long)number_of(answer, "needed"),
-                  change != NULL && strcmp(change, "loosens") == 0 ? ", one more because it loosens: " : "",
-                  change != NULL && strcmp(change, "loosens") == 0 ? why : "");
+                  (long long)number_of(answer, "needed"), is_more ? ", one more because it loosens: " : "", is_more ? why : "");
 }
 
 static void show_terms(const struct policy_set *set)
