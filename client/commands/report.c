@@ -31,12 +31,14 @@ struct making {
     struct residency_question question;
     struct export_terms asked;
     struct export_check *check;
+    struct ecdsa_key *root;
     json_t *facts, *sets; /* objects: what was written; digests of policy sets that events name */
 };
 
 static void making_done(struct making *making)
 {
     export_check_free(making->check);
+    ecdsa_key_free(making->root);
     session_free(making->session);
     json_decref(making->facts);
     json_decref(making->sets);
@@ -68,10 +70,13 @@ static struct result begin_with_project(struct making *making, json_t *body, str
     const json_t *event = json_array_get(json_object_get(page, "events"), 0), *entry = json_object_get(event, "entry");
     const bool is_time = making->asked.unit == EXPORT_BY_TIME;
     if (!json_integer_of(is_time ? entry : event, is_time ? "ts" : "seq", &first) || first < 0)
-        return failure(err, ERROR_NOT_FOUND, "the log has no event of %.80s", making->project);
+        return failure(err, ERROR_NOT_FOUND, "the log has no event of %.80s that you may see", making->project);
     making->asked.from = (uint64_t)first;
     clock_format(first, text);
     if (!is_time) (void)snprintf(text, sizeof text, "%" PRId64, first);
+    if (making->asked.from >= making->asked.until)
+        return failure(err, ERROR_NOT_FOUND, "--at is before all that you may see of %.80s: its first event is %s",
+                       making->project, text);
     return json_object_set_new(body, "from", json_string(text)) == 0 ? SUCCESS : api_no_memory(err);
 }
 
@@ -299,14 +304,11 @@ static struct result tell(const struct making *making, const json_t *report, con
 
 static struct result compose(struct making *making, struct error *err)
 {
-    const char *log_key = invocation_option(making->invocation, 'K'), *root = invocation_option(making->invocation, 'R');
-    struct residency_trust trust = {.log = {.vkey = bytes_of_text(log_key == NULL ? "" : log_key)}};
+    const char *log_key = invocation_option(making->invocation, 'K');
+    const struct residency_trust trust = {.log = {.vkey = bytes_of_text(log_key == NULL ? "" : log_key)}, .root = making->root};
     struct residency_findings findings;
-    OWNED(ecdsa_key) *key = NULL;
     OWNED_JSON report = NULL;
 
-    if (root != NULL) TRY(line_check(making->invocation, local(ecdsa_key_load(root, &key, err), root, err)));
-    trust.root = key;
     FILE *evidence = fopen(making->path, "rbe");
     if (evidence == NULL) return failure(err, ERROR_INVALID, "%.180s can't be read", making->path);
     const struct result composed = residency_compose(evidence, &trust, &making->question, &report, &findings, err);
@@ -343,11 +345,15 @@ struct result command_report_residency(struct invocation *invocation, struct err
 {
     OWNED_MAKING making = {.invocation = invocation, .project = invocation->operands[1], .fd = -1};
 
+    const char *root = invocation_option(invocation, 'R');
+
     TRY(line_check(invocation, check_line(&making, err)));
+    if (root != NULL) TRY(local(ecdsa_key_load(root, &making.root, err), root, err));
     TRY(command_session(invocation, invocation->operands[0], &making.session, err));
     const struct result opened = file_open(making.path, O_RDWR | O_CREAT | O_EXCL, 0600, &making.fd, err);
     if (!opened.ok && err->kind == ERROR_CONFLICT)
-        return failure(err, ERROR_CONFLICT, "%.180s is there: a report replaces no evidence", making.path);
+        return failure(err, ERROR_CONFLICT, "%.180s is there, and a report replaces no evidence: give another --output",
+                       making.path);
     TRY(local_output(opened, making.path, err));
     const struct result fetched = fetch_all(&making, err);
     if (!fetched.ok) (void)unlink(making.path);

@@ -377,7 +377,11 @@ def who_may_report():
     told = sijil("publisher", "report", "residency", "HOST", "main/story", "-o", os.path.join(work, "none"), code=4)
     assert not os.path.exists(os.path.join(work, "none.evidence.ndjson")), told
     assert report("part", "--within", "main", login="part")[1]["content"] == state["report"][1]["content"]
-    assert "a report replaces no evidence" in sijil("auditor", "report", "residency", "HOST", "main/story", "-o", os.path.join(work, "now"), code=1)
+    assert "give another --output" in sijil("auditor", "report", "residency", "HOST", "main/story", "-o", os.path.join(work, "now"), code=1)
+    none = os.path.join(work, "none")
+    assert "No such file" in sijil("auditor", "report", "residency", "HOST", "main/story", "-o", none, "--root", "/nowhere.pem", code=3)
+    assert "--at is before" in sijil("auditor", "report", "residency", "HOST", "main/story", "-o", none, "--at", "2020-01-01T00:00:00Z", code=3)
+    assert not os.path.exists(none + ".evidence.ndjson")
     within = {"scope": "registry:admin:*"}
     for login, path, status in (("other", "/api/v1/reports/residency/sets?within=main", 404), ("other", "/api/v1/reports/residency/sets?within=globex", 200),
                                 ("publisher", "/api/v1/reports/residency/sets/0?within=main", 403), ("part", "/api/v1/reports/residency/sets/1?within=main", 404),
