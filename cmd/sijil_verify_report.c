@@ -5,6 +5,7 @@
 
 #include "audit/format/log_keys.h"
 #include "base/file.h"
+#include "base/terminal_text.h"
 #include "cmd/sijil_verify_report.h"
 #include "residency/residency.h"
 
@@ -94,6 +95,28 @@ static struct result compare_with(const struct report_request *request, const st
     return residency_compare(report, right, err);
 }
 
+static bool has_own_mapping(const json_t *report)
+{
+    const char *mapping = json_text_of(report, "mapping");
+
+    return mapping != NULL && strcmp(mapping, residency_mapping()) == 0;
+}
+
+/* Nothing in the evidence leads to these rows: whoever made the report may have written anything into them. */
+static struct result tell_controls(const json_t *report, struct buffer *answer, struct error *err)
+{
+    const char *mapping = json_text_of(report, "mapping");
+    char shown[32];
+
+    if (has_own_mapping(report)) return SUCCESS;
+    (void)snprintf(shown, sizeof shown, "%s", mapping == NULL ? "no day" : mapping);
+    terminal_sanitize(shown);
+    return buffer_format(
+        answer, err,
+        "Not checked: the table of controls. Its mapping is of %s, and that of this program of %s, so it may say anything.\n",
+        shown, residency_mapping());
+}
+
 static struct result tell(const struct report_request *request, const json_t *report, const struct residency_findings *findings,
                           struct buffer *answer, struct error *err)
 {
@@ -125,6 +148,7 @@ static struct result tell(const struct report_request *request, const json_t *re
             ? "\nNot checked, because --root was not given: who signed the policy sets.\n"
             : "\nThe root has signed each policy set that it signs alone. Of others it is not checked how many persons\nhave signed.\n",
         err));
+    TRY(tell_controls(report, answer, err));
     return buffer_add_text(
         answer,
         "Not proven: that no later set was in force without an event of the project, where bytes lay that the log does not name,\n"
@@ -135,10 +159,11 @@ static struct result tell(const struct report_request *request, const json_t *re
 static struct result tell_json(const json_t *report, const struct residency_findings *findings, struct buffer *answer,
                                struct error *err)
 {
-    OWNED_JSON value = json_pack("{s:b, s:O, s:O, s:I, s:I, s:I, s:I}", "verified", findings->lacking == 0, "project",
-                                 json_object_get(report, "project"), "at_time", json_object_get(report, "at_time"), "agree",
-                                 (json_int_t)findings->agree, "differ", (json_int_t)findings->differ, "not_replayable",
-                                 (json_int_t)findings->impossible, "lacking", (json_int_t)findings->lacking);
+    OWNED_JSON value = json_pack("{s:b, s:b, s:O, s:O, s:I, s:I, s:I, s:I}", "verified", findings->lacking == 0,
+                                 "controls_checked", has_own_mapping(report), "project", json_object_get(report, "project"),
+                                 "at_time", json_object_get(report, "at_time"), "agree", (json_int_t)findings->agree, "differ",
+                                 (json_int_t)findings->differ, "not_replayable", (json_int_t)findings->impossible, "lacking",
+                                 (json_int_t)findings->lacking);
 
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     TRY(json_write_canonical(answer, value, err));

@@ -58,7 +58,10 @@ RESULT residency_compose(FILE *evidence, const struct residency_trust *trust, co
                          json_t **report_out, struct residency_findings *findings_out, struct error *err);
 /** The question of a report that was read. ERROR_DENIED: it is no report. */
 RESULT residency_question_of(const json_t *report, struct residency_question *question_out, struct error *err);
-/** Compares a report with the one that its evidence leads to. ERROR_DENIED names the first member or row that differs. */
+/** The day of this program's mapping to controls. */
+const char *residency_mapping(void);
+/** Compares a report with the one that its evidence leads to. ERROR_DENIED names the first member or row that differs. The controls of another mapping are not compared:
+ *  whoever asks is told so. */
 RESULT residency_compare(const json_t *report, const json_t *right, struct error *err);
 
 /** Appends the bytes of a report: canonical JSON and a line feed. ERROR_LIMIT. */

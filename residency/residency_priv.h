@@ -74,8 +74,6 @@ RESULT residency_take_event(struct residency *residency, const struct leaf *leaf
 RESULT residency_take_content(struct residency *residency, const struct leaf *leaf, struct error *err);
 /** Takes the closing entry of the export. */
 void residency_take_closing(struct residency *residency, const struct leaf *leaf);
-/** The day of the mapping to controls. */
-const char *residency_mapping(void);
 /** Appends the rows of the table of controls. */
 RESULT residency_add_controls(struct residency *residency, struct error *err);
 /** Composes the report. `note`: the signed checkpoint; `evidence`: "sha256:..." of the file. */

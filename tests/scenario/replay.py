@@ -313,6 +313,10 @@ def a_wrong_row_of_a_report_is_named():
     changes += [('row 2 of "sets"', lambda report: report["sets"].pop()), ('"project"', lambda report: report.update({"project": "main/other"})),
                 ('"decisions"', lambda report: report["decisions"].update({"agree": 1})), ("a member that no report has", lambda report: report.update({"more": 1})),
                 ("is not spelt", lambda report: None)]
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        claims = {**json.loads(kept), "mapping": "2031-01-01", "controls": [{"control": "all", "title": "is fulfilled"}]}
+        file.write(json.dumps(claims, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n")
+    assert "Not checked: the table of controls" in check_report(path), "nothing leads to these rows"
     for words, change in changes:
         copy = json.loads(kept)
         change(copy)
