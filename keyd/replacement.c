@@ -232,16 +232,20 @@ static struct result is_held(const struct replacement_place *place, const struct
     return key_register_check_holder(place->keys, &holder, err);
 }
 
-static bool is_held_so(const struct replacement_place *place, const struct asked *asked)
+static bool approves(const struct replacement_place *place, const struct asked *asked, const uint8_t point[ECDSA_PUBLIC_SIZE])
 {
     struct ledger_state state;
+
+    ledger_read(place->ledger, &state);
+    return signing_key_approves(state.approvers, point, asked->key.principal, asked->now_ms);
+}
+
+static bool is_held_so(const struct replacement_place *place, const struct asked *asked)
+{
     struct error none = {0};
 
-    if (asked->key.purpose != SIGNING_APPROVE) return is_held(place, asked, asked->document->name, &none).ok;
-    ledger_read(place->ledger, &state);
-    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++)
-        if (memcmp(state.approvers[i].point, asked->key.point, sizeof asked->key.point) == 0) return true;
-    return false;
+    if (asked->key.purpose == SIGNING_APPROVE) return approves(place, asked, asked->key.point);
+    return is_held(place, asked, asked->document->name, &none).ok;
 }
 
 /* An approver's further key for its own requests has no power, and the same key in another scope has no more than before. */
@@ -297,14 +301,19 @@ static struct result check_wait(const struct replacement_place *place, const str
                    (long long)(left_ms / 60000 + 1));
 }
 
-/* documents/format has checked that the other key has signed. */
+/* documents/format has checked that the other key has signed. One that approves nothing came without a wait, so it makes no approver's key. */
 static struct result check_old(const struct replacement_place *place, const struct asked *asked, struct error *err)
 {
     char thumbprint[ECDSA_THUMBPRINT_SIZE];
 
     ecdsa_thumbprint(asked->key.replaces, thumbprint);
     if (strcmp(thumbprint, asked->document->name) == 0) return failure(err, ERROR_DENIED, "a key does not replace itself");
-    return is_held(place, asked, thumbprint, err);
+    TRY(is_held(place, asked, thumbprint, err));
+    if (asked->document->is_withdrawn || asked->key.purpose != SIGNING_APPROVE || !is_approver(place->ledger, asked->principal) ||
+        approves(place, asked, asked->key.replaces))
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "the next key of an approver is signed with one that approves, and %s does not",
+                   thumbprint);
 }
 
 struct result replacements_check(const struct replacement_place *place, const struct document *document, int64_t now_ms,

@@ -136,6 +136,19 @@ static struct result is_approved(const struct document *document, const struct d
     return SUCCESS;
 }
 
+bool signing_key_approves(const struct document_approver approvers[DOCUMENT_APPROVERS_MAX],
+                          const uint8_t point[ECDSA_PUBLIC_SIZE], const char *principal, int64_t now_ms)
+{
+    uint8_t owner[DOCUMENT_DIGEST_SIZE];
+
+    sha256_of(bytes_of_text(principal), owner);
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++)
+        if (document_approver_counts(&approvers[i], now_ms) && memcmp(approvers[i].point, point, ECDSA_PUBLIC_SIZE) == 0 &&
+            memcmp(approvers[i].principal, owner, sizeof owner) == 0)
+            return true;
+    return false;
+}
+
 static const struct document_approver *known_approver(const struct document_trust *trust, const struct signing_key *key)
 {
     for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++)

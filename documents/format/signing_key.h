@@ -41,6 +41,9 @@ RESULT signing_key_check_holder(const struct document *document, int64_t now_ms,
  *  ERROR_NO_MEMORY. */
 RESULT signing_key_is_approved(const struct document *document, const struct document_trust *trust, bool *is_approved_out,
                                struct error *err);
+/** Whether this is an approver's key of this principal that counts now. */
+bool signing_key_approves(const struct document_approver approvers[DOCUMENT_APPROVERS_MAX],
+                          const uint8_t point[ECDSA_PUBLIC_SIZE], const char *principal, int64_t now_ms);
 /** A body for document_compose(); NULL when out of memory. */
 json_t *signing_key_body(const struct signing_key *key);
 /** The name of the key's document. */

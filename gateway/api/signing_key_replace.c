@@ -61,6 +61,20 @@ static struct result is_held(const struct request *request, const char *name, co
     return SUCCESS;
 }
 
+/* One that approves nothing came without a wait. */
+static struct result check_old_approves(const struct request *request, const struct signing_key *key, struct error *err)
+{
+    struct document_trust trust;
+    struct key_power power;
+
+    TRY(ask(request, key->principal, &power, err));
+    if (!power.is_approver) return SUCCESS;
+    TRY(document_trust_now(request, &trust, err));
+    if (signing_key_approves(trust.approvers, key->replaces, key->principal, trust.now_ms)) return SUCCESS;
+    return failure(err, ERROR_DENIED,
+                   "replaces: the next key of an approver is signed with one that approves; without it, the new one waits a day");
+}
+
 struct result key_check_old(const struct request *request, const struct document *document, struct error *err)
 {
     char name[ECDSA_THUMBPRINT_SIZE];
@@ -71,8 +85,10 @@ struct result key_check_old(const struct request *request, const struct document
     if (!signing_key_has_old(&key)) return SUCCESS;
     ecdsa_thumbprint(key.replaces, name);
     TRY(is_held(request, name, key.principal, &is_own, err));
-    if (is_own && strcmp(name, document->name) != 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "replaces: %s is no other key in force of %s", name, key.principal);
+    if (!is_own || strcmp(name, document->name) == 0)
+        return failure(err, ERROR_DENIED, "replaces: %s is no other key in force of %s", name, key.principal);
+    if (document->is_withdrawn || key.purpose != SIGNING_APPROVE) return SUCCESS;
+    return check_old_approves(request, &key, err);
 }
 
 /* A further key of an approver that approves nothing has no power, and a key in a further scope has it already. */
@@ -83,9 +99,7 @@ static struct result has_power_already(const struct request *request, const stru
 
     TRY(signing_key_read(document, &key, err));
     if (key.purpose != SIGNING_APPROVE) return is_held(request, document->name, key.principal, has_out, err);
-    *has_out = false;
-    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++)
-        if (memcmp(trust->approvers[i].point, key.point, sizeof key.point) == 0) *has_out = true;
+    *has_out = signing_key_approves(trust->approvers, key.point, key.principal, trust->now_ms);
     return SUCCESS;
 }
 

@@ -124,6 +124,9 @@ static void an_approver_s_next_key_waits(void **state)
     (void)state;
     assert_int_equal(enrol(&plain), ERROR_NONE); /* it approves nothing */
     assert_int_equal(enrol(&next), ERROR_DENIED);
+    next.replaces = stranger;
+    next.signers[2] = stranger;
+    assert_int_equal(enrol(&next), ERROR_DENIED); /* and came without a wait, so it makes no key that approves */
     next.replaces = approver;
     next.signers[2] = approver;
     assert_int_equal(enrol(&next), ERROR_NONE);
