@@ -137,7 +137,7 @@ static bool has_versions(const struct document *document)
     return document->kind != DOCUMENT_SIGNING_KEY && document->kind != DOCUMENT_RUNNER;
 }
 
-static void write_owner(const struct document *document, uint8_t owner_out[DOCUMENT_DIGEST_SIZE])
+void key_register_owner(const struct document *document, uint8_t owner_out[DOCUMENT_DIGEST_SIZE])
 {
     char text[sizeof "detection-rule::" + DOCUMENT_SCOPE_SIZE + DOCUMENT_NAME_SIZE];
     const char *kind = is_rule(document) ? "rule" : document_kind(document->kind)->name;
@@ -153,7 +153,7 @@ static struct result name_of(const struct document *document, char name_out[ECDS
     uint8_t owner[DOCUMENT_DIGEST_SIZE];
 
     if (has_versions(document)) {
-        write_owner(document, owner);
+        key_register_owner(document, owner);
         TRY(text_base64(&name, BASE64_URL, (struct bytes){owner, sizeof owner}, err));
     }
     (void)snprintf(name_out, ECDSA_THUMBPRINT_SIZE, "%.43s", has_versions(document) ? buffer_text(&name) : document->name);
@@ -167,7 +167,7 @@ static struct result read_owner(const struct document *document, uint8_t owner_o
     struct runner_key runner;
 
     if (has_versions(document)) {
-        write_owner(document, owner_out);
+        key_register_owner(document, owner_out);
         return SUCCESS;
     }
     if (document->kind == DOCUMENT_SIGNING_KEY) {

@@ -41,6 +41,8 @@ RESULT key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], str
 
 /** Whether the register keeps documents of this kind. */
 bool key_register_has_kind(enum document_kind kind);
+/** The owner of a document that has versions: its kind, scope and name. It is the name of its entry, too, as a thumbprint is that of a key. */
+void key_register_owner(const struct document *document, uint8_t owner_out[DOCUMENT_DIGEST_SIZE]);
 /** A checked document that is about to be pinned. */
 struct key_register_note {
     const struct document *document;

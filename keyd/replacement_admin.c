@@ -13,16 +13,22 @@ static struct replacement_admin *find(struct replacement_state *state, const uin
     return NULL;
 }
 
-/* In force, with a key that was not withdrawn. */
-static bool counts(const struct replacement_admin *admin, const struct replacement_naming *naming)
+static bool is_held(const struct replacement_naming *naming, const uint8_t name[DOCUMENT_DIGEST_SIZE],
+                    const uint8_t owner[DOCUMENT_DIGEST_SIZE])
 {
-    struct buffer OWNED_BUFFER thumbprint = BUFFER(ECDSA_THUMBPRINT_SIZE);
+    struct buffer OWNED_BUFFER text = BUFFER(ECDSA_THUMBPRINT_SIZE);
     struct error none = {0};
 
-    if (admin->end_ms <= naming->now_ms) return false;
-    if (!text_base64(&thumbprint, BASE64_URL, (struct bytes){admin->key, sizeof admin->key}, &none).ok) return false;
-    const struct key_register_holder holder = {buffer_text(&thumbprint), admin->principal, naming->now_ms};
+    if (!text_base64(&text, BASE64_URL, (struct bytes){name, DOCUMENT_DIGEST_SIZE}, &none).ok) return false;
+    const struct key_register_holder holder = {buffer_text(&text), owner, naming->now_ms};
     return key_register_check_holder(naming->keys, &holder, &none).ok;
+}
+
+/* In force, with a key that was not withdrawn. A recovery takes documents out of the register of keys whose events are lost. */
+static bool counts(const struct replacement_admin *admin, const struct replacement_naming *naming)
+{
+    return admin->end_ms > naming->now_ms && is_held(naming, admin->name, admin->name) &&
+           is_held(naming, admin->key, admin->principal);
 }
 
 static struct result take_out(struct replacement_state *state, const struct replacement_naming *naming,
@@ -53,7 +59,7 @@ struct result replacement_note_admin(struct replacement_state *state, const stru
     struct replacement_admin wanted = {.end_ms = naming->document->expires_ms};
     struct officer officer;
 
-    sha256_of(bytes_of_text(naming->document->name), wanted.name);
+    key_register_owner(naming->document, wanted.name);
     struct replacement_admin *admin = find(state, wanted.name);
     if (naming->document->is_withdrawn) return take_out(state, naming, admin, err);
     TRY(officer_read(naming->document, &officer, err)); /* its key is a thumbprint */

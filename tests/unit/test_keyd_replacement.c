@@ -184,6 +184,36 @@ static void an_old_withdrawal_takes_no_administrator_away(void **state)
     assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".b", BOB, NULL), ERROR_NONE); /* Alice is left */
 }
 
+static struct result set_pins(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)err;
+    memcpy(state->pins, context, sizeof state->pins);
+    return SUCCESS;
+}
+
+/* An administrator whose document's event is lost counted on, and the last one left could be withdrawn. */
+static void after_a_recovery_lost_documents_make_no_administrator(void **state)
+{
+    const struct wanted of_bob = enrolment(second, BOB);
+    const size_t officers = document_kind(DOCUMENT_OFFICERS)->number - 1U;
+    struct ledger_state then, now;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(enrol(&of_bob), ERROR_NONE);
+    ledger_read(world.ledger, &then);
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".b", BOB, second), ERROR_NONE);
+    ledger_read(world.ledger, &now);
+    const struct key_register_past past = {now.pins, then.pins, size - 1};
+    assert_true(replacements_set_back(replacements, &now.pins[officers], &then.pins[officers], &err).ok);
+    assert_true(key_register_set_back(world.keys, &past, &err).ok);
+    assert_true(ledger_change(world.ledger, set_pins, then.pins, &err).ok);
+    restart();
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".a", ALICE, NULL), ERROR_DENIED);
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".b", BOB, second), ERROR_NONE);
+    assert_int_equal(appoint_as(OFFICERS_ADMINISTRATORS ".a", ALICE, NULL), ERROR_NONE);
+}
+
 /* ---- the file ---- */
 
 static void a_lost_file_lets_nothing_in(void **state)
@@ -252,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(others_may_have_several_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_administrators_do_not_end_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_old_withdrawal_takes_no_administrator_away, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(after_a_recovery_lost_documents_make_no_administrator, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_file_lets_nothing_in, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_file_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_wait_outlives_the_log, set_up, tear_down),
