@@ -101,7 +101,7 @@ struct result exchange_demand_act(struct exchange *exchange, struct pg *pg, stru
     const char *text = request_header(&exchange->request, ACT_HEADER);
     struct error wrong = {0};
 
-    if (exchange->is_act_signed || !is_demanded(exchange)) return SUCCESS;
+    if (exchange->is_act_signed || exchange_lacks_body(exchange) || !is_demanded(exchange)) return SUCCESS;
     if (text == NULL || pg == NULL) {
         exchange_refuse_principal(exchange, OAUTH_ACT, REQUIRED);
         return SUCCESS;

@@ -130,8 +130,10 @@ void exchange_demand_login(struct exchange *exchange);
 void exchange_demand_token(struct exchange *exchange);
 /** A good credential that is not good enough for this request: it goes on without a principal. */
 void exchange_refuse_principal(struct exchange *exchange, enum oauth_error error, const char *description);
+/** Whether the body comes only after a first decision, and is not there yet: then the request is decided again. */
+bool exchange_lacks_body(const struct exchange *exchange);
 /* gateway/pipeline/act.c */
-/** The same for a request that must be signed with the enrolled key of its principal, where a document demands that (authz/act.h). Blocks if there is a signature: `pg` is there then. ERROR_UNAVAILABLE. */
+/** The same for a request that must be signed with the enrolled key of its principal, where a document demands that (authz/act.h). As long as the body is not there, nothing is demanded. Blocks if there is a signature: `pg` is there then. ERROR_UNAVAILABLE. */
 RESULT exchange_demand_act(struct exchange *exchange, struct pg *pg, struct error *err);
 /** The registry's URL as the client uses it. */
 void request_own_url(const struct request *request, char url_out[HOSTS_URL_SIZE]);

@@ -194,14 +194,17 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
 
 static size_t step_of_target(void);
 
+bool exchange_lacks_body(const struct exchange *exchange)
+{
+    return exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body &&
+           exchange->http.body_state != HTTP_BODY_DONE;
+}
+
 /* The body is gathered only after a decision that allows it. It may take long to arrive, so the right is decided again after it. */
 static enum step_result step_take(struct exchange *exchange, struct pg *pg)
 {
-    const bool is_missing = exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body &&
-                            exchange->http.body_state != HTTP_BODY_DONE;
-
     (void)pg;
-    if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return STEP_NEXT;
+    if (!exchange_lacks_body(exchange) || decision_verdict(exchange->decision) != VERDICT_ALLOW) return STEP_NEXT;
     exchange->step = step_of_target();
     gather(exchange);
     return STEP_WAIT;

@@ -320,6 +320,13 @@ def the_most_dangerous_requests_are_signed_one_by_one():
     assert send("POST", target, body, good).status == 201
     refusal(send("POST", target, body, good), "used before")
     assert send("GET", "/api/v1/robots", None).status == 200  # looking is no act
+    robots = {one["name"].partition("+")[2]: one["id"] for one in admin.api("GET", "/robots?organisation=acme")["robots"]}
+    rotation, days = f"/api/v1/robots/{robots['signed']}/secret", b'{"expires_days":3}'  # a body that arrives after a first decision
+    refusal(send("POST", rotation, days), "Sijil-Act")
+    refusal(send("POST", rotation, days, mine.act("POST", origin, rotation, b"", token, nonce)), "body is not")
+    rotated = send("POST", rotation, days, mine.act("POST", origin, rotation, days, token, nonce))
+    assert rotated.status == 200, (rotated.status, rotated.body)
+    assert send("POST", rotation, None, mine.act("POST", origin, rotation, b"", token, nonce)).status == 200
     plan = admin.api("GET", "/organisations/acme/deletion")["plan"]
     doomed = "/api/v1/organisations/acme?plan="
     refusal(send("DELETE", doomed + plan, None, mine.act("DELETE", origin, doomed + "0" * 64, b"", token, nonce)), "target is not")
