@@ -208,15 +208,17 @@ struct result document_check_signing_key(const struct document *document, const 
                    signers);
 }
 
+/* What has expired keeps its place while there is an empty one: by it sijil-keyd knows that its owner's next key is another one. */
 static struct document_approver *slot_of(const struct signing_key *key, struct document_approver *approvers, int64_t now_ms)
 {
-    struct document_approver *free_slot = NULL;
+    struct document_approver *empty = NULL, *ended = NULL;
 
-    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
+    for (size_t i = DOCUMENT_APPROVERS_MAX; i-- > 0;) {
         if (memcmp(approvers[i].point, key->point, sizeof key->point) == 0) return &approvers[i];
-        if (free_slot == NULL && (approvers[i].point[0] == 0 || approvers[i].expires_ms <= now_ms)) free_slot = &approvers[i];
+        if (approvers[i].point[0] == 0) empty = &approvers[i];
+        else if (approvers[i].expires_ms <= now_ms) ended = &approvers[i];
     }
-    return free_slot;
+    return empty == NULL ? ended : empty;
 }
 
 struct result signing_key_note(const struct document *document, struct document_approver approvers[DOCUMENT_APPROVERS_MAX],
