@@ -112,6 +112,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     set(settings->regions[0].title, EMBEDDED_REGION);
     set(settings->regions[0].driver, "fs");
     set(settings->regions[0].location, paths->region);
+    TRY(path_join(settings->region_folder, paths->directory, "regions", err));
     return write_delivery(paths, settings, err);
 }
 

@@ -245,6 +245,20 @@ static struct result look_with_set(struct look *look, struct decider *decider, s
     return looked;
 }
 
+/* No gateway has opened it. If the policy set has its record, a gateway lacks the place for it. */
+static struct result no_region(struct decider *decider, const char *region, struct error *err)
+{
+    struct policy_set *set = decider_policy_set(decider);
+    const bool is_recorded = set != NULL && policy_set_region_store(set, region) != NULL;
+
+    policy_set_free(set);
+    if (!is_recorded) return failure(err, ERROR_NOT_FOUND, "there is no region %.63s", region);
+    return failure(err, ERROR_NOT_FOUND,
+                   "no gateway has opened the region %.63s of the policy set: its folder or bucket, or the setting "
+                   "region_folder or region_key_folder, is missing (docs/regions.md)",
+                   region);
+}
+
 struct result registry_region_check(const struct permit *permit, struct registry *registry, struct decider *decider,
                                     const struct region_question *question, struct region_report *report_out, struct error *err)
 {
@@ -253,8 +267,7 @@ struct result registry_region_check(const struct permit *permit, struct registry
     struct region_report report = {.count = 0};
 
     (void)permit_resource(permit, ACTION_REGION_CHECK);
-    if (!decider_region_state(decider, region, &look.state))
-        return failure(err, ERROR_NOT_FOUND, "there is no region %.63s", region);
+    if (!decider_region_state(decider, region, &look.state)) return no_region(decider, region, err);
     if (look.store == NULL) (void)snprintf(report.trouble, sizeof report.trouble, "this gateway does not serve the region");
     else if (look.state.is_retired) (void)snprintf(report.trouble, sizeof report.trouble, "the region is retired");
     else TRY(look_with_set(&look, decider, &report, err));

@@ -12,9 +12,9 @@
 
 struct result command_region_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"REGION", "id"},       {"STATE", "state"},   {"GEO", "geo"},
-                                            {"REGIMES", "regimes"}, {"DRIVER", "driver"}, {"READY", "ready"},
-                                            {"PROBLEM", "problem"}};
+    static const struct column columns[] = {
+        {"REGION", "id"},     {"STATE", "state"}, {"GEO", "geo"},         {"REGIMES", "regimes"},
+        {"DRIVER", "driver"}, {"READY", "ready"}, {"PROBLEM", "problem"}, {"QUARANTINED FOR", "quarantine"}};
 
     return api_table(invocation, "/regions", "regions", columns, sizeof columns / sizeof columns[0], err);
 }
@@ -116,7 +116,16 @@ struct result command_region_check(struct invocation *invocation, struct error *
     if (!invocation->json) (void)json_object_del(answer, "findings");
     TRY(api_print(invocation, answer, err));
     if (!invocation->json) print_findings(findings);
-    return agrees ? SUCCESS : failure(err, ERROR_CONFLICT, "the store is not what its record says, or it told nothing");
+    if (agrees) return SUCCESS;
+    if (!json_is_true(json_object_get(answer, "told"))) {
+        char trouble[CELL_MAX];
+        cell_text(json_object_get(answer, "trouble"), trouble);
+        return failure(err, ERROR_CONFLICT, "the store told nothing, so nothing is proven: %.200s", trouble);
+    }
+    return failure(
+        err, ERROR_CONFLICT,
+        "the store is not what its record says, so the region is quarantined: set the store right, or have a record signed "
+        "that says what is right ('sijil region add --change'), then check again");
 }
 
 struct result command_region_drain(struct invocation *invocation, struct error *err)

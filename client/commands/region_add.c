@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -57,12 +58,23 @@ static struct result check_place(const char *option, const char *place, struct e
     return failure(err, ERROR_INVALID, "--%s %.24s: no place of ISO 3166, such as AE or AE/DU", option, place);
 }
 
+static struct result check_control(const char *control, struct error *err)
+{
+    static const char *const known[] = {"customer-hsm", "customer-soft", "provider-kms"};
+
+    for (size_t i = 0; control != NULL && i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(control, known[i]) == 0) return SUCCESS;
+    if (control == NULL) return SUCCESS;
+    return failure(err, ERROR_INVALID, "--key-control %.30s: customer-hsm, customer-soft or provider-kms", control);
+}
+
 static struct result check_words(const struct invocation *invocation, struct error *err)
 {
     unsigned at = 0;
 
     TRY(check_place("geo", invocation_option(invocation, 'g'), err));
     TRY(check_place("key-geo", invocation_option(invocation, 'G'), err));
+    TRY(check_control(invocation_option(invocation, 'x'), err));
     for (const char *each; (each = invocation_next_option(invocation, 'C', &at)) != NULL;)
         TRY(check_place("controlled-from", each, err));
     at = 0;
@@ -106,6 +118,16 @@ static struct result digest_file(const char *path, char digest_out[DIGEST_TEXT_S
     return SUCCESS;
 }
 
+static bool is_day(const char *text)
+{
+    char midnight[32];
+    int64_t at_ms = 0;
+
+    if (strlen(text) != strlen("2027-01-31")) return false;
+    (void)snprintf(midnight, sizeof midnight, "%sT00:00:00Z", text);
+    return clock_parse(bytes_of_text(midnight), &at_ms);
+}
+
 static struct result attest(json_t *record, const char *name, const char *until, const char *path, struct error *err)
 {
     char digest[DIGEST_TEXT_SIZE];
@@ -137,6 +159,8 @@ static struct result add_attribute(json_t *record, const char *given, struct err
     until = strchr(text, '=');
     if ((until == NULL) != (path == NULL)) return failure(err, ERROR_INVALID, "--attr %.60s: NAME, or NAME=DAY,FILE", given);
     if (until != NULL) *until++ = '\0';
+    if (until != NULL && !is_day(until))
+        return failure(err, ERROR_INVALID, "--attr %.60s: the last day is written as 2027-01-31", given);
     if (attrs == NULL) {
         if (json_object_set_new(record, "attrs", json_array()) != 0) return no_utf8(err);
         attrs = json_object_get(record, "attrs");

@@ -151,6 +151,8 @@ def a_region_that_drains_takes_nothing_and_is_retired_when_it_is_empty():
     assert sijil("region", "drain", "HOST", REGION, "--end", "--json")["state"] == "active"
     wait_until(lambda: repository.call("POST", "blobs/uploads/").status == 202, 30, "it takes nothing")
     assert sijil("region", "show", "HOST", "no/such", code=3)
+    assert "customer-hsm, customer-soft or provider-kms" in sijil("region", "add", "HOST", "onprem/x", "--geo", "AE", "--key-control", "own", code=2)
+    assert "the last day" in sijil("region", "add", "HOST", "onprem/x", "--geo", "AE", "--attr", "iso27001=2027-13-01,/etc/hostname", code=2)
 
 
 def a_region_of_the_set_alone_is_served_without_a_restart():
