@@ -345,28 +345,16 @@ struct result keyd_pin_approver(struct keyd_client *client, const uint8_t public
     return keyd_call(client, &request, &call, err);
 }
 
-static struct result pin(struct keyd_client *client, enum keyd_type type, const struct document_pin_request *pin,
-                         struct document_pin *pin_out, struct error *err)
+struct result keyd_pin_document(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
+                                struct error *err)
 {
-    struct keyd_request request = {.type = type};
+    struct keyd_request request = {.type = KEYD_PIN_DOCUMENT};
     OWNED_CALL call = {0};
 
     request.as.pin = *pin;
     TRY(keyd_call(client, &request, &call, err));
     *pin_out = call.reply.as.pin;
     return SUCCESS;
-}
-
-struct result keyd_pin_document(struct keyd_client *client, const struct document_pin_request *request,
-                                struct document_pin *pin_out, struct error *err)
-{
-    return pin(client, KEYD_PIN_DOCUMENT, request, pin_out, err);
-}
-
-struct result keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *request,
-                              struct document_pin *pin_out, struct error *err)
-{
-    return pin(client, KEYD_PIN_POLICY, request, pin_out, err);
 }
 
 struct result keyd_certify_runner(struct keyd_client *client, const struct document_chain_request *proof, struct buffer *der,

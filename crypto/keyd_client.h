@@ -351,12 +351,9 @@ struct document_chain_request {
 RESULT keyd_certify_runner(struct keyd_client *client, const struct document_chain_request *proof, struct buffer *der,
                            struct error *err);
 /**
- * As keyd_pin_document(), for a policy set, which is larger and has one envelope. keyd does not see what it changes, so where several persons must sign
- * it counts as a loosening.
+ * As keyd_pin_document(), for a policy set, which is larger and has one envelope: keyd finds what the set changes of `base`. ERROR_DENIED: that is not the
+ * set that keyd has pinned. Without a base keyd does not see what the set changes, so where several persons must sign it counts as a loosening.
  */
-RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
-                       struct error *err);
-/** The same, and keyd finds what the set changes of `base`. ERROR_DENIED: that is not the set that keyd has pinned. */
 RESULT keyd_pin_set(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                     struct error *err);
 

@@ -4,7 +4,7 @@
 struct result keyd_pin_set(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                            struct error *err)
 {
-    struct keyd_request request = {.type = KEYD_PIN_SET};
+    struct keyd_request request = {.type = pin->base.length == 0 ? KEYD_PIN_POLICY : KEYD_PIN_SET};
     OWNED_CALL call = {0};
 
     request.as.pin = *pin;

@@ -63,7 +63,7 @@ static enum error_kind ask(const struct document_pin_request *request)
     struct document_pin pinned;
     struct error err = {0};
 
-    return keyd_pin_policy(client, request, &pinned, &err).ok ? ERROR_NONE : err.kind;
+    return keyd_pin_set(client, request, &pinned, &err).ok ? ERROR_NONE : err.kind;
 }
 
 static void seal(const struct ecdsa_key *signer, const char *type, const char *payload, struct buffer *envelope)

@@ -57,7 +57,7 @@ static uint64_t add_event(const struct document *document, struct buffer *leaf_t
 
 /* ---- approvers ---- */
 
-static void compose_key(const struct ecdsa_key *key, unsigned person, struct buffer *payload)
+static void compose_key(const struct ecdsa_key *key, const struct ecdsa_key *before, unsigned person, struct buffer *payload)
 {
     struct signing_key enrolled = {.purpose = SIGNING_APPROVE};
     const int64_t now_ms = clock_wall_ms();
@@ -65,6 +65,7 @@ static void compose_key(const struct ecdsa_key *key, unsigned person, struct buf
     struct error err = {0};
 
     ecdsa_key_public(key, enrolled.point);
+    if (before != NULL) ecdsa_key_public(before, enrolled.replaces);
     (void)snprintf(enrolled.principal, sizeof enrolled.principal, PERSON, person);
     signing_key_name(&enrolled, name);
     OWNED_JSON body = signing_key_body(&enrolled);
@@ -78,22 +79,26 @@ static void compose_key(const struct ecdsa_key *key, unsigned person, struct buf
     must(document_compose(&parts, payload, &err), &err);
 }
 
-static void enrol(const struct ecdsa_key *key, unsigned person)
+/* before: another key of the person, which signs, too; NULL: it has none. */
+static void enrol(const struct ecdsa_key *key, const struct ecdsa_key *before, unsigned person)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(8192), own = BUFFER(16384), by_root = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), own = BUFFER(16384), by_root = BUFFER(16384), by_old = BUFFER(16384),
+                               leaf = BUFFER(LEAF_MAX);
     OWNED(document) *document = NULL;
     struct document_pin pinned;
     struct error err = {0};
 
-    compose_key(key, person, &payload);
+    compose_key(key, before, person, &payload);
     must(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &own, &err), &err);
     must(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), keys[ROOT], &by_root, &err), &err);
-    const struct bytes views[] = {buffer_bytes(&own), buffer_bytes(&by_root)};
-    must(document_read(views, 2, &document, &err), &err);
+    if (before != NULL) must(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), before, &by_old, &err), &err);
+    const struct bytes views[] = {buffer_bytes(&own), buffer_bytes(&by_root), buffer_bytes(&by_old)};
+    const size_t count = before == NULL ? 2 : 3;
+    must(document_read(views, count, &document, &err), &err);
     const uint64_t sequence = add_event(document, &leaf);
     struct document_pin_request request = prove(views[0], buffer_bytes(&leaf), sequence);
-    request.envelope_count = 2;
-    request.envelopes[1] = views[1];
+    request.envelope_count = count;
+    memcpy(request.envelopes, views, sizeof views);
     must(keyd_pin_document(client, &request, &pinned, &err), &err);
 }
 
@@ -160,8 +165,7 @@ static enum error_kind pin_envelope(struct bytes envelope, struct bytes base)
     const uint64_t sequence = add_event(document, &leaf);
     struct document_pin_request request = prove(envelope, buffer_bytes(&leaf), sequence);
     request.base = base;
-    const struct result asked =
-        base.length == 0 ? keyd_pin_policy(client, &request, &pinned, &err) : keyd_pin_set(client, &request, &pinned, &err);
+    const struct result asked = keyd_pin_set(client, &request, &pinned, &err);
     return asked.ok ? ERROR_NONE : err.kind;
 }
 
@@ -208,7 +212,7 @@ static int begin_with_persons(void **state)
     ecdsa_key_free(keys[ROOT]);
     keys[ROOT] = approve();
     (void)add_entry(bytes_of_text("the log begins with no document"), true);
-    for (unsigned i = BOB; i <= BOB_AGAIN; i++) enrol(keys[i], i == BOB_AGAIN ? BOB : i);
+    for (unsigned i = BOB; i <= BOB_AGAIN; i++) enrol(keys[i], i == BOB_AGAIN ? keys[BOB] : NULL, i == BOB_AGAIN ? BOB : i);
     assert_int_equal(bring("[" NARROW "]", TERMS, BY(ROOT) | TWO), ERROR_NONE);
     return 0;
 }

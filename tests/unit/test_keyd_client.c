@@ -316,14 +316,15 @@ static void large_messages(void **state)
 
     (void)state;
     memset(envelope, '{', sizeof envelope);
-    assert_true(keyd_pin_policy(client, &pin, &pinned, &err).ok && pinned.epoch == 0);
+    assert_true(keyd_pin_set(client, &pin, &pinned, &err).ok && pinned.epoch == 0);
     pin.base = pin.envelopes[0];
     assert_true(keyd_pin_set(client, &pin, &pinned, &err).ok && pinned.epoch == 0);
     pin.base.length = KEYD_POLICY_MAX + 1;
     assert_false(keyd_pin_set(client, &pin, &pinned, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
+    pin.base.length = 0;
     pin.envelopes[0].length = KEYD_POLICY_MAX + 1;
-    assert_false(keyd_pin_policy(client, &pin, &pinned, &err).ok);
+    assert_false(keyd_pin_set(client, &pin, &pinned, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
     ids.count = KEYD_POLICY_IDS_MAX;
     assert_true(keyd_ask_policy_ids(client, &ids, &unused, &err).ok && unused == 0);
