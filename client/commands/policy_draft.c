@@ -275,6 +275,7 @@ struct result command_policy_approve(struct invocation *invocation, struct error
     TRY(read_draft(invocation, answer, &set, &payload, err));
     TRY(read_active(session, &active, err));
     TRY(check_base(set, &active, err));
+    TRY(policy_set_check_evidence(set, active.set, err)); /* sijil-keyd does not ask for it */
     TRY(policy_show_changes(active.set, set, err));
     show_terms(set);
     show_needed(answer);
