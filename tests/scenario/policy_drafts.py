@@ -301,7 +301,7 @@ def an_approver_takes_the_root_and_others():
     answer, document, drafted = enrol_by("alice", key)
     refused(answer, 403, "")
     key = Key(principal_of("dana"), "approve")
-    answer, document, drafted = enrol_by("dana", key)
+    answer, document, drafted = enrol_by("dana", key, keys["dana"])
     assert answer.status == 200, answer.body
     listed = [one for one in call("bob", "GET", "/keys/signing").json["drafts"] if one["name"] == key.name]
     assert listed[0]["missing"] == 2, listed
@@ -312,10 +312,10 @@ def an_approver_takes_the_root_and_others():
         assert answer.status == status, answer.body
 
 
-def enrol_by(who, key):
+def enrol_by(who, key, before=None):
     """The root's signature, sent by alice, who has its key."""
-    document = key.document()
-    drafted = signing_keys.sign(document, key.path)
+    document = key.document(replaces=before)
+    drafted = signing_keys.sign_twice(document, key, *([before] if before else []))
     assert call(who, "POST", "/keys/signing", drafted).status == 201
     return call("alice", "POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key())]}), document, drafted
 
