@@ -81,3 +81,9 @@ void exchange_answer(struct exchange *exchange, const struct error *failed)
     if (failed != NULL) response_failure(&exchange->request, failed);
     http_answer(&exchange->http);
 }
+
+bool exchange_lacks_body(const struct exchange *exchange)
+{
+    return exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body &&
+           exchange->http.body_state != HTTP_BODY_DONE;
+}

@@ -194,12 +194,6 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
 
 static size_t step_of_target(void);
 
-bool exchange_lacks_body(const struct exchange *exchange)
-{
-    return exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body &&
-           exchange->http.body_state != HTTP_BODY_DONE;
-}
-
 /* The body is gathered only after a decision that allows it. It may take long to arrive, so the right is decided again after it. */
 static enum step_result step_take(struct exchange *exchange, struct pg *pg)
 {

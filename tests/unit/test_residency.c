@@ -410,7 +410,8 @@ int main(void)
 
     if (!file_read(RESIDENCY_EVIDENCE, &evidence, &err).ok) return 1;
     const int failed = cmocka_run_group_tests_name("report", others, NULL, NULL) + RUN_TABLE(wrong_rows, a_wrong_row_is_named) +
-                       RUN_TABLE(stories, content_follows_its_events) + RUN_TABLE(bad_evidence, bad_evidence_is_refused) + RUN_TABLE(page_words, a_page_says_it_in_its_language);
+                       RUN_TABLE(stories, content_follows_its_events) + RUN_TABLE(bad_evidence, bad_evidence_is_refused) +
+                       RUN_TABLE(page_words, a_page_says_it_in_its_language);
     buffer_done(&evidence);
     return failed;
 }
