@@ -148,8 +148,8 @@ check("they are served when it goes on", [one.status for one in stuck] == [200] 
 
 # A request that waited too long for a worker is refused, also if its event is recorded already.
 late = Server(reader_threads=1, queue_timeout=500)
-first = Asked(late, "/a?sleep_ms=1500")
-time.sleep(0.3)
+first = Asked(late, "/a?sleep_ms=3000")
+time.sleep(1)
 status, headers, data = late.get("/v2/x/pour?size=10")
 first.join()
 check("too late for a worker", (first.status, status) == (200, 503), (first.status, status))

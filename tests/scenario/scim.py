@@ -447,7 +447,7 @@ def an_edit_of_who_is_in_a_group_is_found():
     assert sql(f"SELECT count(*) FROM scim_past_member WHERE group_id = '{group}'") == "1", "ben was deleted, and is a member no more"
     found = fsck()
     assert found["found"] == {} and found["groups"] == int(sql("SELECT count(*) FROM scim_group")) > 0, found
-    wait_until(lambda: rows_wrong() == 0, 30, "the service finds something where nothing is wrong")
+    wait_until(lambda: rows_wrong() == 0, 90, "the service finds something where nothing is wrong")
     intruder = sql(f"SELECT person FROM scim_user WHERE NOT is_deleted AND person NOT IN (SELECT person FROM scim_member WHERE group_id = '{group}') LIMIT 1")
     left = sql(f"SELECT person FROM scim_user WHERE user_id = '{ann}'")
     add, remove = (f"INSERT INTO scim_member (group_id, person) VALUES ('{group}', {{0}})", f"DELETE FROM scim_member WHERE group_id = '{group}' AND person = {{0}}")
@@ -464,9 +464,9 @@ def an_edit_of_who_is_in_a_group_is_found():
         sql(edit)
         found = fsck()["first"]
         assert [each["kind"] for each in found] == ["group of SCIM"] and what in found[0]["what"], (what, found)
-        wait_until(lambda: rows_wrong() == 1, 30, f"the service has not found it: {edit}")
+        wait_until(lambda: rows_wrong() == 1, 90, f"the service has not found it: {edit}")
         sql(back)
-        wait_until(lambda: rows_wrong() == 0, 30, "the service still finds it")
+        wait_until(lambda: rows_wrong() == 0, 90, "the service still finds it")
     assert fsck()["found"] == {}
 
 
