@@ -195,9 +195,8 @@ static struct result read_wanted(struct request *request, struct wanted *wanted,
     TRY(read_action(body, &wanted->question, err));
     TRY(read_circumstances(body, wanted, err));
     if (wanted->scope.count > 0 || json_object_get(body, "token_scope") != NULL) wanted->question.scope = &wanted->scope;
-    const bool is_here = wanted->question.is_own && request->client.ss_family != AF_UNSPEC;
     if (wanted->has_address) wanted->question.client = (const struct sockaddr *)&wanted->address;
-    else if (is_here) wanted->question.client = (const struct sockaddr *)&request->client;
+    else if (wanted->question.is_own) wanted->question.client = request_client(request);
     return SUCCESS;
 }
 

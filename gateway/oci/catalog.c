@@ -32,7 +32,7 @@ struct result target_catalog(struct request *request, struct lookup *lookup, str
 /* The bindings allow the caller to list the name; the policies are evaluated for each name. */
 static struct result add_name(const struct request *request, const char *name, struct catalog *catalog, struct error *err)
 {
-    const struct sockaddr *client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client;
+    const struct sockaddr *client = request_client(request);
     bool may = false;
 
     if (++catalog->looked_count > LOOKED_MAX)

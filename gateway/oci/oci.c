@@ -85,7 +85,7 @@ bool oci_may(const struct request *request, const struct action_pair *pairs, siz
     struct error ignored = {0};
 
     memcpy(question.pairs, pairs, count * sizeof *pairs);
-    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    question.client = request_client(request);
     return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
            decision_verdict(decision) == VERDICT_ALLOW;
 }

@@ -30,7 +30,7 @@ static struct credential credential_of(const struct request *request)
         .authorization = request_header(request, "Authorization"),
         .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
         .proof = request->proof,
-        .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,
+        .client = request_client(request),
         .now_ms = clock_wall_ms(),
     };
 }

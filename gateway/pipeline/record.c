@@ -25,7 +25,7 @@ static struct result decide(const struct exchange *exchange, struct decision **d
         .principal = &exchange->principal, .pair_count = request->pair_count, .asked = request->asked, .now_ms = clock_wall_ms()};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
-    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    question.client = request_client(request);
     return decider_decide(request->gateway->decider, &question, decision_out, err);
 }
 

@@ -30,6 +30,11 @@ const char *request_header(const struct request *request, const char *name)
     return header_find(&request->headers, name);
 }
 
+const struct sockaddr *request_client(const struct request *request)
+{
+    return request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client;
+}
+
 struct resource *request_add_pair(struct request *request, enum action action, const char *name)
 {
     assert(request->pair_count < ACTION_PAIRS_MAX);

@@ -87,6 +87,8 @@ const char *request_argument(const struct request *request, const char *key);
 const char *request_next_argument(const struct request *request, const char *key, size_t *at);
 /** A header's value; NULL if absent. Headers that may stand only once have one value at most. */
 const char *request_header(const struct request *request, const char *name);
+/** The client's address. NULL: it came through the unix socket. */
+const struct sockaddr *request_client(const struct request *request);
 
 /**
  * For `handle`, which then returns success: the request waits without a worker. If there is an answer, it goes out after the wait; if
