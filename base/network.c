@@ -113,6 +113,13 @@ struct network network_real(const struct network *address)
     return real;
 }
 
+bool network_is_loopback(const struct network *address)
+{
+    static const uint8_t six[16] = {[15] = 1};
+
+    return network_is_ipv4(address) ? address->address[12] == 127 : memcmp(address->address, six, sizeof six) == 0;
+}
+
 bool network_is_special(const struct network *address)
 {
     static const char *const special[] = {"0.0.0.0/8",        "169.254.0.0/16", "224.0.0.0/3", "100.100.100.200/32",

@@ -42,6 +42,8 @@ struct network network_real(const struct network *address);
  * alone, or clouds give addresses and credentials to their machines there. Of network_real(). Loopback is none of them.
  */
 bool network_is_special(const struct network *address);
+/** 127.0.0.0/8 or ::1. */
+bool network_is_loopback(const struct network *address);
 
 /** As "10.1.0.0", and as "10.1.0.0/16". */
 void network_write_address(const struct network *network, char text_out[INET6_ADDRSTRLEN]);

@@ -45,13 +45,6 @@ static bool reserve(struct server *server, struct connection *connection)
 
 /* ---- The head of a load balancer ---- */
 
-static bool is_loopback(const struct network *network)
-{
-    static const uint8_t six[16] = {[15] = 1};
-
-    return network_is_ipv4(network) ? network->address[12] == 127 : memcmp(network->address, six, sizeof six) == 0;
-}
-
 /* No machine elsewhere has a loopback address; who had one would count as a process of this machine. */
 static const char *problem_of_client(const struct sockaddr *balancer, const struct sockaddr *client)
 {
@@ -59,7 +52,8 @@ static const char *problem_of_client(const struct sockaddr *balancer, const stru
 
     if (!network_of_socket(balancer, &from) || !network_of_socket(client, &named)) return "its client has no address";
     const struct network real = network_real(&named);
-    if (is_loopback(&real) && !is_loopback(&from)) return "its client has an address of the loopback, and the balancer has not";
+    if (network_is_loopback(&real) && !network_is_loopback(&from))
+        return "its client has an address of the loopback, and the balancer has not";
     return network_is_special(&real) ? "its client has an address that no client has" : NULL;
 }
 

@@ -79,18 +79,13 @@ static bool is_near(const struct network *own, const struct network *other)
     return false;
 }
 
-static bool is_loopback(const struct network *address)
-{
-    return is_in("127.0.0.0/8", address) || is_in("::1/128", address);
-}
-
 bool talk_may_call(const char *own, const char *other)
 {
     struct network from, to;
 
     if (!network_of_address(own, &from) || !network_of_address(other, &to)) return false;
     to = network_real(&to);
-    if (is_loopback(&to) || network_is_special(&to)) return is_near(&from, &to);
+    if (network_is_loopback(&to) || network_is_special(&to)) return is_near(&from, &to);
     return !network_holds(&from, &to);
 }
 

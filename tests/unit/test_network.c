@@ -250,6 +250,7 @@ static void an_address_is_special_or_not(void **state)
     const struct network address = read_address(row->name);
 
     assert_int_equal(network_is_special(&address), row->is_special);
+    assert_int_equal(network_is_loopback(&address), strcmp(row->name, "127.0.0.1") == 0 || strcmp(row->name, "::1") == 0);
 }
 
 int main(void)
