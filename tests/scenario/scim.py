@@ -519,7 +519,23 @@ def a_row_of_an_earlier_version_is_told_by_the_next_token():
     told = next(each for each in events("token.mint") if f" person={ann} " in each["res"])["res"]
     assert sql(f"SELECT told FROM scim_subject {of_ann}") == sql(f"SELECT told FROM scim_user {of_ann}") and " as=" in told and " link=" in told, told
     assert fsck()["found"] == {}
+    sql(f"UPDATE scim_user SET external_id = 'id-of-thief' {of_ann}; SELECT raise_authorization_epoch()")
+    wait_until(lambda: "the log tells another externalId" in token_of("thief").body.decode(), 10, "a thief is joined with the row of another person")
+    sql(f"UPDATE scim_user SET external_id = 'id-of-ann' {of_ann}; SELECT raise_authorization_epoch()")
+    wait_until(lambda: token_of("ann").status == 200, 10, "the person does not come in")
     assert fsck()["found"] == {}
+
+
+def a_first_token_joins_its_subject_with_the_person():
+    """Also where nobody else comes in: who has been provisioned, and whose tokens have another subject than its externalId. The next one that names another person is refused."""
+    service(claim="/oid")
+    cyd = provision("cyd")["id"]
+    wait_until(lambda: token_of("cyd", sub="subject-of-cyd", oid="id-of-cyd").status == 200, 10, "a provisioned person does not come in")
+    told = next(each for each in events("token.mint") if f" person={cyd} " in each["res"])
+    assert told["out"] == "allowed" and sql(f"SELECT s.told = {told['seq']} FROM scim_subject s JOIN scim_user u USING (person) WHERE u.user_id = '{cyd}'") == "t", told
+    assert token_of("cyd", 1, sub="subject-of-cyd", oid="id-of-ann").status == 400 and token_of("cyd", 1, sub="another", oid="id-of-nobody").status == 400
+    assert fsck()["found"] == {}
+    service()
 
 
 def no_row_of_the_past_keeps_a_person_from_leaving():
@@ -599,5 +615,5 @@ if __name__ == "__main__":
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
         who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
-        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_is_found_behind_the_next_event, a_person_is_erased,
+        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, a_first_token_joins_its_subject_with_the_person, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_is_found_behind_the_next_event, a_person_is_erased,
         out_stays_out_without_the_document, server=server)
