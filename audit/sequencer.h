@@ -71,6 +71,7 @@ struct event_context {
     const char *claims;           /* JSON text of the token's claims; may be NULL */
     const char *tried;            /* the name whose secret was wrong; may be NULL */
     const char *token;            /* id of the registry's token that was used; may be NULL */
+    const char *act;              /* the signature of the request (audit/format/signed_act.h); may be NULL */
     const char *certificate;      /* x5t#S256 of the client's certificate; may be NULL */
     const char *purpose, *search; /* of a search in the log: why, and the conditions, which may name persons; may be NULL */
     char request_id[37];
