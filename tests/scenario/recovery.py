@@ -267,15 +267,33 @@ def an_auditor_follows_from_the_old_key_to_the_new_one():
     assert "it is in the new log, and names this statement" in follow(*proofs[state["left"]])
     assert "does not say" in follow(*proofs[state["left"] + 1], code=1)
     assert "has not signed" in follow(second="bob", code=1)
-    assert "both are one" in follow(second="root", code=1)
+    assert "two are one" in follow(second="root", code=1)
     follow(key=state["new key"], code=1)
     follow(plan_file="plan", code=1)
+    the_policy_set_says_how_many_sign(follow)
     with open(server.path("plan.signed"), encoding="utf-8") as file:
         lines = file.read().split("\n")
     keep("twice", "\n".join([lines[0], lines[0], ""]).encode())
     assert "has not signed" in follow(plan_file="twice", code=1)
     keep("nobody-has", "witness w witness.example/w0+253ebc85+BEOnLnFEAXYt9mtowm373yaCquyfJHTspGE+QkoPuv08\nquorum w\n".encode())
     assert "quorum" in follow("--witness-policy", server.path("nobody-has"), code=1)
+
+
+def the_policy_set_says_how_many_sign(follow):
+    """A verifier takes the number that the root has signed, whatever keys it is given."""
+    with open(server.path("set.dsse"), "rb") as file:
+        set_now = file.read()
+    follow("--set", keep("set", set_now))
+
+    def with_root(persons, key, epoch=2):
+        found = {**json.loads(base64.b64decode(json.loads(set_now)["payload"])), "epoch": epoch, "root": {"officers": 1, "policies": 1, "root": persons, "holder": "ext:" + "0" * 64}}
+        found.pop("digest")
+        found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
+        return keep("set", json.dumps(sign(canonical(found), key, "application/vnd.sijil.policy-set.v1+json")).encode())
+    follow("--set", with_root(2, root()))
+    assert "the policy set says that the root is 3 persons" in follow("--set", with_root(3, root()), code=1)
+    assert "one of the given officers has signed" in follow("--set", with_root(3, state["bob"].path), code=1)
+    assert "another policy set than number 1" in follow("--set", with_root(1, root(), epoch=1), code=1)
 
 
 def exports_and_dumps_go_across():
