@@ -200,6 +200,8 @@ def another_key_waits_a_day_without_the_one_before():
     answer = call(bob, "POST", at_key + "/withdrawal", signing_keys.sign(withdrawal, mine.path))
     assert answer.status == 201 and answer.json["state"] == "withdrawn", answer.body
     assert "waiting_keys" not in call(bob, "GET", "/self").json
+    drafts = [one["name"] for one in call(bob, "GET", "/keys/signing").json["drafts"]]
+    assert new.name not in drafts and server.sql(f"SELECT count(*) FROM document_draft WHERE name = '{new.name}'") == "0", drafts
     refused(call(people["alice"], "POST", at_key + "/approval", approval), 409, "withdrawn, for good")
     assert roles("bob") == [("registry-admin", None, "", "registry-admin.bob")], roles("bob")
 
@@ -280,8 +282,6 @@ def persons_document(version, **more):
                       "body": {"issuer": server.people.url, "tokens": {"acts": "signed"}}, **more})
 
 
-def the_most_dangerous_requests_are_signed_one_by_one():
-    """A token alone, however fresh its login is, makes no robot where the document of persons says so."""
 def the_event_keeps_the_signature(act):
     """An auditor needs no registry to know that the person itself has asked."""
     events = [one for one in admin.api("GET", "/audit/events?limit=100&action=robot.create&purpose=case+4711")["events"] if "signed by" in one["entry"]["why"].get("note", "")]
@@ -308,6 +308,8 @@ def keys_of_the_administrator():
     return next(one["document"]["body"]["key"] for one in admin.api("GET", "/officers")["officers"] if one["name"] == "registry-admin.administrator")
 
 
+def the_most_dangerous_requests_are_signed_one_by_one():
+    """A token alone, however fresh its login is, makes no robot where the document of persons says so."""
     kind = "application/vnd.sijil.persons.v1+json"
     assert call(server.admin, "POST", "/persons", signing_keys.sign(persons_document(1), root_key, kind)).status == 201
     key_file = os.path.join(server.folder, "officer", "administrator.pem")
@@ -360,9 +362,9 @@ def keys_of_the_administrator():
     sijil("admin", "admin", "robot", "create", at, "acme/by-command", "--sign-with", key_file)
     hidden = admin.api("GET", "/robots?organisation=acme")["robots"]
     assert {"signed", "by-command"} <= {one["name"].partition("+")[2] for one in hidden}, hidden
+    the_event_keeps_the_signature(good)
     end = persons_document(2, body={}, withdrawn="the end of the test")
     assert call(server.admin, "POST", "/persons/_registry/withdrawal", signing_keys.sign(end, root_key, kind)).status == 201
-    the_event_keeps_the_signature(good)
     assert send("POST", target, json.dumps({"organisation": "acme", "name": "plain"}).encode()).status == 201
 
 
