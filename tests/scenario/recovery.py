@@ -419,9 +419,18 @@ def everything_of_the_database_is_lost():
     server.await_signed()
 
 
+def what_needs_no_key_is_told_without_sijil_keyd():
+    """Who somebody is, is known; whether a key of it waits, sijil-keyd alone knows, and the answer says so."""
+    client = server.client(state["auditor"])
+    bearer = {"Authorization": "Bearer " + client.token("registry:admin:*")}
+    assert "unknown" not in client.call("GET", "/api/v1/self", headers=bearer).json
+    server.stop_keyd()
+    answer = client.call("GET", "/api/v1/self", headers=bearer)
+    assert answer.status == 200 and "waiting_keys" in answer.json["unknown"] and [one["role"] for one in answer.json["roles"]] == ["auditor"], answer.body
+
+
 def a_start_after_it_finds_nothing():
     server.stop_gateway(signal.SIGKILL)
-    server.stop_keyd()
     server.start_keyd()
     server.start_gateway()
     assert server.serves()
@@ -430,5 +439,5 @@ def a_start_after_it_finds_nothing():
 
 run(a_registry_works, nothing_is_planned_while_nothing_is_lost, the_database_is_lost_and_an_old_copy_is_refused, the_plan_says_what_is_lost, only_two_officers_count,
     a_plan_is_for_one_state_of_one_log, a_ceremony_that_is_broken_off_goes_on, the_registry_serves, the_first_entry_says_what_ended, proofs_old_and_new,
-    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_withdrawn_is_withdrawn_again, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, a_start_after_it_finds_nothing,
+    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_withdrawn_is_withdrawn_again, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, what_needs_no_key_is_told_without_sijil_keyd, a_start_after_it_finds_nothing,
     server=server)
