@@ -5,6 +5,7 @@
 #include "audit/format/scim_state.h"
 #include "authz/rights_priv.h"
 #include "authz/scim_rights_priv.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
 
@@ -172,6 +173,14 @@ static struct result insert(struct scim_user_change *change, struct pg *pg, bool
     return SUCCESS;
 }
 
+/* Where documents of officers are demanded, rows of the database count for nothing, and signed persons alone do. */
+static struct result keep_signed(const struct scim_user_change *change, const struct authz_snapshot *snapshot, struct error *err)
+{
+    if (!authz_scim_ends_administrators(snapshot, change->client.issuer, change->external_id, clock_wall_ms())) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "this is the last registry-admin that a document of officers names: sign a document for another one first");
+}
+
 /* A service that admits others has let this person in until now, so one that is made inactive is deactivated. */
 static struct result create(struct scim_user_change *change, struct pg *pg, const struct authz_snapshot *snapshot,
                             const struct scim_entry *entry, struct error *err)
@@ -182,6 +191,7 @@ static struct result create(struct scim_user_change *change, struct pg *pg, cons
     int64_t person = 0, administrators = 0;
 
     if (ends) TRY(check_bound(pg, entry, err));
+    if (ends) TRY(keep_signed(change, snapshot, err));
     if (ends) TRY(rights_count_administrators(pg, &administrators, err));
     TRY(check_name(pg, change, err));
     TRY(insert(change, pg, ends, &person, err));
@@ -280,6 +290,7 @@ static struct result write_change(struct scim_user_change *change, struct pg *pg
     if (is_active != found.is_active && !change->change.raises_epoch)
         return failure(err, ERROR_CONFLICT, "the User was changed meanwhile: try again");
     if (ends) TRY(check_bound(pg, entry, err));
+    if (ends) TRY(keep_signed(change, snapshot, err));
     if (ends) TRY(rights_count_administrators(pg, &administrators, err));
     TRY(write_row(change, pg, &found, is_active, err));
     if (ends) TRY(rights_keep_administrator(pg, administrators, err));

@@ -136,6 +136,11 @@ bool authz_grant_stands_alone(const char *detail);
 bool authz_ends_officer_elsewhere(const struct authz_snapshot *snapshot, enum action action, const struct resource *resource,
                                   int64_t now_ms);
 
+/** Whether the end of a person of a directory would end the last registry-admin that a document of officers makes count: a binding without one is none that is left. False while
+ *  bindings alone count. */
+bool authz_scim_ends_administrators(const struct authz_snapshot *snapshot, const char *issuer, const char *external_id,
+                                    int64_t now_ms);
+
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
 
