@@ -9,6 +9,8 @@
 /* clang-format off */
 #define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key, e.leaf_hash FROM "
 #define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
+/* With the range again, so that PostgreSQL can merge both tables instead of looking up each payload. */
+#define PAYLOAD_OF_RANGE " LEFT JOIN audit_payload p ON p.seq = e.seq AND p.seq >= $1 AND p.seq < $2 LEFT JOIN audit_subject s ON s.subject = p.subject "
 #define COLUMNS "int8 bytea bytea bytea bytea int4 bytea bytea"
 /* No run has more than 65,536 sequence numbers, so the runs that can hold a range are found by their last numbers. */
 #define RUNS      "audit_run k CROSS JOIN LATERAL unnest(k.seqs) AS i (seq) "
@@ -27,10 +29,10 @@
 
 /* The sequence numbers of the page come first, in the order of the index; then the columns of these entries. */
 static const struct pg_statement audit_list_up_sql = {
-    "audit_list_up", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
+    "audit_list_up", EVENT "audit_entry e" PAYLOAD_OF_RANGE "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
     "int8 int8 int8", COLUMNS};
 static const struct pg_statement audit_list_down_sql = {
-    "audit_list_down", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
+    "audit_list_down", EVENT "audit_entry e" PAYLOAD_OF_RANGE "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
     "int8 int8 int8", COLUMNS};
 static const struct pg_statement audit_list_key_up_sql = {
     "audit_list_key_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8", COLUMNS};
