@@ -168,6 +168,16 @@ static struct result reconnect(struct decider *decider, struct error *err)
     return pg_is_broken(decider->source.pg) ? pg_reopen(decider->source.pg, err) : SUCCESS; /* the new connection listens again */
 }
 
+/* Most notifications that come during a load are of what it has read. One statement tells it, and a load takes several. */
+static struct result has_changed(struct decider *decider, bool *has_changed_out, struct error *err)
+{
+    uint64_t epoch = 0;
+
+    TRY(tenancy_epoch(decider->source.pg, &epoch, err));
+    *has_changed_out = epoch != decider->snapshot->epoch; /* only this thread replaces it */
+    return SUCCESS;
+}
+
 static struct result renew(struct decider *decider, struct error *err)
 {
     bool notified = false;
@@ -178,6 +188,7 @@ static struct result renew(struct decider *decider, struct error *err)
         TRY(load(decider, err));
         TRY(drain(decider, &notified,
                   err)); /* libpq has read notifications that came during the load, so poll() would not report them */
+        if (notified) TRY(has_changed(decider, &notified, err));
     } while (notified);
     return SUCCESS;
 }
