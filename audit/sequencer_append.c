@@ -222,7 +222,7 @@ static bool needs_reading(const struct sequencer *sequencer, const struct group 
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
         const struct change *change = event_change(event);
-        if (change != NULL && change->add == NULL) return true;
+        if (change != NULL && change->add == NULL && change->add_all == NULL) return true;
     }
     return end / wide != state->size / wide;
 }

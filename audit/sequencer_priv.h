@@ -20,7 +20,8 @@
 
 #define GROUP_RECORDS_MAX       1000
 #define BURSTS_MAX              34 /* open ones: one of clients without a credential, 32 of organisations or issuers, and one of all others */
-#define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3) /* close bursts, open bursts, refused, unrecorded, clock step */
+#define GROUP_GRANTS_MAX        AUDIT_CHANGES_TOGETHER /* roles that one group gives: an event of a read waits for them */
+#define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3)   /* close bursts, open bursts, refused, unrecorded, clock step */
 #define GROUP_EVENTS_MAX        (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX          ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
 #define GROUP_FACTS_MAX         ((size_t)GROUP_RECORDS_MAX * ACTION_PAIRS_MAX)
@@ -68,7 +69,7 @@ struct group_tile {
 struct group {
     size_t count;
     struct event events[GROUP_EVENTS_MAX];
-    bool raises_epoch;
+    bool raises_epoch, takes; /* takes: by a change that does more than give a role */
     struct record_queue stale;
     uint64_t end_number; /* of this gateway's numbering, after the group */
     struct audit_state state;

@@ -68,6 +68,9 @@ const char *binding_role_name(const struct authz_binding *binding);
 bool binding_permits(const struct authz_binding *binding, enum action action);
 /** Reads the name of a role that somebody wants to give. False: it is neither a built-in role nor the possible name of another one. */
 bool binding_read_role(struct authz_binding *binding, const char *name);
+/** Whether a text is a valid pattern of a binding: a repository's full name, or a project or path with "/" and an asterisk after
+ *  it. */
+bool binding_is_pattern(const char *text);
 
 struct authz_snapshot;
 
