@@ -24,6 +24,7 @@ struct decision_parts {
     struct uuid organisations[ACTION_PAIRS_MAX + 1]; /* of each resource, and of the principal */
     /** With is_partial: what it allows stays allowed when somebody gets a role, so such a change (change->only_gives) does not make it stale. */
     bool outlasts_grants;
+    bool is_of_server; /* it depends on policies, and on nobody's rights: the event names no person */
     size_t denial_count;
     struct denial denials[DENIALS_MAX];
     /** For each pair the facts that the decision is made from, as they are stored for a replay (docs/formats/audit-log.md

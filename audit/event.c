@@ -110,7 +110,7 @@ static const char *actor_of(const struct event *event)
     const struct record *record = event->record;
 
     if (record->context.subject == NULL && record->under != NULL) return record->under->actor;
-    if (record->decision != NULL && record->decision->parts.epoch == EPOCH_OF_JOBS) return "system";
+    if (record->decision != NULL && decision_is_of_server(record->decision)) return "system";
     return record->context.subject == NULL || record->resolved == NULL ? "anonymous" : record->resolved->pseudonym;
 }
 

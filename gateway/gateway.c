@@ -20,6 +20,7 @@
 #include "documents/view.h"
 #include "gateway/api/openapi.h"
 #include "gateway/background/audit_index.h"
+#include "gateway/background/copying.h"
 #include "gateway/background/delivery.h"
 #include "gateway/background/detection.h"
 #include "gateway/background/introspect.h"
@@ -259,6 +260,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
     if (gateway->witness_feed != NULL)
         TRY(witness_feed_start(gateway->witness_feed, gateway->sequencer, &gateway->is_without_quorum, err));
+    TRY(copying_start(gateway, &gateway->copying, err));
     return job_workers_start(gateway, &gateway->job_workers, err);
 }
 
@@ -266,6 +268,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 static void gateway_close(struct gateway *gateway)
 {
     job_workers_free(gateway->job_workers);
+    copying_free(gateway->copying);
     witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);

@@ -115,6 +115,13 @@ size_t policy_decision_anchors(const struct policy_decision *decision)
     return decision->duties.anchors.count;
 }
 
+const char *policy_decision_anchor(const struct policy_decision *decision, size_t index)
+{
+    const char *const *texts = decision->duties.anchors.items;
+
+    return texts[index];
+}
+
 size_t policy_decision_evidence_count(const struct policy_decision *decision)
 {
     return decision->duties.evidence.count;

@@ -67,6 +67,8 @@ bool policy_decision_ends(const struct policy_decision *decision, int64_t *days_
 int64_t policy_decision_sites(const struct policy_decision *decision);
 /** How many different anchor copies its duties demand. */
 size_t policy_decision_anchors(const struct policy_decision *decision);
+/** One of them: canonical JSON, {"geo_within": [...], "max_staleness_s"}. */
+const char *policy_decision_anchor(const struct policy_decision *decision, size_t index);
 /** The evidence that its duties demand: names, sorted, each once. */
 size_t policy_decision_evidence_count(const struct policy_decision *decision);
 const char *policy_decision_evidence(const struct policy_decision *decision, size_t index);

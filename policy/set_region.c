@@ -113,6 +113,13 @@ const struct policy_target *policy_set_region(const struct policy_set *set, cons
     return found == NULL ? NULL : set_region_facts(found, now_us);
 }
 
+const json_t *policy_set_region_record(const struct policy_set *set, const char *region)
+{
+    const struct set_region *found = set_region(set, region);
+
+    return found == NULL ? NULL : found->record;
+}
+
 const json_t *policy_set_region_store(const struct policy_set *set, const char *region)
 {
     const struct set_region *found = set_region(set, region);

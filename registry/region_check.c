@@ -172,6 +172,14 @@ bool registry_region_has_problem(struct registry *registry, const char *region)
     return has_problem;
 }
 
+bool registry_region_is_readable(struct registry *registry, const char *region)
+{
+    struct blob_store *blobs = NULL;
+    struct error ignored = {0};
+
+    return registry_blobs(registry, region, &blobs, &ignored).ok && !registry_region_has_problem(registry, region);
+}
+
 /* ---- The state of the regions as metrics ---- */
 
 enum {
@@ -190,8 +198,19 @@ static const struct metric region_metrics[REGION_METRIC_COUNT] = {
 #undef X
 };
 
+static bool value_of_copies(const struct registry_store *store, int metric, int64_t *value_out)
+{
+    if (metric == REGION_COPIES_WAITING) *value_out = (int64_t)atomic_load(&store->copies_waiting);
+    else if (metric == REGION_COPIES_BYTES) *value_out = (int64_t)atomic_load(&store->copies_waiting_bytes);
+    else if (metric == REGION_COPIES_DENIED) *value_out = (int64_t)atomic_load(&store->copies_denied);
+    else if (metric == REGION_COPIES_LAG) *value_out = atomic_load(&store->copies_lag_s);
+    else return false;
+    return true;
+}
+
 static bool value_of(const struct registry_store *store, const struct registry_store *silent, int metric, int64_t *value_out)
 {
+    if (value_of_copies(store, metric, value_out)) return true;
     if (metric == REGION_CLOSED) *value_out = blob_store_is_closed(store->blobs);
     if (metric == REGION_DISAGREES) *value_out = store->disagreement[0] != '\0';
     if (metric == REGION_USABLE) *value_out = store->problem[0] == '\0' && store != silent;

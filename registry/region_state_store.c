@@ -39,6 +39,7 @@ static const struct pg_statement region_retire_sql = {
     "UPDATE region SET retired_at = now() WHERE region_id = $1 AND draining_since IS NOT NULL AND retired_at IS NULL AND " OTHERS " = 0"
     " AND NOT EXISTS (SELECT FROM blob WHERE region_id = $1)"
     " AND NOT EXISTS (SELECT FROM project WHERE home_region = $1 AND emptied_at IS NULL)"
+    " AND NOT EXISTS (SELECT FROM project_copy WHERE region_id = $1)"
     " AND NOT EXISTS (SELECT FROM forgotten_key WHERE region_id = $1 AND sequence IS NULL)",
     "text", ""};
 static const struct pg_statement region_quarantine_sql = {

@@ -81,6 +81,9 @@ RESULT registry_new(const struct registry_options *options, struct registry **re
 /** From memory: does a person have to repair the region, or does it not answer a check? */
 bool registry_region_has_problem(struct registry *registry, const char *region);
 
+/** From memory: does this gateway serve the region, is it open, and has it no problem? */
+bool registry_region_is_readable(struct registry *registry, const char *region);
+
 /** A region as this gateway sees it. */
 struct region_view {
     char id[REGION_ID_MAX + 1];

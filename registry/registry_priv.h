@@ -52,6 +52,8 @@ struct registry {
             problem[sizeof((struct error *)0)->message]; /* under `problem_lock`: a problem that a person must repair; "": none */
         bool has_room;                                   /* under `problem_lock`, like the next member */
         struct driver_room room;                         /* at the last check */
+        _Atomic uint64_t copies_waiting, copies_waiting_bytes, copies_denied; /* of all projects (registry/copies/copier.h) */
+        _Atomic int64_t copies_lag_s;
         size_t unremovable; /* oldest abandoned objects that could not be removed lately; used by the maintenance thread only */
     } regions[REGISTRY_REGIONS_MAX];
 };

@@ -319,6 +319,7 @@ struct result evaluate_repository(const struct decision_context *context, const 
     if (query->label != NULL) pair.label = *query->label;
     pair.is_labelled = pair.is_labelled || query->label != NULL;
     struct policy_facts facts = facts_of(&draft, &pair, query->op);
+    facts.digest = query->digest;
     if (query->is_there) {
         facts.target_id = query->region;
         facts.target = policy_set_region(context->snapshot->set, query->region, context->request->now_ms * 1000);

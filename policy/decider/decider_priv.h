@@ -56,6 +56,7 @@ struct decision_context {
     const struct decision_request *request;
     const char *metadata_region;
     bool is_stale;
+    bool is_of_server;            /* nobody's rights are asked (copy_decision.h) */
     struct decision_watch *watch; /* NULL: nobody asks why */
 };
 /** The state that one question is answered from. It points into `snapshot` and `request`. */
@@ -67,6 +68,7 @@ struct repository_query {
     const char *name, *region; /* region NULL: the home region */
     enum policy_operation op;
     const struct label *label; /* NULL: the label that the repository has */
+    const char *digest;        /* of the content; NULL: it is not known */
     bool is_there; /* `region` counts for each operation; else `metadata` and `log` are decided for the region of the database */
 };
 RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,

@@ -21,6 +21,7 @@ static unsigned bytes_of(enum action action)
 {
     const bool is_label = action == ACTION_PROJECT_LABEL || action == ACTION_REPOSITORY_LABEL;
 
+    if (action == ACTION_COPY_READ) return OP_READ; /* decided towards the other region, and read here */
     return is_label ? OP_NONE : action_operations(action) & (WRITING | READING);
 }
 

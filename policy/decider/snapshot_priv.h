@@ -30,6 +30,7 @@ struct tenant_project {
     struct uuid id, organisation;
     char name[128]; /* "acme/models": two names of 63 */
     char home_region[REGION_ID_MAX + 1];
+    char *copy_regions; /* further regions with copies, each followed by a line feed; NULL: none */
     struct floor_label *floor;
 };
 

@@ -22,10 +22,11 @@ static const struct pg_statement decider_organisations_sql = {
     "", "uuid text text"};
 static const struct pg_statement decider_projects_sql = {
     "decider_projects",
-    "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text"
-    " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL"
-    " ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
-    "", "uuid uuid text text text"};
+    "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text, coalesce(c.regions, '')"
+    " FROM project p JOIN organisation o USING (organisation_id) LEFT JOIN (SELECT project_id, string_agg(region_id || E'\\n', ''"
+    " ORDER BY region_id COLLATE \"C\") AS regions FROM project_copy WHERE withdrawn_at IS NULL GROUP BY project_id) c USING (project_id)"
+    " WHERE p.deleted_at IS NULL ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
+    "", "uuid uuid text text text text"};
 static const struct pg_statement decider_repositories_sql = {
     "decider_repositories",
     "SELECT r.repository_id, o.name || '/' || p.name || '/' || r.name, r.label::text FROM repository r"
@@ -124,6 +125,17 @@ static struct result load_organisations(struct pg *pg, struct tenancy *tenancy, 
     return SUCCESS;
 }
 
+static struct result copy_text(char **copy_out, const char *text, struct error *err)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = size == 1 ? NULL : memory_resize(NULL, size);
+
+    if (size > 1 && copy == NULL) return no_memory(err);
+    if (copy != NULL) memcpy(copy, text, size);
+    *copy_out = copy;
+    return SUCCESS;
+}
+
 static struct result load_projects(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -139,6 +151,7 @@ static struct result load_projects(struct pg *pg, struct tenancy *tenancy, struc
         TRY(copy_name(project->name, sizeof project->name, pg_text(rows, i, 2), err));
         TRY(copy_name(project->home_region, sizeof project->home_region, pg_text(rows, i, 3), err));
         TRY(read_floor(pg_text(rows, i, 4), project->name, &project->floor, err));
+        TRY(copy_text(&project->copy_regions, pg_text(rows, i, 5), err));
     }
     return SUCCESS;
 }
@@ -326,7 +339,10 @@ void shared_names_free(struct shared_names *names)
 void tenancy_done(struct tenancy *tenancy)
 {
     for (size_t i = 0; i < tenancy->organisation_count; i++) floor_free(tenancy->organisations[i].floor);
-    for (size_t i = 0; i < tenancy->project_count; i++) floor_free(tenancy->projects[i].floor);
+    for (size_t i = 0; i < tenancy->project_count; i++) {
+        floor_free(tenancy->projects[i].floor);
+        free(tenancy->projects[i].copy_regions);
+    }
     for (size_t i = 0; i < tenancy->repository_count; i++) floor_free(tenancy->repositories[i].floor);
     for (size_t i = 0; i < tenancy->floor_count; i++) {
         json_decref(tenancy->floors[i]->json);

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 
+import copy_cases
 import region_cases
 import sijil_test
 from fleet import BucketFleet, Judge
@@ -154,5 +155,5 @@ def regions(case):
 
 
 sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads,
-               the_bucket_is_asked_by_who_checks_a_configuration, *[regions(case) for case in region_cases.CASES],
+               the_bucket_is_asked_by_who_checks_a_configuration, *[regions(case) for case in (*region_cases.CASES, *copy_cases.CASES)],
                a_bucket_that_moved_is_found_by_the_scan, server=fleet)
