@@ -148,6 +148,7 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                      .key_folder = settings->region_key_folder,
                      .networks = settings->region_networks,
                      .ca_file = settings->region_ca_file,
+                     .keyd_folder = settings->region_keyd_folder,
                      .page_cache_blob_max = (uint64_t)settings->page_cache_blob_max},
         .key_lifetime_ms = 60000,
         .key_count = 4096,
@@ -171,6 +172,8 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
 
     TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
     if (!pg_standby_check(pg, &weak).ok) log_line(LOG_WARNING, "a standby may lack events", "why", weak.message, NULL);
+    if (!registry_follow_keys(gateway->registry, gateway->decider, &weak).ok)
+        log_line(LOG_WARNING, "the sijil-keyd of a region is not as it must be", "why", weak.message, NULL);
     if (!registry_open_recorded(gateway->registry, gateway->decider, &weak).ok)
         log_line(LOG_WARNING, "a region of the policy set can't be served here", "why", weak.message, NULL);
     TRY(registry_check_served(gateway->registry, pg, err));

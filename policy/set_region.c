@@ -58,6 +58,7 @@ static struct result compile_facts(json_t *record, const char *without, struct p
     if (facts == NULL || json_lacks() != before) return no_memory(err);
     (void)json_object_del(facts, "store");
     (void)json_object_del(facts, "attested");
+    (void)json_object_del(facts, "keyd");
     if (without != NULL) (void)json_object_del(facts, without);
     return policy_target_new(facts, target_out, err);
 }
@@ -118,6 +119,20 @@ const json_t *policy_set_region_store(const struct policy_set *set, const char *
     const struct set_region *found = set_region(set, region);
 
     return found == NULL ? NULL : json_object_get(found->record, "store");
+}
+
+const char *policy_set_region_keyd(const struct policy_set *set, const char *region)
+{
+    const struct set_region *found = set_region(set, region);
+
+    return found == NULL ? NULL : json_text_of(found->record, "keyd");
+}
+
+const json_t *policy_set_region_key(const struct policy_set *set, const char *region)
+{
+    const struct set_region *found = set_region(set, region);
+
+    return found == NULL ? NULL : json_object_get(found->record, "key");
 }
 
 int64_t policy_set_attested_until(const struct policy_set *set)

@@ -295,7 +295,8 @@ static struct result tell_record(const struct set_region *region, struct buffer 
         const char *text = json_text_of(store, members[i]);
         if (text != NULL && text[0] != '\0') TRY(buffer_format(line, err, "%s %s", i == 0 ? "; store:" : "", text));
     }
-    return SUCCESS;
+    if (json_text_of(region->record, "keyd") == NULL) return SUCCESS;
+    return buffer_format(line, err, "; its own sijil-keyd: %s", json_text_of(region->record, "keyd"));
 }
 
 static struct result tell_places(const struct policy_set *set, struct buffer *text, struct error *err)

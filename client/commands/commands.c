@@ -241,6 +241,7 @@ static const struct option_row region_add_options[] = {
     {'K', "key-ring", "NAME", "the key ring that its keys are in"},
     {'G', "key-geo", "PLACE", "where these keys are"},
     {'x', "key-control", "HOW", "customer-hsm, customer-soft or provider-kms"},
+    {'D', "keyd", "THUMBPRINT", "its own sijil-keyd, by the key that 'sijil-keyd --init --region' printed"},
     {'a', "attr", "NAME[=DAY,FILE]", "an attribute, with the last day on which FILE attests it; may be repeated"},
     {'E', "location-evidence", "TEXT", "what the place is known from"},
     {'s', "site", "NAME", "its site"},

@@ -226,6 +226,7 @@ static struct result set_facts(const struct invocation *invocation, struct sessi
     TRY(set_text(record, "site", invocation_option(invocation, 's'), err));
     TRY(set_operator(invocation, record, err));
     TRY(set_key(invocation, record, err));
+    TRY(set_text(record, "keyd", invocation_option(invocation, 'D'), err));
     TRY(set_attributes(invocation, record, err));
     return set_store(invocation, session, record, err);
 }

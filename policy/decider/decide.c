@@ -49,7 +49,10 @@ static const struct region_refusal *region_refusal(const struct decision_draft *
     const char *region = named[0] != '\0' || pair->project == NULL ? named : pair->project->home_region;
     const struct region_state *state = tenancy->has_closed_region ? tenancy_region(tenancy, region) : NULL;
 
-    return state == NULL ? NULL : region_refusal_of(state, pair->pair->action);
+    const struct region_refusal *refusal = state == NULL ? NULL : region_refusal_of(state, pair->pair->action);
+
+    if (refusal != NULL || draft->context->lacks == NULL || !region_lacks_has(draft->context->lacks, region)) return refusal;
+    return region_refusal_without_keys(pair->pair->action);
 }
 
 static void check_existence(struct decision_draft *draft, const struct pair *pair)

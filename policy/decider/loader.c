@@ -336,6 +336,9 @@ struct result decider_start(const struct decider_options *options, struct decide
     if (decider == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the decider");
     decider->wake = -1;
     init_lock(decider);
+    decider->lacks = memory_zeroed(1, sizeof *decider->lacks);
+    if (decider->lacks == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the decider");
+    (void)pthread_mutex_init(&decider->lacks->lock, NULL);
     TRY(set_up(decider, options, err));
     TRY(load(decider, err)); /* LISTEN ran before, so no change is missed */
     TRY(start_thread(decider, err));
@@ -358,5 +361,6 @@ void decider_free(struct decider *decider)
     if (decider->wake >= 0) (void)close(decider->wake);
     (void)pthread_cond_destroy(&decider->loaded);
     (void)pthread_mutex_destroy(&decider->lock);
+    free(decider->lacks);
     free(decider);
 }

@@ -49,8 +49,8 @@ static const struct pg_statement decider_deleted_sql = {
 static const struct pg_statement decider_regions_sql = {
     "decider_regions",
     "SELECT region_id, coalesce(mark, ''), coalesce(quarantined_for, ''), coalesce(quarantined_epoch, 0), draining_since IS NOT NULL,"
-    " retired_at IS NOT NULL FROM region ORDER BY region_id COLLATE \"C\"",
-    "", "text text text int8 bool bool"};
+    " retired_at IS NOT NULL, coalesce(keyd, '') FROM region ORDER BY region_id COLLATE \"C\"",
+    "", "text text text int8 bool bool text"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
     &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql, &decider_regions_sql,
@@ -237,6 +237,7 @@ static struct result load_regions(struct pg *pg, struct tenancy *tenancy, struct
         state->quarantined_epoch = (uint64_t)pg_int8(rows, i, 3);
         state->is_draining = pg_bool(rows, i, 4);
         state->is_retired = pg_bool(rows, i, 5);
+        TRY(copy_name(state->keyd, sizeof state->keyd, pg_text(rows, i, 6), err));
         tenancy->has_closed_region = tenancy->has_closed_region || state->is_draining || state->why[0] != '\0';
     }
     return SUCCESS;
