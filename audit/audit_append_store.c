@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "audit/audit_store.h"
+#include "audit/decision_make.h"
 #include "audit/log_check_priv.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
@@ -82,10 +83,18 @@ static const struct pg_statement audit_end_backend_sql = {
 static const struct pg_statement audit_next_boot_sql = {"audit_next_boot", "SELECT nextval('audit_boot')", "", "int8"};
 static const struct pg_statement audit_name_log_sql = {
     "audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""};
+static const struct pg_statement audit_use_left_sql = {
+    "audit_use_left", "SELECT NOT EXISTS (SELECT FROM exception_use WHERE exception = $1 AND used >= uses)", "bytea", "bool"};
+static const struct pg_statement audit_use_take_sql = {
+    "audit_use_take",
+    "INSERT INTO exception_use AS u (exception, id, project_id, organisation_id, uses, used) VALUES ($1, $2, $3, $4, $5, 1)"
+    " ON CONFLICT (exception) DO UPDATE SET used = u.used + 1 WHERE u.used < u.uses RETURNING used",
+    "bytea text uuid uuid int8", "int8"};
 static const struct pg_statement *const statements[] = {
     &audit_hold_epoch_sql, &audit_lock_epoch_sql, &audit_lock_log_sql, &audit_read_state_sql, &audit_read_heads_sql,
     &audit_read_rights_sql, &audit_count_erasures_sql, &audit_append_sql, &audit_append_unread_sql, &audit_insert_tiles_sql,
     &audit_insert_facts_sql, &audit_find_entry_sql, &audit_entry_leaf_sql, &audit_end_backend_sql, &audit_next_boot_sql, &audit_name_log_sql,
+    &audit_use_left_sql, &audit_use_take_sql,
 };
 /* clang-format on */
 const struct pg_table audit_append_table = PG_TABLE(statements);
@@ -380,5 +389,34 @@ struct result audit_name_log(struct pg *pg, const char *origin, struct error *er
     if (pg_rows_count(rows) != 1 || strcmp(pg_text(rows, 0, 6), origin) != 0)
         return failure(err, ERROR_FORKED, "the database holds the log \"%.60s\", not \"%.60s\": connect to the right one",
                        pg_rows_count(rows) == 1 ? pg_text(rows, 0, 6) : "", origin);
+    return SUCCESS;
+}
+
+/* ---- uses of exceptions ---- */
+
+struct result audit_use_is_left(struct pg *pg, const struct exception_use *use, bool *is_left_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_bytes(&arguments, (struct bytes){use->key, sizeof use->key});
+    TRY(pg_run(pg, &audit_use_left_sql, &arguments, &rows, err));
+    *is_left_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result audit_use_take(struct pg *pg, const struct exception_use *use, uint64_t *number_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_bytes(&arguments, (struct bytes){use->key, sizeof use->key});
+    pg_add_text(&arguments, use->id);
+    pg_add_uuid(&arguments, &use->project);
+    pg_add_uuid(&arguments, &use->organisation);
+    pg_add_int8(&arguments, use->uses);
+    TRY(pg_run(pg, &audit_use_take_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "no use of the exception %s is left", use->id);
+    *number_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }

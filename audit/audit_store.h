@@ -12,6 +12,13 @@
 #include "storage/pg.h"
 
 extern const struct pg_table audit_append_table;
+
+/* --- uses of exceptions, which the statements of audit_append_table count --- */
+struct exception_use;
+RESULT audit_use_is_left(struct pg *pg, const struct exception_use *use, bool *is_left_out, struct error *err);
+/** The number of this use, from 1. The last one raises the authorization epoch. ERROR_CONFLICT: none is left. */
+RESULT audit_use_take(struct pg *pg, const struct exception_use *use, uint64_t *number_out, struct error *err);
+
 extern const struct pg_table audit_sign_table;
 extern const struct pg_table audit_subject_table;
 

@@ -129,6 +129,7 @@ static void finish_durable(struct sequencer *sequencer, struct group *group)
         sequencer->tail_size = group->state.size + group->count;
     }
     metric_add(AUDIT_METRIC(audit_events), (int64_t)group->count);
+    metric_add(AUDIT_METRIC(audit_exception_uses), group_uses(group));
     if (group->raises_epoch) log_cache_forget(sequencer->cache); /* so that the next group reads the rights */
     note_durable(sequencer, &group->frontier);
     for (size_t i = 0; i < group->count; i++) finish_event(sequencer, &group->events[i]);
@@ -289,7 +290,7 @@ static void add_records(struct sequencer *sequencer, struct record_queue *taken)
         const struct result made = event_of_record(record, &group->events[group->count], &err);
         if (made.ok) group->count++;
         else queue_add(&failed, record);
-        if (record->change != NULL && record->change->raises_epoch) group->raises_epoch = true;
+        if (record_has_uses(record) || (record->change != NULL && record->change->raises_epoch)) group->raises_epoch = true;
     }
     sequencer_give_up(sequencer, &failed, &err);
 }

@@ -267,6 +267,17 @@ bool group_is_stale(const struct group *group, const struct event *event);
 /** The fence under which no event of the group is stale. False: there is no such fence for these events. */
 bool group_fence(const struct group *group, struct audit_fence *fence_out);
 
+/* sequencer_uses.c */
+/** Whether the record allows a request that an exception makes possible, and that counts as a use of it. */
+bool record_has_uses(const struct record *record);
+/**
+ * Counts the uses of exceptions (docs/policies.md), in the transaction of their events and under the log's lock. An event that
+ * finds none left is beaten: the one that took the last use has raised the epoch, so it is decided again without the exception.
+ */
+RESULT group_count_uses(struct sequencer *sequencer, struct group *group, struct error *err);
+/** How many uses the group has counted. */
+int64_t group_uses(const struct group *group);
+
 /* sequencer_write.c */
 void group_clear_keys(struct group *group);
 /** The index of a key in the group's table. Adds the key if it is new. */

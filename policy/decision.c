@@ -161,6 +161,16 @@ const struct policy_denial *policy_decision_denial(const struct policy_decision 
     return (const struct policy_denial *)decision->denials.items + index;
 }
 
+size_t policy_decision_lifted_count(const struct policy_decision *decision)
+{
+    return decision->lifted.count;
+}
+
+size_t policy_decision_lifted(const struct policy_decision *decision, size_t index)
+{
+    return ((const struct lifting *)decision->lifted.items)[index].place;
+}
+
 /* `,"name":` or the first one without the comma. */
 static struct result write_name(struct buffer *buffer, const char *name, struct error *err)
 {

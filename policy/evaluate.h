@@ -85,6 +85,9 @@ const struct policy_denial *policy_decision_denial(const struct policy_decision 
  * label is not one by a rule. A new label for existing content is checked with this.
  */
 bool policy_denial_is_new(const struct policy_decision *before, const struct policy_denial *denial);
+/** Rules that exceptions have lifted. The place is that of the exception in the facts. */
+size_t policy_decision_lifted_count(const struct policy_decision *decision);
+size_t policy_decision_lifted(const struct policy_decision *decision, size_t index);
 /** Appends the whole decision as canonical JSON: allow, denies, obligations, lifted, warnings and inputs. */
 RESULT policy_decision_write(struct buffer *buffer, const struct policy_decision *decision, struct error *err);
 void policy_decision_free(struct policy_decision *decision);

@@ -41,14 +41,6 @@ static int compare_by_project(const void *a, const void *b)
     return by_project != 0 ? by_project : strcmp((*left)->canonical, (*right)->canonical);
 }
 
-/* The reason to refuse an exception; NULL if it is acceptable. A limit on uses is refused, because no program counts uses. */
-static const char *problem_of(const struct policy_exception *exception)
-{
-    if (policy_exception_problem(exception) != NULL) return policy_exception_problem(exception);
-    if (json_object_get(exception->json, "uses_left") == NULL || exception->uses_left == 0) return NULL;
-    return "exception.uses_left: this version does not count uses: leave it out, and let not_after end the exception";
-}
-
 /* A malformed exception makes a signed set invalid. */
 static struct result compile_exceptions(struct policy_set *set, const json_t *array, struct error *err)
 {
@@ -60,8 +52,8 @@ static struct result compile_exceptions(struct policy_set *set, const json_t *ar
     for (; set->exception_count < count; set->exception_count++) {
         struct policy_exception **exception = &set->exceptions[set->exception_count];
         TRY(policy_exception_new(json_array_get(array, set->exception_count), exception, err));
-        if (problem_of(*exception) == NULL) continue;
-        const struct result refused = failure(err, ERROR_INVALID, "%s", problem_of(*exception));
+        if (policy_exception_problem(*exception) == NULL) continue;
+        const struct result refused = failure(err, ERROR_INVALID, "%s", policy_exception_problem(*exception));
         policy_exception_free(*exception);
         return refused;
     }

@@ -21,8 +21,11 @@ static struct exchange *exchange_of_request(struct request *request)
 static struct result decide(const struct exchange *exchange, struct decision **decision_out, struct error *err)
 {
     const struct request *request = &exchange->request;
-    struct decision_request question = {
-        .principal = &exchange->principal, .pair_count = request->pair_count, .asked = request->asked, .now_ms = clock_wall_ms()};
+    struct decision_request question = {.principal = &exchange->principal,
+                                        .pair_count = request->pair_count,
+                                        .asked = request->asked,
+                                        .now_ms = clock_wall_ms(),
+                                        .held = request->permit};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
     question.client = request_client(request);

@@ -78,9 +78,11 @@ static struct result ask(const struct decision_draft *draft, const struct policy
 static struct result evaluate_operation(struct decision_draft *draft, const struct pair *pair, unsigned op, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
-    const struct policy_facts facts = facts_of(draft, pair, op);
+    struct policy_facts facts = facts_of(draft, pair, op);
 
+    leave_spent_out(draft, &facts);
     TRY(ask(draft, &facts, &decision, err));
+    TRY(note_uses(draft, pair, &facts, decision, err));
     TRY(pair_facts_operation(&draft->stated, &facts, err));
     if (draft->context->watch != NULL) TRY(draft->context->watch->operation(draft->context->watch, &facts, decision, err));
     return note_operation(draft, op, decision, err);

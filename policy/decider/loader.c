@@ -17,6 +17,7 @@
 #include "documents/document_store.h"
 #include "policy/decider/decider_priv.h"
 #include "policy/decider/metrics.h"
+#include "policy/set_exceptions.h"
 
 #define CHANNEL  "sijil_epoch"
 #define AWAIT_MS 2000 /* the longest time that a request waits for a load, which takes milliseconds */
@@ -58,6 +59,16 @@ static void count_ending(struct decider *decider, const struct authz_snapshot *r
     report_ending(decider, count);
 }
 
+/* At each look, because exceptions begin and end with the time. */
+static void count_exceptions(const struct policy_set *set)
+{
+    size_t in_force = 0;
+    const int64_t until_us = set == NULL ? 0 : policy_set_exceptions_until(set, clock_wall_ms() * 1000, &in_force);
+
+    metric_set(&policy_metrics_rows[POLICY_METRIC_EXCEPTIONS], (int64_t)in_force);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_EXCEPTION_END], until_us / 1000000);
+}
+
 static void publish(struct decider *decider, struct snapshot *loaded)
 {
     struct snapshot *old = loaded;
@@ -69,6 +80,7 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     if (decider->snapshot != loaded) count_officers(loaded->authz);
     metric_set(&policy_metrics_rows[POLICY_METRIC_ATTESTED],
                loaded->set == NULL ? 0 : policy_set_attested_until(loaded->set) / 1000000);
+    count_exceptions(loaded->set);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);

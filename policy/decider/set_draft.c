@@ -1,14 +1,17 @@
 #include "policy/decider/set_draft.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/dsse.h"
 #include "documents/format/set_approval.h"
 #include "policy/decider/set_store.h"
+#include "policy/set_exceptions.h"
 
 static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
 
@@ -135,6 +138,39 @@ void policy_draft_sign_init(struct policy_draft_change *change)
 void policy_draft_end_init(struct policy_draft_change *change)
 {
     change->change = (struct change){.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING};
+}
+
+/* ---- exceptions ---- */
+
+static struct policy_exception_use use_of(const struct pg_rows *rows, const uint8_t *key)
+{
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        if (bytes_equal(pg_bytes(rows, i, 0), (struct bytes){key, SHA256_SIZE}))
+            return (struct policy_exception_use){pg_int8(rows, i, 1), pg_int8(rows, i, 2)};
+    return (struct policy_exception_use){0, 0};
+}
+
+struct result policy_exception_visit(const struct permit *permit, struct pg *pg, const struct policy_set *set,
+                                     policy_exception_visitor *visit, void *context, struct error *err)
+{
+    const int64_t now_us = clock_wall_ms() * 1000;
+    const size_t count = policy_set_exception_count(set);
+    struct policy_exception_view views[POLICY_LIST_MAX];
+    struct bytes keys[POLICY_LIST_MAX];
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_POLICY_READ, &the_system);
+    assert(count <= POLICY_LIST_MAX);
+    for (size_t i = 0; i < count; i++) {
+        policy_set_exception(set, i, now_us, &views[i]);
+        keys[i] = (struct bytes){views[i].key, SHA256_SIZE};
+    }
+    TRY(policy_exception_uses(pg, keys, count, &rows, err));
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_exception_use use = use_of(rows, views[i].key);
+        TRY(visit(context, &views[i], &use, err));
+    }
+    return SUCCESS;
 }
 
 /* ---- the past ---- */

@@ -54,6 +54,17 @@ void policy_draft_sign_init(struct policy_draft_change *change);
 /** ERROR_NOT_FOUND. */
 void policy_draft_end_init(struct policy_draft_change *change);
 
+/** The exceptions of a set with what was used of each. The permit is of policy.read. */
+struct policy_exception_view;
+struct policy_exception_use {
+    int64_t used, last_ms; /* last_ms: 0 if it was never used */
+};
+typedef struct result policy_exception_visitor(void *context, const struct policy_exception_view *view,
+                                               const struct policy_exception_use *use, struct error *err);
+RESULT policy_exception_visit(const struct permit *permit, struct pg *pg, const struct policy_set *set,
+                              policy_exception_visitor *visit, void *context, struct error *err)
+    __attribute__((nonnull(1, 2, 3, 4, 6)));
+
 /** Sets that were loaded, by the events of the log. sijil-keyd may have refused one. */
 struct policy_past_set {
     int64_t sequence, epoch, loaded_ms;

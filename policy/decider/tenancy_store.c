@@ -51,9 +51,12 @@ static const struct pg_statement decider_regions_sql = {
     "SELECT region_id, coalesce(mark, ''), coalesce(quarantined_for, ''), coalesce(quarantined_epoch, 0), draining_since IS NOT NULL,"
     " retired_at IS NOT NULL FROM region ORDER BY region_id COLLATE \"C\"",
     "", "text text text int8 bool bool"};
+static const struct pg_statement decider_spent_sql = {
+    "decider_spent", "SELECT exception FROM exception_use WHERE used >= uses ORDER BY exception", "", "bytea"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
     &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql, &decider_regions_sql,
+    &decider_spent_sql,
 };
 /* clang-format on */
 const struct pg_table decider_table = PG_TABLE(statements);
@@ -172,6 +175,21 @@ static struct result load_deleted(struct pg *pg, struct tenancy *tenancy, struct
     return SUCCESS;
 }
 
+static struct result load_spent(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &decider_spent_sql, NULL, &rows, err));
+    tenancy->spent = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->spent);
+    if (tenancy->spent == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const struct bytes key = pg_bytes(rows, i, 0);
+        if (key.length != SHA256_SIZE) return failure(err, ERROR_CORRUPT, "an exception that is used up has no SHA-256");
+        memcpy(tenancy->spent[tenancy->spent_count++], key.data, SHA256_SIZE);
+    }
+    return SUCCESS;
+}
+
 NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
     static struct result
     read_stored(struct tenancy *tenancy, const char *policy, const char *text, const struct stored_floor **floor_out,
@@ -249,6 +267,7 @@ struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error 
     TRY(load_projects(pg, tenancy, err));
     TRY(load_repositories(pg, tenancy, err));
     TRY(load_deleted(pg, tenancy, err));
+    TRY(load_spent(pg, tenancy, err));
     return load_stored(pg, tenancy, err);
 }
 
@@ -333,6 +352,7 @@ void tenancy_done(struct tenancy *tenancy)
         free(tenancy->floors[i]);
     }
     pg_rows_free(tenancy->stored_rows);
+    free(tenancy->spent);
     free(tenancy->stored);
     free(tenancy->organisations);
     free(tenancy->projects);
