@@ -138,10 +138,10 @@ static struct result post(struct invocation *invocation, struct session *session
     return api_print(invocation, answer, err);
 }
 
-struct result policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content,
-                                   struct error *err)
+/* The payload of a draft of these members, after the person has been shown what it changes. */
+static struct result prepare(struct invocation *invocation, struct session *session, const json_t *content,
+                             struct buffer *payload, struct error *err)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED_ACTIVE active = {.set = NULL};
     OWNED(policy_set) *set = NULL;
     OWNED_JSON root = NULL;
@@ -152,10 +152,41 @@ struct result policy_draft_content(struct invocation *invocation, struct session
     TRY(policy_check_form(content, err));
     TRY(read_active(session, &active, err));
     base_of(&active, &approval.base);
-    TRY(compose(content, &approval, root, &payload, err));
-    TRY(policy_set_compile(buffer_bytes(&payload), &set, err));
-    TRY(policy_show_changes(active.set, set, err));
+    TRY(compose(content, &approval, root, payload, err));
+    TRY(policy_set_compile(buffer_bytes(payload), &set, err));
+    return policy_show_changes(active.set, set, err);
+}
+
+struct result policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content,
+                                   struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+
+    TRY(prepare(invocation, session, content, &payload, err));
     return post(invocation, session, "/api/v1/policies/drafts", buffer_bytes(&payload), err);
+}
+
+struct result policy_draft_signed(struct invocation *invocation, struct session *session, const json_t *content,
+                                  const struct ecdsa_key *key, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    OWNED_RESPONSE response = RESPONSE;
+    char path[PATH_ROOM], name[NAME_SIZE];
+    uint8_t digest[SHA256_SIZE];
+
+    TRY(prepare(invocation, session, content, &payload, err));
+    sha256_of(buffer_bytes(&payload), digest);
+    text_hex(digest, (NAME_SIZE - 1) / 2, name);
+    const struct http_request drafted = {.method = "POST",
+                                         .path = "/api/v1/policies/drafts",
+                                         .content_type = "application/json",
+                                         .body = buffer_bytes(&payload),
+                                         .wanted = 201};
+    TRY(session_call(session, ADMIN_SCOPE, &drafted, &response, err));
+    TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
+    (void)snprintf(path, sizeof path, "/api/v1/policies/drafts/%s/approval", name);
+    return post(invocation, session, path, buffer_bytes(&envelope), err);
 }
 
 struct result command_policy_draft(struct invocation *invocation, struct error *err)

@@ -5,6 +5,7 @@
 
 #include "client/commands/api_priv.h"
 #include "client/session.h"
+#include "crypto/digest.h"
 #include "policy/set.h"
 
 /** A set, and from where it comes. */
@@ -31,5 +32,10 @@ RESULT policy_compose_file(const char *path, uint64_t epoch, struct buffer *payl
 RESULT policy_write_payload(const struct invocation *invocation, struct bytes payload, struct error *err);
 /** Submits a draft of a set with these members, under the options of "policy draft" that the command has, and shows what it changes. */
 RESULT policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content, struct error *err);
+/** The same, and signs the draft at once: for what one person brings into force. */
+RESULT policy_draft_signed(struct invocation *invocation, struct session *session, const json_t *content,
+                           const struct ecdsa_key *key, struct error *err);
+/** The SHA-256 of a file with grounds, as text. ERROR_INVALID if it is empty. */
+RESULT policy_digest_file(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err);
 /** Says on standard error what `next` changes; `base` NULL: it is the first set. */
 RESULT policy_show_changes(const struct policy_set *base, const struct policy_set *next, struct error *err);

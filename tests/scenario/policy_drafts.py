@@ -59,14 +59,14 @@ def active():
     return world["server"].client(world["server"].admin).api("GET", "/policies?envelope=true")
 
 
-def payload(seconds=3600, base=None, root=None, regions=None, policies=None, **approval):
+def payload(seconds=3600, base=None, root=None, regions=None, policies=None, exceptions=None, **approval):
     """The active set again, as a draft, from docs/policies.md alone."""
     now = active()
     found = json.loads(base64.b64decode(json.loads(now["envelope"])["payload"]))
     for member in ("digest", "approval", "root"):
         found.pop(member, None)
     found.update({"epoch": now["epoch"] + 1, "regions": {**found["regions"], **(regions or {})}, "policies": found["policies"] if policies is None else policies,
-                  **({"root": root} if root else {})})
+                  "exceptions": found["exceptions"] if exceptions is None else exceptions, **({"root": root} if root else {})})
     found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
     found["approval"] = {"expires": utc(time.time() + seconds), "replaces": base or {"digest": now["digest"], "epoch": now["epoch"]}, **approval}
     return canonical(found)
