@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "policy/lint_priv.h"
+#include "policy/no_memory_priv.h"
 
 static const struct {
     const char *name, *way_out;
@@ -31,11 +32,6 @@ enum policy_finding_level policy_finding_level(enum policy_finding_code code)
     return codes[code].level;
 }
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for findings");
-}
-
 static bool copy_text(struct policy_findings *findings, const char **text)
 {
     *text = arena_copy_text(findings->arena, bytes_of_text(*text == NULL ? "" : *text));
@@ -49,11 +45,11 @@ struct result findings_add(struct policy_findings *findings, const struct policy
     if (findings->count == FINDINGS_MAX) return SUCCESS;
     if (!copy_text(findings, &kept.policy) || !copy_text(findings, &kept.rule) || !copy_text(findings, &kept.about) ||
         !copy_text(findings, &kept.what))
-        return no_memory(err);
+        return policy_no_memory(err);
     if (findings->count == findings->room) {
         const size_t room = findings->room == 0 ? 16 : 2 * findings->room;
         struct policy_finding *grown = memory_resize(findings->findings, room * sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        if (grown == NULL) return policy_no_memory(err);
         findings->findings = grown;
         findings->room = room;
     }
@@ -93,7 +89,7 @@ struct result policy_lint(const struct policy_linted *linted, struct policy_find
 {
     OWNED(policy_findings) *findings = memory_zeroed(1, sizeof *findings);
 
-    if (findings == NULL) return no_memory(err);
+    if (findings == NULL) return policy_no_memory(err);
     TRY(arena_new(ANALYSIS_BYTES_MAX, &findings->arena, err));
     TRY(lint_rules(findings, linted, err));
     TRY(lint_names(findings, linted, err));

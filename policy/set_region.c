@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "policy/no_memory_priv.h"
 #include "policy/set_priv.h"
 
 #define DAY_US ((int64_t)86400 * 1000000)
@@ -11,11 +12,6 @@ static int compare_regions(const void *a, const void *b)
     const struct set_region *left = a, *right = b;
 
     return strcmp(left->id, right->id);
-}
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a region");
 }
 
 static bool lists(const json_t *texts, const char *text)
@@ -55,7 +51,7 @@ static struct result compile_facts(json_t *record, const char *without, struct p
     const unsigned before = json_lacks();
     OWNED_JSON facts = json_copy(record); /* a shallow copy */
 
-    if (facts == NULL || json_lacks() != before) return no_memory(err);
+    if (facts == NULL || json_lacks() != before) return policy_no_memory(err);
     (void)json_object_del(facts, "store");
     (void)json_object_del(facts, "attested");
     if (without != NULL) (void)json_object_del(facts, without);
@@ -76,7 +72,7 @@ struct result set_compile_regions(struct policy_set *set, json_t *object, struct
     json_t *record;
 
     set->regions = memory_zeroed(json_object_size(object) + 1, sizeof *set->regions);
-    if (set->regions == NULL) return no_memory(err);
+    if (set->regions == NULL) return policy_no_memory(err);
     json_object_foreach (object, id, record) {
         set->regions[set->region_count].id = id;
         TRY(compile_region(&set->regions[set->region_count++], record, err));
