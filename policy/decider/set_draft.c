@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/leaf.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/dsse.h"
 #include "documents/format/set_approval.h"
+#include "documents/format/signing_key.h"
 #include "policy/decider/set_store.h"
 
 static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
@@ -207,4 +209,51 @@ struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, ui
         return failure(err, ERROR_NOT_FOUND, "no policy set of epoch %llu was loaded", (unsigned long long)epoch);
     const struct bytes found = pg_bytes(rows, 0, 0);
     return buffer_add(envelope, found.data, found.length, err);
+}
+
+/* ---- keys ---- */
+
+void policy_approver_keys_done(struct policy_approver_keys *keys)
+{
+    pg_rows_free(keys->rows);
+    keys->rows = NULL;
+}
+
+/* What can't be read was refused. */
+static bool approves(const struct policy_approver_key *key)
+{
+    OWNED(document) *document = NULL;
+    struct signing_key read;
+    struct error refused = {0};
+
+    return document_read(key->envelopes, key->envelope_count, &document, &refused).ok && document->kind == DOCUMENT_SIGNING_KEY &&
+           signing_key_read(document, &read, &refused).ok && read.purpose == SIGNING_APPROVE;
+}
+
+static struct result take_key(struct policy_approver_keys *keys, size_t row, struct error *err)
+{
+    struct policy_approver_key key = {.sequence = (uint64_t)pg_int8(keys->rows, row, 0)};
+    struct leaf leaf;
+
+    TRY(leaf_read(pg_bytes(keys->rows, row, 1), &leaf, err));
+    key.time_ms = leaf.time_ms;
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) {
+        key.envelopes[i] = pg_bytes(keys->rows, row, 2 + i);
+        if (key.envelopes[i].length > 0) key.envelope_count = i + 1;
+    }
+    if (approves(&key)) keys->each[keys->count++] = key;
+    return SUCCESS;
+}
+
+struct result policy_approver_keys_read(const struct permit *permit, struct pg *pg, uint64_t first,
+                                        struct policy_approver_keys *keys, struct error *err)
+{
+    permit_require(permit, ACTION_POLICY_READ, &the_system);
+    keys->count = 0;
+    keys->next = 0;
+    TRY(policy_approvers(pg, first, keys->most, &keys->rows, err));
+    const size_t count = pg_rows_count(keys->rows);
+    for (size_t i = 0; i < count; i++) TRY(take_key(keys, i, err));
+    if (count == keys->most) keys->next = (uint64_t)pg_int8(keys->rows, count - 1, 0) + 1;
+    return SUCCESS;
 }

@@ -91,3 +91,5 @@ RESULT policy_draft_remove(struct pg *pg, const char *name, bool *was_there_out,
 RESULT policy_sets_loaded(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err);
 /** The envelope of the newest set with this epoch that an event names. */
 RESULT policy_set_loaded(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
+/** Columns: number of the event, its entry, four envelopes, "" after the last: documents of signing keys of the registry, from event `first` on. */
+RESULT policy_approvers(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err);

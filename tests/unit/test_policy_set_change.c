@@ -5,6 +5,7 @@
 #include "crypto/dsse.h"
 #include "policy/set_change.h"
 #include "tests/support/policy.h"
+#include "tests/unit/policy_set_change_parts.h"
 
 #define NOW_MS INT64_C(1797292800000) /* 2026-12-15 */
 
@@ -167,5 +168,5 @@ int main(void)
         tests[i] = (struct CMUnitTest){
             .name = rows[i].name, .test_func = the_change_is_found, .initial_state = (void *)(uintptr_t)&rows[i]};
     tests[COUNT(rows)] = (struct CMUnitTest)cmocka_unit_test(another_base_is_refused);
-    return cmocka_run_group_tests_name("what a policy set changes", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("what a policy set changes", tests, NULL, NULL) + policy_chain_cases();
 }
