@@ -190,7 +190,8 @@ struct result policy_documents_new(const json_t *array, struct policy_documents 
     if (set == NULL) return policy_no_memory(err);
     if (!json_is_array(array)) return failure(err, ERROR_INVALID, "policies: a list expected");
     if (count > POLICY_COUNT_MAX)
-        return failure(err, ERROR_LIMIT, "%zu policies; at most %d in one set", count, POLICY_COUNT_MAX);
+        return failure(err, ERROR_LIMIT, "%zu policies; at most %d in one set: join policies of equal scopes", count,
+                       POLICY_COUNT_MAX);
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     set->documents = memory_zeroed(count + 1, sizeof *set->documents);
     if (set->documents == NULL) return policy_no_memory(err);

@@ -85,6 +85,27 @@ static int compare_findings(const void *a, const void *b)
     return (left->code > right->code) - (left->code < right->code);
 }
 
+static bool is_nearly(size_t count, size_t most)
+{
+    return count > most / 4 * 3;
+}
+
+/* Whoever adds to a set learns of its limits before the set is refused. */
+static struct result lint_room(struct policy_findings *findings, const struct policy_linted *linted, struct error *err)
+{
+    const struct policy_finding finding = {.code = FINDING_NEARLY_FULL};
+    const size_t policies = linted->set->documents->count;
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+
+    if (is_nearly(policies, POLICY_COUNT_MAX))
+        TRY(findings_say(findings, finding, err, "the set has %zu policies, and there is room for %d", policies,
+                         POLICY_COUNT_MAX));
+    TRY(policy_set_write(linted->set, &text, err));
+    if (!is_nearly(text.length, POLICY_SET_BYTES_MAX)) return SUCCESS;
+    return findings_say(findings, finding, err, "the set has %zu bytes, and there is room for %d", text.length,
+                        POLICY_SET_BYTES_MAX);
+}
+
 struct result policy_lint(const struct policy_linted *linted, struct policy_findings **findings_out, struct error *err)
 {
     OWNED(policy_findings) *findings = memory_zeroed(1, sizeof *findings);
@@ -94,6 +115,7 @@ struct result policy_lint(const struct policy_linted *linted, struct policy_find
     TRY(lint_rules(findings, linted, err));
     TRY(lint_names(findings, linted, err));
     TRY(lint_dates(findings, linted, err));
+    TRY(lint_room(findings, linted, err));
     if (findings->count > 0) qsort(findings->findings, findings->count, sizeof *findings->findings, compare_findings);
     *findings_out = GIVE(findings);
     return SUCCESS;
