@@ -1,4 +1,4 @@
-"""`script/bench rights`: how fast rights change, and what changes cost others, among 100,000 roles, 10,000 groups and 1,000 issuers.
+"""`script/bench rights`: how fast rights and policy sets change, and what changes cost others, among 100,000 roles, 10,000 groups and 1,000 issuers.
 
 Four gateways in production mode on one database, on this machine, with the default limits. 25 organisations have all roles and robots; their rows are filled in,
 as years of grants would leave them, and the documents of groups are signed. Each organisation has an administrator, who gives 20 roles a second at most. Pulls
@@ -131,6 +131,47 @@ def revocations(fleet, first):
     return {"p50 ms": round(statistics.median(waits), 1), "longest ms": round(waits[-1], 1)}
 
 
+# --- a policy set at all gateways ----------------------------------------------------------------------------------------
+def await_epoch(fleet, port, token, epoch, until):
+    """When this gateway has the set of this epoch in force."""
+    link = http.client.HTTPSConnection("127.0.0.1", port, context=sijil_test.trust_in(fleet.ca_file), timeout=10)
+    ready = threading.Event()
+
+    def watch():
+        while time.monotonic() < until:
+            link.request("GET", "/api/v1/policies", headers={"Authorization": "Bearer " + token})
+            found = json.loads(link.getresponse().read())
+            ready.set()
+            if found.get("epoch", 0) >= epoch:
+                return time.monotonic()
+            time.sleep(0.02)  # each of these is an event of the log
+        return None
+
+    return watch, ready
+
+
+def activate_once(fleet, client, epoch):
+    """Seconds from the request until each gateway has the set in force."""
+    signed, token = fleet.policy_set(epoch), client.token("registry:admin:*")
+    watches = [await_epoch(fleet, port, token, epoch, time.monotonic() + 30) for port in fleet.ports]
+    with concurrent.futures.ThreadPoolExecutor(len(watches)) as pool:
+        found = [pool.submit(watch) for watch, _ in watches]
+        for _, ready in watches:
+            assert ready.wait(30)
+        sent = time.monotonic()
+        answer = client.call("POST", "/api/v1/policies", signed, {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status == 201, (answer.status, answer.body)
+        ends = [one.result() for one in found]
+    assert all(ends), "a policy set did not reach all gateways within 30 s"
+    return [end - sent for end in ends]
+
+
+def activations(fleet, first):
+    client = fleet.client(fleet.admin)
+    waits = sorted(max(activate_once(fleet, client, first + number)) * 1000 for number in range(ROUNDS))
+    return {"p50 ms": round(statistics.median(waits), 1), "longest ms": round(waits[-1], 1)}
+
+
 # --- grants beside pulls -------------------------------------------------------------------------------------------------
 class Grants:
     """So many roles a second, by the administrators of the banks in turn, through one gateway."""
@@ -244,6 +285,8 @@ def measure(options, record, tell):
         tell(f"filled: {fleet.psql.ask('SELECT count(*) FROM binding')} roles")
         record.put("revocation at four gateways", value=revocations(fleet, 0))
         tell(f"revocation: {record.found['revocation at four gateways']}")
+        record.put("activation at four gateways", value=activations(fleet, 2))
+        tell(f"activation of a policy set: {record.found['activation at four gateways']}")
         first = 0
         for gateways in (GATEWAYS, 1):
             while sum(one is not None for one in fleet.gateways) > gateways:
