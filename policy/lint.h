@@ -8,8 +8,8 @@
 
 #include "policy/set.h"
 
-#define POLICY_LINT_STEPS_MAX 200000000 /* of the solver, for one set: some seconds */
-#define POLICY_LINT_DAYS      30        /* what ends within them ends soon */
+#define POLICY_LINT_STEPS_MAX 2000000000 /* of the solver, for one set: half a minute */
+#define POLICY_LINT_DAYS      30         /* what ends within them ends soon */
 
 enum policy_finding_level { FINDING_NOTE, FINDING_WARNING, FINDING_ERROR };
 
