@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "audit/audit_store.h"
+#include "audit/decision_make.h"
 #include "audit/log_check_priv.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
@@ -25,11 +26,16 @@
     " FROM unnest($11::bytea[], $12::int8[], $13::int8[], $14::int8[]) AS r (key, n, first, until)),"         \
     " payloads AS (INSERT INTO audit_payload (seq, subject, salt, box)"                                       \
     " SELECT * FROM unnest($16::int8[], $17::bytea[], $18::bytea[], $19::bytea[]))"                           \
-    " SELECT 1 / count(*) FROM fenced"
+    " SELECT 1 / count(*)"
 #define APPEND_TYPES " bytea[] bytea[] text[] text[] bytea[] int8[] int8[] int8[] int8[] int8[] bytea[] bytea[] bytea[]"
 
-/* PostgreSQL takes two locks of one statement in the order in which they are written. */
-#define LOCKS(epoch) "SELECT 1::int8 FROM (SELECT " epoch "(7307, 1), pg_advisory_xact_lock(7307, 2) OFFSET 0) AS held"
+/*
+ * PostgreSQL takes two locks of one statement in the order in which they are written. It would plan the statements with arrays anew each time, which takes longer than they run:
+ * for the rest of the transaction, or until the rights are read, each has one plan.
+ */
+#define PLANS(mode) "set_config('plan_cache_mode', '" mode "', true)"
+#define LOCKS(epoch) \
+    "SELECT 1::int8 FROM (SELECT " PLANS("force_generic_plan") ", " epoch "(7307, 1), pg_advisory_xact_lock(7307, 2) OFFSET 0) AS held"
 
 static const struct pg_statement audit_hold_epoch_sql = {"audit_hold_epoch", LOCKS("pg_advisory_xact_lock_shared"), "", "int8"};
 static const struct pg_statement audit_lock_epoch_sql = {"audit_lock_epoch", LOCKS("pg_advisory_xact_lock"), "", "int8"};
@@ -49,17 +55,19 @@ static const struct pg_statement audit_read_heads_sql = {
     "bytea[]", "int8 int8 bytea"};
 static const struct pg_statement audit_read_rights_sql = {
     "audit_read_rights",
-    "SELECT coalesce(c.epoch, 0), coalesce(c.taken_epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
+    "SELECT coalesce(c.epoch, 0), coalesce(c.taken_epoch, 0) FROM (SELECT " PLANS("auto") " OFFSET 0) AS plans,"
+    " unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
     " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
     "uuid[]", "int8 int8"};
 static const struct pg_statement audit_count_erasures_sql = {"audit_count_erasures", "SELECT count(*) FROM audit_erasure", "", "int8"};
-static const struct pg_statement audit_append_sql = {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"};
+static const struct pg_statement audit_append_sql = {"audit_append", ADVANCE APPEND " FROM fenced", ADVANCE_TYPES APPEND_TYPES, "int8"};
 static const struct pg_statement audit_append_unread_sql = {
     "audit_append_unread",
     ADVANCE " AND (SELECT epoch FROM authorization_epoch) BETWEEN $20 AND $21"
             " AND NOT EXISTS (SELECT FROM authorization_change WHERE organisation_id = ANY($22)"
-            " AND CASE WHEN $24 THEN taken_epoch ELSE epoch END > $23)" APPEND,
-    ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8 bool", "int8"};
+            " AND CASE WHEN $24 THEN taken_epoch ELSE epoch END > $23)" APPEND
+            ", (SELECT epoch FROM authorization_epoch) FROM fenced",
+    ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8 bool", "int8 int8"};
 static const struct pg_statement audit_insert_tiles_sql = {
     "audit_insert_tiles",
     "INSERT INTO audit_tile (level, idx, hashes, root)"
@@ -82,10 +90,18 @@ static const struct pg_statement audit_end_backend_sql = {
 static const struct pg_statement audit_next_boot_sql = {"audit_next_boot", "SELECT nextval('audit_boot')", "", "int8"};
 static const struct pg_statement audit_name_log_sql = {
     "audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""};
+static const struct pg_statement audit_use_left_sql = {
+    "audit_use_left", "SELECT NOT EXISTS (SELECT FROM exception_use WHERE exception = $1 AND used >= uses)", "bytea", "bool"};
+static const struct pg_statement audit_use_take_sql = {
+    "audit_use_take",
+    "INSERT INTO exception_use AS u (exception, id, project_id, organisation_id, uses, used) VALUES ($1, $2, $3, $4, $5, 1)"
+    " ON CONFLICT (exception) DO UPDATE SET used = u.used + 1 WHERE u.used < u.uses RETURNING used",
+    "bytea text uuid uuid int8", "int8"};
 static const struct pg_statement *const statements[] = {
     &audit_hold_epoch_sql, &audit_lock_epoch_sql, &audit_lock_log_sql, &audit_read_state_sql, &audit_read_heads_sql,
     &audit_read_rights_sql, &audit_count_erasures_sql, &audit_append_sql, &audit_append_unread_sql, &audit_insert_tiles_sql,
     &audit_insert_facts_sql, &audit_find_entry_sql, &audit_entry_leaf_sql, &audit_end_backend_sql, &audit_next_boot_sql, &audit_name_log_sql,
+    &audit_use_left_sql, &audit_use_take_sql,
 };
 /* clang-format on */
 const struct pg_table audit_append_table = PG_TABLE(statements);
@@ -283,27 +299,28 @@ struct result audit_commit(struct pg *pg, const struct audit_append *append, str
 struct result audit_open_in_one_trip(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
                                      struct error *err)
 {
-    TRY(add_locks(pg, false, err));
+    TRY(add_locks(pg, fence->excludes, err));
     return add_append(pg, append, fence, err);
 }
 
 #define OPEN_STEPS (LOCK_STEPS + 1) /* and the rows behind the fence */
 
-struct result audit_close_in_one_trip(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
-                                      size_t change_count, bool *is_refused_out, struct error *err)
+struct result audit_close_in_one_trip(struct pg *pg, const struct audit_append *append, struct audit_trip *trip,
+                                      struct error *err)
 {
-    const size_t steps = OPEN_STEPS + change_count + commit_steps(append);
+    const size_t steps = OPEN_STEPS + trip->change_count + commit_steps(append);
     struct pg_rows *rows[OPEN_STEPS + AUDIT_CHANGES_IN_ONE_TRIP + COMMIT_STEPS_MAX];
 
-    assert(change_count <= AUDIT_CHANGES_IN_ONE_TRIP);
-    *is_refused_out = false;
+    assert(trip->change_count <= AUDIT_CHANGES_IN_ONE_TRIP);
+    trip->is_refused = false;
     TRY(add_commit(pg, append, err));
     const struct result result = pg_pipeline_run(pg, rows, steps, err);
-    *is_refused_out = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
+    trip->is_refused = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
     if (!result.ok) return result;
-    for (size_t i = 0; i < change_count; i++) answers_out[i] = rows[OPEN_STEPS + i];
+    trip->authorization_epoch = (uint64_t)pg_int8(rows[LOCK_STEPS], 0, 1);
+    for (size_t i = 0; i < trip->change_count; i++) trip->answers[i] = rows[OPEN_STEPS + i];
     free_rows(rows, OPEN_STEPS);
-    free_rows(rows + OPEN_STEPS + change_count, steps - OPEN_STEPS - change_count);
+    free_rows(rows + OPEN_STEPS + trip->change_count, steps - OPEN_STEPS - trip->change_count);
     return SUCCESS;
 }
 
@@ -380,5 +397,34 @@ struct result audit_name_log(struct pg *pg, const char *origin, struct error *er
     if (pg_rows_count(rows) != 1 || strcmp(pg_text(rows, 0, 6), origin) != 0)
         return failure(err, ERROR_FORKED, "the database holds the log \"%.60s\", not \"%.60s\": connect to the right one",
                        pg_rows_count(rows) == 1 ? pg_text(rows, 0, 6) : "", origin);
+    return SUCCESS;
+}
+
+/* ---- uses of exceptions ---- */
+
+struct result audit_use_is_left(struct pg *pg, const struct exception_use *use, bool *is_left_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_bytes(&arguments, (struct bytes){use->key, sizeof use->key});
+    TRY(pg_run(pg, &audit_use_left_sql, &arguments, &rows, err));
+    *is_left_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result audit_use_take(struct pg *pg, const struct exception_use *use, uint64_t *number_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_bytes(&arguments, (struct bytes){use->key, sizeof use->key});
+    pg_add_text(&arguments, use->id);
+    pg_add_uuid(&arguments, &use->project);
+    pg_add_uuid(&arguments, &use->organisation);
+    pg_add_int8(&arguments, use->uses);
+    TRY(pg_run(pg, &audit_use_take_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "no use of the exception %s is left", use->id);
+    *number_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }

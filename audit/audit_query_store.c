@@ -6,9 +6,13 @@
 #include "audit/query_priv.h"
 #include "storage/pg_table.h"
 
+#define READ_AHEAD 8 /* events: from here on it is worth another statement */
+
 /* clang-format off */
 #define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key, e.leaf_hash FROM "
 #define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
+/* With the range again, so that PostgreSQL can merge both tables instead of looking up each payload. */
+#define PAYLOAD_OF_RANGE " LEFT JOIN audit_payload p ON p.seq = e.seq AND p.seq >= $1 AND p.seq < $2 LEFT JOIN audit_subject s ON s.subject = p.subject "
 #define COLUMNS "int8 bytea bytea bytea bytea int4 bytea bytea"
 /* No run has more than 65,536 sequence numbers, so the runs that can hold a range are found by their last numbers. */
 #define RUNS      "audit_run k CROSS JOIN LATERAL unnest(k.seqs) AS i (seq) "
@@ -27,10 +31,10 @@
 
 /* The sequence numbers of the page come first, in the order of the index; then the columns of these entries. */
 static const struct pg_statement audit_list_up_sql = {
-    "audit_list_up", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
+    "audit_list_up", EVENT "audit_entry e" PAYLOAD_OF_RANGE "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
     "int8 int8 int8", COLUMNS};
 static const struct pg_statement audit_list_down_sql = {
-    "audit_list_down", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
+    "audit_list_down", EVENT "audit_entry e" PAYLOAD_OF_RANGE "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
     "int8 int8 int8", COLUMNS};
 static const struct pg_statement audit_list_key_up_sql = {
     "audit_list_key_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8", COLUMNS};
@@ -46,6 +50,7 @@ static const struct pg_statement audit_list_both_down_sql = {
     "audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS};
 static const struct pg_statement audit_list_numbers_sql = {
     "audit_list_numbers", EVENT "unnest($1::int8[]) WITH ORDINALITY AS i (seq, place) " ENTRY PAYLOAD "ORDER BY i.place", "int8[]", COLUMNS};
+static const struct pg_statement audit_read_ahead_sql = {"audit_read_ahead", "SELECT audit_read_ahead($1)", "int8[]", "int8"};
 static const struct pg_statement audit_select_facts_sql = {
     "audit_select_facts", "SELECT digest, facts FROM audit_facts WHERE digest = ANY($1) ORDER BY digest", "bytea[]", "bytea bytea"};
 static const struct pg_statement audit_count_mints_sql = {
@@ -55,7 +60,7 @@ static const struct pg_statement audit_count_mints_sql = {
     "int8 int8", "int8 int8 int8"};
 static const struct pg_statement *const statements[] = {
     &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_own_up_sql,
-    &audit_list_own_down_sql, &audit_list_both_up_sql, &audit_list_both_down_sql, &audit_list_numbers_sql, &audit_select_facts_sql, &audit_count_mints_sql,
+    &audit_list_own_down_sql, &audit_list_both_up_sql, &audit_list_both_down_sql, &audit_list_numbers_sql, &audit_read_ahead_sql, &audit_select_facts_sql, &audit_count_mints_sql,
 };
 /* clang-format on */
 const struct pg_table audit_query_table = PG_TABLE(statements);
@@ -91,6 +96,7 @@ struct result audit_select_numbers(struct pg *pg, const int64_t *sequences, size
     struct pg_arguments arguments = {0};
 
     pg_add_int8_array(&arguments, sequences, count);
+    if (count >= READ_AHEAD) TRY(pg_run(pg, &audit_read_ahead_sql, &arguments, NULL, err));
     return pg_run(pg, &audit_list_numbers_sql, &arguments, rows_out, err);
 }
 

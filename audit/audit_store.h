@@ -12,6 +12,13 @@
 #include "storage/pg.h"
 
 extern const struct pg_table audit_append_table;
+
+/* --- uses of exceptions, which the statements of audit_append_table count --- */
+struct exception_use;
+RESULT audit_use_is_left(struct pg *pg, const struct exception_use *use, bool *is_left_out, struct error *err);
+/** The number of this use, from 1. The last one raises the authorization epoch. ERROR_CONFLICT: none is left. */
+RESULT audit_use_take(struct pg *pg, const struct exception_use *use, uint64_t *number_out, struct error *err);
+
 extern const struct pg_table audit_sign_table;
 extern const struct pg_table audit_subject_table;
 
@@ -78,11 +85,10 @@ RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct err
 /**
  * The whole append in one round trip, from BEGIN to COMMIT, for a caller that has the state of audit_begin() in its cache.
  * audit_open_in_one_trip() adds BEGIN, the locks, the fence and the rows to a pipeline. The caller then adds one
- * statement for each of `change_count` changes. audit_close_in_one_trip() adds tiles and COMMIT, and runs it all.
- * *is_refused_out is set when size or epoch differ, when the fence does not hold, or when a change raised an error: the
- * transaction is then open, and must be rolled back. `answers_out` are the answers of the changes.
+ * statement for each of `trip->change_count` changes. audit_close_in_one_trip() adds tiles and COMMIT, and runs it all.
  */
 struct audit_fence {      /* conditions under which no decision of the group is stale */
+    bool excludes;        /* the lock of the epoch is exclusive: a change raises it */
     uint64_t from, until; /* the authorization epoch is between these two, or equal to one of them */
     uint64_t oldest;      /* no change in these organisations is newer than this epoch */
     bool ignores_grants;  /* but for changes that only gave a role */
@@ -92,8 +98,15 @@ struct audit_fence {      /* conditions under which no decision of the group is 
 RESULT audit_open_in_one_trip(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
                               struct error *err);
 #define AUDIT_CHANGES_IN_ONE_TRIP 64
-RESULT audit_close_in_one_trip(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
-                               size_t change_count, bool *is_refused_out, struct error *err);
+struct audit_trip {
+    size_t change_count;
+    struct pg_rows *answers[AUDIT_CHANGES_IN_ONE_TRIP]; /* of the changes */
+    uint64_t authorization_epoch;                       /* under the lock, before the changes */
+    /** Size or epoch differ, the fence does not hold, or a change raised an error: the transaction is open, and must be rolled back. */
+    bool is_refused;
+};
+/** Sets trip->is_refused in any case, and the rest of it on success. */
+RESULT audit_close_in_one_trip(struct pg *pg, const struct audit_append *append, struct audit_trip *trip, struct error *err);
 
 /**
  * Whether entry `sequence` is stored, with this hash. First ends the PostgreSQL backend that was sent the entry and takes

@@ -48,6 +48,11 @@ size_t decision_facts_count(const struct decision *decision)
     return decision->parts.facts[0].length > 0 ? decision->parts.pair_count : 0;
 }
 
+bool decision_is_of_server(const struct decision *decision)
+{
+    return decision->parts.epoch == EPOCH_OF_JOBS || decision->parts.is_of_server;
+}
+
 struct result decision_make(const struct decision_parts *parts, struct decision **decision_out, struct error *err)
 {
     assert(parts->pair_count >= 1 && parts->pair_count <= ACTION_PAIRS_MAX && parts->denial_count <= DENIALS_MAX);

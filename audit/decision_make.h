@@ -8,6 +8,17 @@
 
 #include "audit/decision.h"
 
+#define DECISION_USES_MAX 4 /* exceptions that one request may use: what needs more is denied */
+
+/** An exception of the policies without which the request would be denied. The transaction of its event counts the use. */
+struct exception_use {
+    uint8_t key[32]; /* SHA-256 of the exception */
+    char id[65];
+    struct uuid project, organisation;
+    int64_t uses; /* as many as the exception allows */
+    bool is_held; /* the request's own event has counted it before: this is a later decision of the same request */
+};
+
 /** All parts of a decision. Texts are copied. */
 struct decision_parts {
     enum verdict verdict;
@@ -24,8 +35,11 @@ struct decision_parts {
     struct uuid organisations[ACTION_PAIRS_MAX + 1]; /* of each resource, and of the principal */
     /** With is_partial: what it allows stays allowed when somebody gets a role, so such a change (change->only_gives) does not make it stale. */
     bool outlasts_grants;
+    bool is_of_server; /* it depends on policies, and on nobody's rights: the event names no person */
     size_t denial_count;
     struct denial denials[DENIALS_MAX];
+    size_t use_count;
+    struct exception_use uses[DECISION_USES_MAX];
     /** For each pair the facts that the decision is made from, as they are stored for a replay (docs/formats/audit-log.md
      *  section 18), and the time of the decision by this gateway's clock. Either all pairs have facts or none has; a
      *  decision without evaluation has none. Facts name no person. */

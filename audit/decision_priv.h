@@ -19,6 +19,9 @@ struct decision {
 /** The number of pairs with facts: all, or none. */
 size_t decision_facts_count(const struct decision *decision);
 
+/** Made for the server's own work. Nothing is sealed for its event. */
+bool decision_is_of_server(const struct decision *decision);
+
 /** Adds a holder. */
 struct decision *decision_hold(struct decision *decision);
 

@@ -295,6 +295,26 @@ static struct result write_persons(struct dump *dump, struct error *err)
     return SUCCESS;
 }
 
+/* Which externalId each person has, or which subjects of tokens. */
+static struct result write_told(struct dump *dump, enum dump_type type, struct error *err)
+{
+    int64_t last = INT64_MIN;
+
+    for (size_t count = 1; count > 0;) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(dump_load_told(dump->pg, type == DUMP_LINK, last, &rows, err));
+        count = pg_rows_count(rows);
+        for (size_t i = 0; i < count; i++) {
+            const struct dump_record record = {
+                .type = type,
+                .told = {.id = pg_uuid(rows, i, 0), .names_event = pg_bool(rows, i, 1), .digest = pg_bytes(rows, i, 2)}};
+            TRY(add(dump, &record, err));
+        }
+        if (count > 0) last = pg_int8(rows, count - 1, 3);
+    }
+    return SUCCESS;
+}
+
 static struct result write_groups(struct dump *dump, struct error *err)
 {
     struct uuid last = {{0}};
@@ -328,6 +348,8 @@ static struct result write_all(struct dump *dump, struct error *err)
     TRY(write_tags(dump, err));
     TRY(write_bindings(dump, err));
     TRY(write_persons(dump, err));
+    TRY(write_told(dump, DUMP_IDENTITY, err));
+    TRY(write_told(dump, DUMP_LINK, err));
     TRY(write_groups(dump, err));
     TRY(dump_writer_end(dump->writer, &dump->out, err));
     return flush(dump, 0, err);

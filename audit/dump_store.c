@@ -57,12 +57,18 @@ static const struct pg_statement dump_bindings_sql = {
     "uuid text text text bool"};
 static const struct pg_statement dump_persons_sql = {
     "dump_persons", "SELECT user_id, state, person FROM audit_dump_person WHERE person > $1 ORDER BY person LIMIT 4096", "int8", "uuid int4 int8"};
+static const struct pg_statement dump_identities_sql = {
+    "dump_identities", "SELECT user_id, told IS NOT NULL, identity, person FROM audit_dump_person WHERE person > $1 ORDER BY person LIMIT 4096", "int8",
+    "uuid bool bytea int8"};
+static const struct pg_statement dump_links_sql = {
+    "dump_links", "SELECT user_id, told IS NOT NULL, link, number FROM audit_dump_link WHERE number > $1 ORDER BY number LIMIT 4096", "int8",
+    "uuid bool bytea int8"};
 static const struct pg_statement dump_groups_sql = {
     "dump_groups", "SELECT group_id, members FROM audit_dump_group WHERE $1 IS NULL OR group_id > $1 ORDER BY group_id LIMIT 256", "uuid", "uuid bytea"};
 static const struct pg_statement *const statements[] = {
     &dump_state_sql, &dump_facts_sql, &dump_archive_sql, &dump_entries_sql, &dump_tiles_sql, &dump_payloads_sql, &dump_checkpoints_sql,
     &dump_runs_sql, &dump_posts_sql, &dump_blind_sql, &dump_tags_sql, &dump_bindings_sql,
-    &dump_persons_sql, &dump_groups_sql,
+    &dump_persons_sql, &dump_identities_sql, &dump_links_sql, &dump_groups_sql,
 };
 /* clang-format on */
 const struct pg_table audit_dump_table = PG_TABLE(statements);
@@ -179,6 +185,14 @@ struct result dump_load_persons(struct pg *pg, int64_t after, struct pg_rows **r
 
     pg_add_int8(&arguments, after);
     return pg_run(pg, &dump_persons_sql, &arguments, rows_out, err);
+}
+
+struct result dump_load_told(struct pg *pg, bool links, int64_t after, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, after);
+    return pg_run(pg, links ? &dump_links_sql : &dump_identities_sql, &arguments, rows_out, err);
 }
 
 struct result dump_load_groups(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err)

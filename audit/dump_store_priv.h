@@ -43,5 +43,7 @@ RESULT dump_load_tags(struct pg *pg, const struct uuid *repository, const char *
 RESULT dump_load_bindings(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err);
 /** SCIM's id, state, number of the row. */
 RESULT dump_load_persons(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err);
+/** Of persons, or of the subjects of their tokens: SCIM's id, whether the row names an event, digest, number of the row. */
+RESULT dump_load_told(struct pg *pg, bool links, int64_t after, struct pg_rows **rows_out, struct error *err);
 /** Id, digest of the members. `after` NULL: from the first on. */
 RESULT dump_load_groups(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err);

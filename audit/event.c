@@ -97,6 +97,23 @@ static void put_reason(struct leaf_reason *reason, const struct decision_parts *
         (void)event_plain_text(reason->rules[reason->rule_count++], sizeof reason->rules[0], parts->denials[i].rule);
 }
 
+/* "use 3 of ID"; "uses 3 and 7" of several, in the order of the facts, which name them. */
+static void put_uses(struct leaf_reason *reason, const struct event *event, const struct decision_parts *parts)
+{
+    char note[sizeof reason->note];
+    size_t counted = 0;
+    int at = 0;
+
+    for (size_t i = 0; i < parts->use_count; i++) counted += event->uses[i] > 0;
+    for (size_t i = 0; i < parts->use_count && at >= 0 && (size_t)at < sizeof note; i++) {
+        const unsigned long long number = event->uses[i];
+        if (number == 0) continue;
+        if (counted == 1) at = snprintf(note, sizeof note, "use %llu of %s", number, parts->uses[i].id);
+        else at += snprintf(note + at, sizeof note - (size_t)at, "%s%llu", at == 0 ? "uses " : " and ", number);
+    }
+    if (counted > 0) (void)event_plain_text(reason->note, sizeof reason->note, note);
+}
+
 static void put_facts(struct leaf *leaf, const struct decision *decision)
 {
     leaf->facts_count = decision_facts_count(decision);
@@ -110,7 +127,7 @@ static const char *actor_of(const struct event *event)
     const struct record *record = event->record;
 
     if (record->context.subject == NULL && record->under != NULL) return record->under->actor;
-    if (record->decision != NULL && record->decision->parts.epoch == EPOCH_OF_JOBS) return "system";
+    if (record->decision != NULL && decision_is_of_server(record->decision)) return "system";
     return record->context.subject == NULL || record->resolved == NULL ? "anonymous" : record->resolved->pseudonym;
 }
 
@@ -129,6 +146,7 @@ static void fill_from_record(const struct event *event, struct leaf *leaf)
     put_targets(leaf, &decision->parts);
     put_detail_of_change(leaf, event);
     put_reason(&leaf->reason, &decision->parts, record->note);
+    put_uses(&leaf->reason, event, &decision->parts);
     put_facts(leaf, decision);
     (void)event_plain_text(leaf->actor, sizeof leaf->actor, actor_of(event));
     (void)event_plain_text(leaf->request, sizeof leaf->request, has_own_id ? record->context.request_id : record->under->request);

@@ -33,7 +33,9 @@ struct event {
     enum outcome outcome;
     bool has_failed; /* the change failed; `error` has the reason */
     struct error error;
-    struct permit *permit; /* moves to the record once the event is durable */
+    struct permit *permit;            /* moves to the record once the event is durable */
+    bool is_beaten;                   /* others have taken the last use of an exception that the decision needs */
+    uint64_t uses[DECISION_USES_MAX]; /* the number of each use; 0: not counted for this event */
 
     struct leaf_source source;
     uint64_t sequence;

@@ -163,6 +163,7 @@ struct result kept_change_init(struct kept_change *change, struct keyd_client *k
     *change = (struct kept_change){.change = *inner, .inner = inner, .request = request};
     change->change.run = run_kept;
     change->change.add = NULL;
+    change->change.add_all = NULL;
     change->change.take = NULL;
     return index_of(keyd, request, change->subject, err);
 }

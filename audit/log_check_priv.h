@@ -111,6 +111,7 @@ RESULT log_check_notes(struct log_check *check, const struct log_keys *keys, str
 /** Rows that events do not lead to. */
 struct row_findings {
     uint64_t count;
+    uint64_t untold; /* about persons of SCIM, from an earlier version */
     char first[400]; /* what it was: a name and a fault */
 };
 struct tag_cursor {
@@ -132,16 +133,27 @@ RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor
                           struct row_findings *findings, struct error *err);
 
 struct scim_cursor {
-    int64_t person; /* the number of the last row */
+    int64_t person, link; /* the numbers of the last rows */
+    bool has_link;
     bool has_group;
     struct uuid group;
 };
-#define SCIM_CURSOR_FIRST ((struct scim_cursor){.person = INT64_MIN})
+#define SCIM_CURSOR_FIRST ((struct scim_cursor){.person = INT64_MIN, .link = INT64_MIN})
 /**
- * The same for what SCIM has provisioned: each person has the state, and then each group the members, that the last event about it has told (docs/scim.md).
+ * The same for what SCIM has provisioned: each person has the state and the externalId, then each subject of tokens the person, and then each group the members, that
+ * the last event about it has told (docs/scim.md). Adds to findings->untold the rows of an earlier version that no event tells.
  */
 RESULT log_check_persons(struct log_check *check, struct scim_cursor *cursor, size_t *count_out, struct row_findings *findings,
                          struct error *err);
+/** The subjects of tokens alone (log_check_tellings.c). */
+RESULT log_check_links(struct log_check *check, struct scim_cursor *cursor, size_t *count_out, struct row_findings *findings,
+                       struct error *err);
+
+/**
+ * Checks what the entries of a tile tell of the rows of SCIM: what each says of the time before it is what the event before had left (by audit/format/scim_told.h, as
+ * fsck does), and the rows that it made are still there, or it was told that they went.
+ */
+RESULT log_check_tellings(struct log_check *check, uint64_t index, struct row_findings *findings, struct error *err);
 
 /* --- events by their words, for rows that are not signed (log_check_rows.c) --- */
 struct check_wanted {
@@ -150,6 +162,7 @@ struct check_wanted {
     enum search_field field;
     const char *word; /* of the detail */
     const char *also; /* another word of it; NULL: any */
+    uint64_t before;  /* only entries before this number; 0: all */
 };
 struct check_found {
     bool is_found;
@@ -193,9 +206,16 @@ RESULT check_load_bindings(struct pg *pg, const struct binding_cursor *after, st
 RESULT check_load_live(struct pg *pg, const struct uuid *id, bool *is_live_out, struct error *err);
 /** Block and the lists of three keys, of the newest blocks before `before` that have all of them. */
 RESULT check_load_blocks(struct pg *pg, const int64_t keys[3], int64_t before, struct pg_rows **rows_out, struct error *err);
-/** Number of the row, SCIM's id, state (audit/format/scim_state.h). */
+/** Number of the row, SCIM's id, state (audit/format/scim_state.h), whether it names an event, digest of the externalId. */
 RESULT check_load_persons(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err);
-/** The state of one person; no row if there is no such person. */
+/** Number of the row, SCIM's id of the person, number of the event or NULL, digest. */
+RESULT check_load_links(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err);
+RESULT check_load_link(struct pg *pg, int64_t number, struct pg_rows **rows_out, struct error *err);
+/** The rows that name this event. */
+RESULT check_load_link_of(struct pg *pg, uint64_t entry, struct pg_rows **rows_out, struct error *err);
+/** Number, time and leaf of the entries first <= number < end that tell of rows of SCIM. */
+RESULT check_load_tellings(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err);
+/** The state of one person, whether its row names an event, digest of the externalId; no row if there is no such person. */
 RESULT check_load_person(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err);
 /** Id, digest of the members. `after` NULL: from the first on. */
 RESULT check_load_groups(struct pg *pg, const struct uuid *after, struct pg_rows **rows_out, struct error *err);

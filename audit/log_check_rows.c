@@ -83,7 +83,8 @@ static struct result look_into_block(struct log_check *check, const struct pg_ro
         posting_intersect(&places, &other);
     }
     for (unsigned place = POSTING_BLOCK; place-- > 0 && !found->is_found;)
-        if (posting_has(&places, place)) TRY(look_at(check, first + place, wanted, found, err));
+        if (posting_has(&places, place) && (wanted->before == 0 || first + place < wanted->before))
+            TRY(look_at(check, first + place, wanted, found, err));
     return SUCCESS;
 }
 
@@ -94,7 +95,7 @@ struct result check_find_last(struct log_check *check, const struct check_wanted
     const bool has_name = wanted->name != NULL && wanted->name[0] != '\0';
     const int64_t keys[3] = {word, search_key(SEARCH_ACTION, bytes_of_text(wanted->action)),
                              has_name ? search_key(SEARCH_RESOURCE, bytes_of_text(wanted->name)) : word};
-    int64_t before = INT64_MAX;
+    int64_t before = wanted->before == 0 ? INT64_MAX : (int64_t)((wanted->before - 1) / POSTING_BLOCK) + 1;
 
     *found = (struct check_found){.is_found = false};
     for (size_t count = 1; count > 0 && !found->is_found;) {
@@ -116,10 +117,10 @@ struct row_of_tag {
 /* *fault_out NULL: the events lead to this row. */
 static struct result judge_tag(struct log_check *check, const struct row_of_tag *row, const char **fault_out, struct error *err)
 {
-    const struct check_wanted pushes[] = {{"manifest.push", row->repository, SEARCH_TAG, row->tag, NULL},
-                                          {"manifest.promote", row->repository, SEARCH_TAG, row->tag, NULL}};
-    const struct check_wanted ends[] = {{"tag.delete", row->repository, SEARCH_TAG, row->tag, NULL},
-                                        {"manifest.delete", row->repository, SEARCH_DIGEST, row->digest, NULL}};
+    const struct check_wanted pushes[] = {{"manifest.push", row->repository, SEARCH_TAG, row->tag, NULL, 0},
+                                          {"manifest.promote", row->repository, SEARCH_TAG, row->tag, NULL, 0}};
+    const struct check_wanted ends[] = {{"tag.delete", row->repository, SEARCH_TAG, row->tag, NULL, 0},
+                                        {"manifest.delete", row->repository, SEARCH_DIGEST, row->digest, NULL, 0}};
     char digest[160]; /* the longest digest has 135 */
     struct check_found pushed, promoted, ended;
 
@@ -235,9 +236,9 @@ static bool is_grant(const struct check_found *found, const struct row_of_bindin
 static struct result is_of_start(struct log_check *check, const struct row_of_binding *row, bool *is_out, struct error *err)
 {
     const char *robot = strncmp(row->holder, "robot:", 6) == 0 ? row->holder + 6 : "-";
-    const struct check_wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->holder, row->role};
-    const struct check_wanted made[] = {{"robot.create", "", SEARCH_DETAIL, robot, NULL},
-                                        {"administrator.replace", "", SEARCH_DETAIL, robot, NULL}};
+    const struct check_wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->holder, row->role, 0};
+    const struct check_wanted made[] = {{"robot.create", "", SEARCH_DETAIL, robot, NULL, 0},
+                                        {"administrator.replace", "", SEARCH_DETAIL, robot, NULL, 0}};
     const bool is_first =
         row->scope[0] == '\0' && (strcmp(row->role, "registry-admin") == 0 || strcmp(row->role, "auditor") == 0);
     struct check_found found;
@@ -255,9 +256,9 @@ static struct result judge_binding(struct log_check *check, const struct row_of_
                                    struct error *err)
 {
     const char *robot = strncmp(row->holder, "robot:", 6) == 0 ? row->holder + 6 : "-";
-    const struct check_wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->id, NULL};
-    const struct check_wanted ends[] = {{"binding.revoke", NULL, SEARCH_DETAIL, row->id, NULL},
-                                        {"robot.revoke", NULL, SEARCH_DETAIL, robot, NULL}};
+    const struct check_wanted granted = {"binding.create", row->scope, SEARCH_DETAIL, row->id, NULL, 0};
+    const struct check_wanted ends[] = {{"binding.revoke", NULL, SEARCH_DETAIL, row->id, NULL, 0},
+                                        {"robot.revoke", NULL, SEARCH_DETAIL, robot, NULL, 0}};
     bool is_of_start_now = false;
     struct check_found found;
 

@@ -61,9 +61,20 @@ static const struct pg_statement check_blocks_sql = {
     " JOIN audit_post c ON c.key = $3 AND c.block = a.block WHERE a.key = $1 AND a.block < $4 ORDER BY a.block DESC LIMIT 8",
     "int8 int8 int8 int8", "int8 bytea bytea bytea"};
 static const struct pg_statement check_persons_sql = {
-    "check_persons", "SELECT person, user_id, state FROM audit_dump_person WHERE person > $1 ORDER BY person LIMIT 16", "int8", "int8 uuid int4"};
+    "check_persons", "SELECT person, user_id, state, told IS NOT NULL, identity FROM audit_dump_person WHERE person > $1 ORDER BY person LIMIT 16", "int8",
+    "int8 uuid int4 bool bytea"};
 static const struct pg_statement check_person_sql = {
-    "check_person", "SELECT state FROM audit_dump_person WHERE user_id = $1", "uuid", "int4"};
+    "check_person", "SELECT state, told IS NOT NULL, identity FROM audit_dump_person WHERE user_id = $1", "uuid", "int4 bool bytea"};
+static const struct pg_statement check_links_sql = {
+    "check_links", "SELECT number, user_id, told, link FROM audit_dump_link WHERE number > $1 ORDER BY number LIMIT 16", "int8", "int8 uuid int8 bytea"};
+static const struct pg_statement check_link_sql = {
+    "check_link", "SELECT number, user_id, told, link FROM audit_dump_link WHERE number = $1", "int8", "int8 uuid int8 bytea"};
+static const struct pg_statement check_link_of_sql = {"check_link_of", "SELECT number FROM audit_dump_link WHERE told = $1", "int8", "int8"};
+static const struct pg_statement check_tellings_sql = {
+    "check_tellings",
+    "SELECT seq, ts, leaf FROM audit_entry WHERE seq >= $1 AND seq < $2 AND outcome = 'allowed'"
+    " AND (action IN ('scim.create', 'scim.change', 'scim.end', 'scim.group') OR action = 'token.mint' AND position(' person='::bytea IN leaf) > 0) ORDER BY seq",
+    "int8 int8", "int8 int8 bytea"};
 static const struct pg_statement check_groups_sql = {
     "check_groups", "SELECT group_id, members FROM audit_dump_group WHERE $1 IS NULL OR group_id > $1 ORDER BY group_id LIMIT 8", "uuid", "uuid bytea"};
 static const struct pg_statement check_group_sql = {
@@ -71,7 +82,7 @@ static const struct pg_statement check_group_sql = {
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
-    &check_persons_sql, &check_person_sql, &check_groups_sql, &check_group_sql,
+    &check_persons_sql, &check_person_sql, &check_links_sql, &check_link_sql, &check_link_of_sql, &check_tellings_sql, &check_groups_sql, &check_group_sql,
 };
 /* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
@@ -241,4 +252,37 @@ struct result check_load_group(struct pg *pg, const struct uuid *id, struct pg_r
 
     pg_add_uuid(&arguments, id);
     return pg_run(pg, &check_group_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_links(struct pg *pg, int64_t after, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, after);
+    return pg_run(pg, &check_links_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_link(struct pg *pg, int64_t number, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, number);
+    return pg_run(pg, &check_link_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_link_of(struct pg *pg, uint64_t entry, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)entry);
+    return pg_run(pg, &check_link_of_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_tellings(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)end);
+    return pg_run(pg, &check_tellings_sql, &arguments, rows_out, err);
 }

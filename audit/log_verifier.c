@@ -176,6 +176,20 @@ static void report_terms(struct log_verifier *verifier)
         &why);
 }
 
+/* Reports a row that events do not lead to at once, but only once in a round. */
+static void report_rows(struct log_verifier *verifier)
+{
+    struct error why;
+
+    raise_to(AUDIT_METRIC(audit_rows_wrong), verifier->rows.count);
+    if (verifier->rows_are_reported || verifier->rows.count == 0) return;
+    verifier->rows_are_reported = true;
+    failure_write(&why, ERROR_CORRUPT, "%s", verifier->rows.first);
+    sequencer_notice(
+        verifier->options.sequencer,
+        "a tag, a binding, a person or a group of SCIM is not what the audit log says: find out who wrote to the database", &why);
+}
+
 static struct result check_next_tile(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
     const uint64_t index = (verifier->first + verifier->done) % verifier->tiles, first = index * TILE_WIDTH;
@@ -184,6 +198,8 @@ static struct result check_next_tile(struct log_verifier *verifier, size_t *weig
     TRY(check_payloads(verifier, first, smaller(verifier->check->size, first + TILE_WIDTH), &verifier->payloads, err));
     TRY(log_check_terms(verifier->check, index, &verifier->terms, err));
     report_terms(verifier);
+    TRY(log_check_tellings(verifier->check, index, &verifier->rows, err));
+    report_rows(verifier);
     verifier->done++;
     *weight_out = TILE_WIDTH;
     metric_add(AUDIT_METRIC(audit_verified), TILE_WIDTH);
@@ -243,20 +259,6 @@ static struct result check_next_notes(struct log_verifier *verifier, size_t *wei
     return SUCCESS;
 }
 
-/* Reports a row that events do not lead to at once, but only once in a round. */
-static void report_rows(struct log_verifier *verifier)
-{
-    struct error why;
-
-    raise_to(AUDIT_METRIC(audit_rows_wrong), verifier->rows.count);
-    if (verifier->rows_are_reported || verifier->rows.count == 0) return;
-    verifier->rows_are_reported = true;
-    failure_write(&why, ERROR_CORRUPT, "%s", verifier->rows.first);
-    sequencer_notice(
-        verifier->options.sequencer,
-        "a tag, a binding, a person or a group of SCIM is not what the audit log says: find out who wrote to the database", &why);
-}
-
 static struct result check_next_tags(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
     TRY(log_check_tags(verifier->check, &verifier->tag, weight_out, &verifier->rows, err));
@@ -291,6 +293,7 @@ static struct result end_round(struct log_verifier *verifier, struct error *err)
     metric_set(AUDIT_METRIC(audit_facts_damaged), (int64_t)(verifier->payloads.facts_damaged + verifier->recent.facts_damaged));
     metric_set(AUDIT_METRIC(audit_search_missing), (int64_t)verifier->terms.missing);
     metric_set(AUDIT_METRIC(audit_rows_wrong), (int64_t)verifier->rows.count);
+    metric_set(AUDIT_METRIC(audit_rows_untold), (int64_t)verifier->rows.untold);
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
     metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
     verifier->round_ended_ms = clock_monotonic_ms();

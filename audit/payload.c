@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "audit/event_priv.h"
+#include "audit/format/signed_act.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/aead.h"
@@ -59,6 +60,7 @@ static struct result write_payload(const struct record *record, struct buffer *p
     const struct event_context *context = &record->context;
 
     TRY(buffer_add_u8(payload, '{', err));
+    TRY(add_optional(payload, SIGNED_ACT_MEMBER, context->act, KEY_PROOF_SIZE_MAX, err));
     TRY(add_optional(payload, "address", context->client_address, 64, err));
     TRY(add_optional(payload, "agent", context->user_agent, AGENT_MAX, err));
     TRY(add_optional(payload, "certificate", context->certificate, 64, err));

@@ -88,6 +88,15 @@ void permit_require_above(const struct permit *permit, enum action action, const
     refuse(permit, action, below->name);
 }
 
+bool permit_has_use(const struct permit *permit, const uint8_t key[32])
+{
+    const struct decision_parts *parts = permit == NULL ? NULL : &permit->decision->parts;
+
+    for (size_t i = 0; parts != NULL && i < parts->use_count; i++)
+        if (memcmp(parts->uses[i].key, key, sizeof parts->uses[i].key) == 0) return true;
+    return false;
+}
+
 uint64_t permit_sequence(const struct permit *permit)
 {
     return permit->sequence;

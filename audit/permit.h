@@ -34,6 +34,9 @@ void permit_require_above(const struct permit *permit, enum action action, const
 /** The resource of the pair with this action, for functions that take their resource from the permit. Aborts if there is none. */
 const struct resource *permit_resource(const struct permit *permit, enum action action) __attribute__((returns_nonnull));
 
+/** Whether the event of the permit has counted a use of the exception with this SHA-256. NULL has counted none. */
+bool permit_has_use(const struct permit *permit, const uint8_t key[32]) __attribute__((nonnull(2)));
+
 /** The sequence number of the event in the log. */
 uint64_t permit_sequence(const struct permit *permit);
 uint64_t permit_epoch(const struct permit *permit);

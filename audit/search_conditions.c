@@ -138,7 +138,7 @@ static void add_open_group(const struct search_condition *condition, struct sear
     struct posting_key keys[SEARCH_VALUES_MAX];
 
     for (size_t i = 0; i < condition->count; i++)
-        keys[i] = (struct posting_key){.key = search_key(condition->field, bytes_of_text(condition->values[i]))};
+        keys[i] = (struct posting_key){search_key(condition->field, bytes_of_text(condition->values[i])), POSTING_OPEN};
     search_walk_add(walk, keys, condition->count);
 }
 
@@ -167,6 +167,7 @@ static struct result open_years(const struct search_source *source, int first, i
 static struct result add_blind_group(const struct search_condition *condition, const struct years *years,
                                      struct search_walk *walk, struct error *err)
 {
+    const enum posting_kind kind = condition->field == SEARCH_COUNTRY ? POSTING_WIDE : POSTING_NARROW;
     struct posting_key keys[WALK_KEYS_MAX];
     size_t count = 0;
 
@@ -175,7 +176,7 @@ static struct result add_blind_group(const struct search_condition *condition, c
                        search_field_name(condition->field));
     for (size_t i = 0; i < condition->count; i++)
         for (size_t k = 0; k < years->count; k++)
-            keys[count++] = (struct posting_key){blind_key_of(years->keys[k], condition->field, condition->values[i]), true};
+            keys[count++] = (struct posting_key){blind_key_of(years->keys[k], condition->field, condition->values[i]), kind};
     search_walk_add(walk, keys, count);
     return SUCCESS;
 }
@@ -192,13 +193,11 @@ static struct result find_years(const struct search_source *source, const struct
     return open_years(source, blind_year(first_ms), blind_year(last_ms), years, err);
 }
 
-/* A country has far more rows than an address or a network, so it comes after them (search_walk.c). */
-static struct result add_groups(const struct search *search, const struct years *years, bool countries, struct search_walk *walk,
+static struct result add_groups(const struct search *search, const struct years *years, struct search_walk *walk,
                                 struct error *err)
 {
     for (size_t i = 0; i < search->condition_count; i++) {
         const struct search_condition *condition = &search->conditions[i];
-        if ((condition->field == SEARCH_COUNTRY) != countries) continue;
         if (search_field_is_blind(condition->field)) TRY(add_blind_group(condition, years, walk, err));
         else add_open_group(condition, walk);
     }
@@ -219,10 +218,9 @@ struct result search_add_groups(const struct permit *permit, const struct search
     enum search_field field;
     const struct bytes scope = scope_of(permit, &field);
 
-    if (scope.length > 0) search_walk_add(walk, &(struct posting_key){.key = search_key(field, scope)}, 1);
+    if (scope.length > 0) search_walk_add(walk, &(struct posting_key){search_key(field, scope), POSTING_OPEN}, 1);
     struct result result = has_blind_condition(search) ? find_years(source, search, &years, err) : SUCCESS;
-    if (result.ok) result = add_groups(search, &years, false, walk, err);
-    if (result.ok) result = add_groups(search, &years, true, walk, err);
+    if (result.ok) result = add_groups(search, &years, walk, err);
     years_free(&years);
     return result;
 }

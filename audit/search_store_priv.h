@@ -6,13 +6,22 @@
 #include "audit/format/posting.h"
 #include "audit/search.h"
 
-/** A key of the index, in one of its two tables. */
+/** A key of the index. Blind keys have a row for each subject of a block: an address has few of them, a country thousands. */
+enum posting_kind {
+    POSTING_OPEN,
+    POSTING_NARROW, /* blind: a search reads all its rows */
+    POSTING_WIDE    /* blind: a search reads which blocks have it, and rows only where it must */
+};
 struct posting_key {
     int64_t key;
-    bool is_blind;
+    enum posting_kind kind;
 };
-#define POSTING_BLOCKS_MAX 64 /* in one answer */
-/** Up to `most` blocks from `block` on that have the key, ascending or descending. Open keys have `list` beside them (column 1). */
+#define POSTING_BLOCKS_MAX   64  /* in one answer */
+#define POSTING_SUBJECTS_MAX 512 /* rows of a narrow key in one answer */
+/**
+ * Up to `most` rows from `block` on that have the key, ascending or descending: block, list. A narrow key's rows have their subject, too
+ * (column 2), and a block several of them; a wide key's rows are the blocks alone.
+ */
 struct posting_seek {
     struct posting_key key;
     bool ascending;
@@ -23,8 +32,15 @@ RESULT search_select_blocks(struct pg *pg, const struct posting_seek *seek, stru
 /** Of each block that has one of the keys and the other key: block and both lists, by block. */
 RESULT search_select_words(struct pg *pg, const int64_t *keys, size_t count, int64_t other, struct pg_rows **rows_out,
                            struct error *err);
-/** The lists of all subjects in a block, for a blind key. */
-RESULT search_select_blind(struct pg *pg, int64_t key, uint64_t block, struct pg_rows **rows_out, struct error *err);
+/** Subjects (`audit_subject.id`). */
+struct posting_subjects {
+    bool are_all;
+    size_t count;
+    int64_t ids[POSTING_SUBJECTS_MAX];
+};
+/** The lists of these subjects in a block, for a blind key. */
+RESULT search_select_blind(struct pg *pg, int64_t key, uint64_t block, const struct posting_subjects *of,
+                           struct pg_rows **rows_out, struct error *err);
 /** The number of entries that the index knows, and that the log has. */
 RESULT search_select_known(struct pg *pg, uint64_t *known_out, uint64_t *size_out, struct error *err);
 /** The time of an entry. ERROR_NOT_FOUND. */

@@ -10,13 +10,20 @@
 struct cursor {
     struct posting_key key;
     struct pg_rows *rows;
-    size_t at, asked; /* the next row; how many rows were asked for */
-    bool is_last;     /* there are no rows behind these */
+    size_t count, at, asked; /* rows of whole blocks; the next row; how many rows were asked for */
+    bool is_last;            /* there are no rows behind these */
 };
 
 struct group {
     size_t count;
     struct cursor *cursors;
+};
+
+/* The places of one group in a block. */
+struct meeting {
+    struct posting places;
+    const struct posting_subjects *of; /* whose rows of wide keys are read */
+    struct posting_subjects subjects;  /* that have rows of a narrow key here; are_all: perhaps others, too */
 };
 
 struct search_walk {
@@ -58,29 +65,67 @@ static bool is_before(const struct search_walk *walk, uint64_t a, uint64_t b)
     return walk->ascending ? a < b : a > b;
 }
 
+static uint64_t block_at(const struct cursor *cursor, size_t row)
+{
+    return (uint64_t)pg_int8(cursor->rows, row, 0);
+}
+
 static uint64_t block_of(const struct cursor *cursor)
 {
-    return (uint64_t)pg_int8(cursor->rows, cursor->at, 0);
+    return block_at(cursor, cursor->at);
 }
 
 static bool has_row(const struct cursor *cursor)
 {
-    return cursor->rows != NULL && cursor->at < pg_rows_count(cursor->rows);
+    return cursor->rows != NULL && cursor->at < cursor->count;
 }
 
 /* The first answers are short: a leap may make the rest useless. */
-static struct result read_rows(struct search_walk *walk, struct cursor *cursor, uint64_t block, struct error *err)
+static size_t next_count(const struct cursor *cursor)
+{
+    const bool is_narrow = cursor->key.kind == POSTING_NARROW;
+    const size_t first = is_narrow ? 16 : 2, most = is_narrow ? POSTING_SUBJECTS_MAX : POSTING_BLOCKS_MAX;
+
+    if (cursor->asked == 0) return first;
+    return cursor->asked * 2 > most ? most : cursor->asked * 2;
+}
+
+/* Further rows of the last block may be behind the answer; then it does not count. */
+static size_t count_whole(const struct cursor *cursor)
+{
+    size_t count = pg_rows_count(cursor->rows);
+
+    if (cursor->is_last || cursor->key.kind != POSTING_NARROW) return count;
+    const uint64_t last = block_at(cursor, count - 1);
+    while (count > 0 && block_at(cursor, count - 1) == last) count--;
+    return count;
+}
+
+static struct result read_once(struct search_walk *walk, struct cursor *cursor, uint64_t block, struct error *err)
 {
     struct pg_rows *rows = NULL;
 
-    cursor->asked = cursor->asked == 0 ? 2 : cursor->asked * 2;
-    if (cursor->asked > POSTING_BLOCKS_MAX) cursor->asked = POSTING_BLOCKS_MAX;
+    cursor->asked = next_count(cursor);
     const struct posting_seek seek = {cursor->key, walk->ascending, block, cursor->asked};
     TRY(search_select_blocks(walk->pg, &seek, &rows, err));
     pg_rows_free(cursor->rows);
     cursor->rows = rows;
     cursor->at = 0;
     cursor->is_last = pg_rows_count(rows) < cursor->asked;
+    cursor->count = count_whole(cursor);
+    return SUCCESS;
+}
+
+/* A narrow key with a block of more subjects than an answer has becomes wide, as a country is: an address of many clients. */
+static struct result read_rows(struct search_walk *walk, struct cursor *cursor, uint64_t block, struct error *err)
+{
+    do {
+        if (cursor->key.kind == POSTING_NARROW && cursor->asked == POSTING_SUBJECTS_MAX && cursor->count == 0) {
+            cursor->key.kind = POSTING_WIDE;
+            cursor->asked = 0;
+        }
+        TRY(read_once(walk, cursor, block, err));
+    } while (cursor->count == 0 && !cursor->is_last);
     return SUCCESS;
 }
 
@@ -107,36 +152,72 @@ static struct result seek_group(struct search_walk *walk, struct group *group, u
     return SUCCESS;
 }
 
-static struct result add_places(struct search_walk *walk, const struct cursor *cursor, uint64_t block, struct posting *places,
+/* Each row of a narrow key in the block, and its subject. */
+static struct result add_narrow(const struct cursor *cursor, struct posting *places, struct posting_subjects *subjects,
                                 struct error *err)
 {
-    OWNED(pg_rows) *lists = NULL;
+    const uint64_t block = block_of(cursor);
 
-    if (!has_row(cursor) || block_of(cursor) != block) return SUCCESS;
-    if (!cursor->key.is_blind) return posting_add(places, pg_bytes(cursor->rows, cursor->at, 1), err);
-    TRY(search_select_blind(walk->pg, cursor->key.key, block, &lists, err));
-    for (size_t i = 0; i < pg_rows_count(lists); i++) TRY(posting_add(places, pg_bytes(lists, i, 0), err));
-    return SUCCESS;
-}
-
-/* A block may have rows of thousands of subjects under a blind key: they are read only if places are left. */
-static struct result intersect_with(struct search_walk *walk, bool is_blind, struct walk_step *step, struct error *err)
-{
-    for (size_t i = 0; i < walk->count && !posting_is_empty(&step->places); i++) {
-        const struct group *group = &walk->groups[i];
-        struct posting any = {{0}};
-        if (group->cursors[0].key.is_blind != is_blind) continue;
-        for (size_t k = 0; k < group->count; k++) TRY(add_places(walk, &group->cursors[k], step->block, &any, err));
-        posting_intersect(&step->places, &any);
+    for (size_t i = cursor->at; i < cursor->count && block_at(cursor, i) == block; i++) {
+        TRY(posting_add(places, pg_bytes(cursor->rows, i, 1), err));
+        if (subjects->count == POSTING_SUBJECTS_MAX) subjects->are_all = true;
+        else subjects->ids[subjects->count++] = pg_int8(cursor->rows, i, 2);
     }
     return SUCCESS;
 }
 
+static struct result add_wide(struct search_walk *walk, const struct cursor *cursor, const struct posting_subjects *of,
+                              struct posting *places, struct error *err)
+{
+    OWNED(pg_rows) *lists = NULL;
+
+    TRY(search_select_blind(walk->pg, cursor->key.key, block_of(cursor), of, &lists, err));
+    for (size_t i = 0; i < pg_rows_count(lists); i++) TRY(posting_add(places, pg_bytes(lists, i, 0), err));
+    return SUCCESS;
+}
+
+static struct result add_places(struct search_walk *walk, const struct cursor *cursor, struct meeting *meeting, struct error *err)
+{
+    if (cursor->key.kind == POSTING_OPEN) return posting_add(&meeting->places, pg_bytes(cursor->rows, cursor->at, 1), err);
+    if (cursor->key.kind == POSTING_NARROW) return add_narrow(cursor, &meeting->places, &meeting->subjects, err);
+    meeting->subjects.are_all = true;
+    return add_wide(walk, cursor, meeting->of, &meeting->places, err);
+}
+
+/* The subjects of a narrow group are the only ones whose rows of a wide key can have a place that is left. */
+static struct result intersect_group(struct search_walk *walk, const struct group *group, struct posting_subjects *of,
+                                     struct walk_step *step, struct error *err)
+{
+    struct meeting meeting = {.of = of, .subjects.count = 0};
+
+    for (size_t i = 0; i < group->count; i++) {
+        const struct cursor *cursor = &group->cursors[i];
+        if (has_row(cursor) && block_of(cursor) == step->block) TRY(add_places(walk, cursor, &meeting, err));
+    }
+    posting_intersect(&step->places, &meeting.places);
+    if (meeting.subjects.count > 0 && !meeting.subjects.are_all) *of = meeting.subjects;
+    return SUCCESS;
+}
+
+static enum posting_kind kind_of(const struct group *group)
+{
+    enum posting_kind kind = POSTING_OPEN;
+
+    for (size_t i = 0; i < group->count; i++)
+        if (group->cursors[i].key.kind > kind) kind = group->cursors[i].key.kind;
+    return kind;
+}
+
+/* A block may have rows of thousands of subjects under a wide key: they are read last, and only if places are left. */
 static struct result intersect(struct search_walk *walk, struct walk_step *step, struct error *err)
 {
+    struct posting_subjects of = {.are_all = true};
+
     memset(&step->places, 0xff, sizeof step->places);
-    TRY(intersect_with(walk, false, step, err));
-    return intersect_with(walk, true, step, err);
+    for (enum posting_kind kind = POSTING_OPEN; kind <= POSTING_WIDE; kind++)
+        for (size_t i = 0; i < walk->count && !posting_is_empty(&step->places); i++)
+            if (kind_of(&walk->groups[i]) == kind) TRY(intersect_group(walk, &walk->groups[i], &of, step, err));
+    return SUCCESS;
 }
 
 struct result search_walk_next(struct search_walk *walk, struct walk_step *step, struct error *err)

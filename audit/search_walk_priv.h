@@ -2,8 +2,8 @@
  * audit/search_walk_priv.h -- walks through the blocks of the index that may have an event which meets all conditions.
  *
  * Each condition is a group of keys, of which a block needs one. The walk leaps: the group that is behind goes on to the block of the group
- * that is ahead. So a rare condition makes it skip the blocks of the others. Memory: SEARCH_GROUPS_MAX bitmaps, and POSTING_BLOCKS_MAX rows of
- * each key.
+ * that is ahead. So a rare condition makes it skip the blocks of the others. Memory: POSTING_BLOCKS_MAX rows of each key, POSTING_SUBJECTS_MAX of
+ * one of an address or a network.
  */
 #pragma once
 

@@ -24,6 +24,8 @@ enum change_invalidation {
     CHANGE_INVALIDATES_NOTHING     /* nothing that is cached: sessions and blobs */
 };
 
+#define AUDIT_CHANGES_TOGETHER 8
+
 /** A short change, made in the same transaction as its event. */
 struct change {
     /**
@@ -41,8 +43,14 @@ struct change {
      * or returns the reason.
      */
     RESULT (*add)(const struct permit *permit, struct change *change, struct pg *pg, struct error *err) __attribute__((nonnull));
-    /** With add: takes the answer of its statement, once the change is durable. Not called if the answer was lost. */
+    /** NULL, or as add(), in one statement for several changes that have this function and stand one behind the other; at most AUDIT_CHANGES_TOGETHER. */
+    /* clang-format off */
+    RESULT (*add_all)(const struct permit *const *permits, struct change *const *changes, size_t count, struct pg *pg, struct error *err)
+        __attribute__((nonnull));
+    /* clang-format on */
+    /** With add or add_all: takes the answer of its statement, once the change is durable. Not called if the answer was lost. */
     void (*take)(struct change *change, const struct pg_rows *answer);
+    size_t row; /* with add_all: of the answer; set by the sequencer */
     /**
      * Set if run() raises the authorization epoch. The group then holds the epoch's lock exclusively, and this change is its
      * last one. So decisions from before the change are made again after it, but for those that outlast it.
@@ -71,6 +79,7 @@ struct event_context {
     const char *claims;           /* JSON text of the token's claims; may be NULL */
     const char *tried;            /* the name whose secret was wrong; may be NULL */
     const char *token;            /* id of the registry's token that was used; may be NULL */
+    const char *act;              /* the signature of the request (audit/format/signed_act.h); may be NULL */
     const char *certificate;      /* x5t#S256 of the client's certificate; may be NULL */
     const char *purpose, *search; /* of a search in the log: why, and the conditions, which may name persons; may be NULL */
     char request_id[37];
@@ -148,7 +157,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 80 /* of statements; a gateway has 73 */
+#define SEQUENCER_TABLES_MAX 80 /* of statements; a gateway has 76 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */

@@ -71,15 +71,15 @@ struct result group_prepare(struct sequencer *sequencer, struct group *group, st
     return SUCCESS;
 }
 
-/* Removes events that were decided under older rights from the group, and renumbers the events after them. */
+/* Removes events that were decided under older rights, or whose exception is used up, from the group, and renumbers the events after them. */
 static struct result drop_stale(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < group->count; i++) {
         struct event *event = &group->events[i];
-        if (group_is_stale(group, event)) {
-            event->record->outdated_epoch = group->state.authorization_epoch - 1;
+        if (event->is_beaten || group_is_stale(group, event)) {
+            event->record->outdated_epoch = group->state.authorization_epoch - (event->is_beaten ? 0 : 1);
             queue_add(&group->stale, event->record);
             event_done(event);
         } else {
@@ -183,6 +183,7 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
     TRY(take_heads(sequencer, group, &heads, is_cache_right, err));
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     TRY(note_rights(sequencer, group, err));
+    TRY(group_count_uses(sequencer, group, err));
     TRY(drop_stale(sequencer, group, err));
     set_positions(group);
     return SUCCESS;
@@ -212,7 +213,7 @@ static struct result run_changes(struct sequencer *sequencer, struct group *grou
     return SUCCESS;
 }
 
-/* The state must be read first if a change has no statement for the pipeline, or if tiles need rows. */
+/* The state must be read first if a change has no statement for the pipeline, if uses are counted, or if tiles need rows. */
 static bool needs_reading(const struct sequencer *sequencer, const struct group *group, const struct audit_state *state)
 {
     const uint64_t end = state->size + group->count, wide = (uint64_t)TILE_WIDTH * TILE_WIDTH;
@@ -222,7 +223,9 @@ static bool needs_reading(const struct sequencer *sequencer, const struct group 
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
         const struct change *change = event_change(event);
-        if (change != NULL && change->add == NULL) return true;
+        if ((change != NULL && change->add == NULL && change->add_all == NULL) ||
+            (event->record != NULL && record_has_uses(event->record)))
+            return true;
     }
     return end / wide != state->size / wide;
 }

@@ -129,7 +129,8 @@ static void finish_durable(struct sequencer *sequencer, struct group *group)
         sequencer->tail_size = group->state.size + group->count;
     }
     metric_add(AUDIT_METRIC(audit_events), (int64_t)group->count);
-    if (group->raises_epoch) log_cache_forget(sequencer->cache); /* so that the next group reads the rights */
+    metric_add(AUDIT_METRIC(audit_exception_uses), group_uses(group));
+    if (group->takes) log_cache_forget(sequencer->cache); /* so that the next group reads the rights */
     note_durable(sequencer, &group->frontier);
     for (size_t i = 0; i < group->count; i++) finish_event(sequencer, &group->events[i]);
     group->count = 0;
@@ -289,7 +290,11 @@ static void add_records(struct sequencer *sequencer, struct record_queue *taken)
         const struct result made = event_of_record(record, &group->events[group->count], &err);
         if (made.ok) group->count++;
         else queue_add(&failed, record);
-        if (record->change != NULL && record->change->raises_epoch) group->raises_epoch = true;
+        const struct change *change = record->change;
+        if (record_has_uses(record)) group->raises_epoch = group->takes = true; /* the last use ends what an exception allows */
+        if (change == NULL || !change->raises_epoch) continue;
+        group->raises_epoch = true;
+        if (!change->only_gives) group->takes = true;
     }
     sequencer_give_up(sequencer, &failed, &err);
 }
@@ -307,7 +312,7 @@ static void collect(struct sequencer *sequencer)
     queue_init(&released);
     queue_init(&group->stale);
     group->count = 0;
-    group->raises_epoch = false;
+    group->raises_epoch = group->takes = false;
     (void)pthread_mutex_lock(&sequencer->mutex);
     own_collect(sequencer, clock_monotonic_ms(), &released);
     queue_take_group(sequencer, is_unsigned_too_long(sequencer), &taken, &unserved);

@@ -20,7 +20,8 @@
 
 #define GROUP_RECORDS_MAX       1000
 #define BURSTS_MAX              34 /* open ones: one of clients without a credential, 32 of organisations or issuers, and one of all others */
-#define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3) /* close bursts, open bursts, refused, unrecorded, clock step */
+#define GROUP_GRANTS_MAX        AUDIT_CHANGES_TOGETHER /* roles that one group gives: an event of a read waits for them */
+#define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3)   /* close bursts, open bursts, refused, unrecorded, clock step */
 #define GROUP_EVENTS_MAX        (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX          ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
 #define GROUP_FACTS_MAX         ((size_t)GROUP_RECORDS_MAX * ACTION_PAIRS_MAX)
@@ -68,7 +69,7 @@ struct group_tile {
 struct group {
     size_t count;
     struct event events[GROUP_EVENTS_MAX];
-    bool raises_epoch;
+    bool raises_epoch, takes; /* takes: by a change that does more than give a role */
     struct record_queue stale;
     uint64_t end_number; /* of this gateway's numbering, after the group */
     struct audit_state state;
@@ -266,6 +267,17 @@ bool record_only_gives(const struct record *record);
 bool group_is_stale(const struct group *group, const struct event *event);
 /** The fence under which no event of the group is stale. False: there is no such fence for these events. */
 bool group_fence(const struct group *group, struct audit_fence *fence_out);
+
+/* sequencer_uses.c */
+/** Whether the record allows a request that an exception makes possible, and that counts as a use of it. */
+bool record_has_uses(const struct record *record);
+/**
+ * Counts the uses of exceptions (docs/policies.md), in the transaction of their events and under the log's lock. An event that
+ * finds none left is beaten: the one that took the last use has raised the epoch, so it is decided again without the exception.
+ */
+RESULT group_count_uses(struct sequencer *sequencer, struct group *group, struct error *err);
+/** How many uses the group has counted. */
+int64_t group_uses(const struct group *group);
 
 /* sequencer_write.c */
 void group_clear_keys(struct group *group);

@@ -79,20 +79,38 @@ static bool ends_with(const struct record *record)
     return record->change != NULL && record->change->raises_epoch && !record_only_gives(record);
 }
 
-/* What only gives roles comes last: so nothing that is decided before a grant stands behind it in the log. */
+/* The records of `more` come before those of `queue`. */
+static void queue_add_all_front(struct record_queue *queue, struct record_queue *more)
+{
+    if (more->count == 0) return;
+    *more->end = queue->first;
+    if (queue->first == NULL) queue->end = more->end;
+    queue->first = more->first;
+    queue->count += more->count;
+}
+
+/*
+ * What only gives roles comes last: so nothing that is decided before a grant stands behind it in the log. Grants beyond GROUP_GRANTS_MAX wait for the next
+ * group, and what stands behind them does not: a read would wait for all of them.
+ */
 void queue_take_group(struct sequencer *sequencer, bool is_late, struct record_queue *taken, struct record_queue *unserved)
 {
-    struct record_queue giving;
+    struct record_queue giving, later;
     size_t changes = 0;
     bool is_full = false;
 
     queue_init(&giving);
-    while (!is_full && taken->count + giving.count < sequencer->group_limit && sequencer->ready.count > 0) {
+    queue_init(&later);
+    while (!is_full && taken->count + giving.count < sequencer->group_limit && later.count < GROUP_RECORDS_MAX &&
+           sequencer->ready.count > 0) {
         if (ends_before(sequencer->ready.first, taken->count, giving.count)) break;
         struct record *record = queue_take(&sequencer->ready);
-        changes += record->change != NULL;
+        const bool is_unserved = is_late && record->under == NULL, gives = record_only_gives(record);
+        const bool waits = !is_unserved && gives && giving.count == GROUP_GRANTS_MAX;
+        if (!waits) changes += record->change != NULL;
         is_full = changes == AUDIT_CHANGES_IN_ONE_TRIP || ends_with(record);
-        queue_add(is_late && record->under == NULL ? unserved : record_only_gives(record) ? &giving : taken, record);
+        queue_add(is_unserved ? unserved : waits ? &later : gives ? &giving : taken, record);
     }
+    queue_add_all_front(&sequencer->ready, &later);
     for (struct record *record; (record = queue_take(&giving)) != NULL;) queue_add(taken, record);
 }

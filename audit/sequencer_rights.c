@@ -125,7 +125,8 @@ static bool narrow(struct audit_fence *fence, const struct decision_parts *parts
 
 bool group_fence(const struct group *group, struct audit_fence *fence_out)
 {
-    struct audit_fence fence = {.until = INT64_MAX,
+    struct audit_fence fence = {.excludes = group->raises_epoch,
+                                .until = INT64_MAX,
                                 .oldest = INT64_MAX,
                                 .ignores_grants = true,
                                 .organisations = group->organisation_views,

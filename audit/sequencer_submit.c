@@ -40,7 +40,7 @@ bool record_has_subject(const struct record *record)
 static bool has_payload(const struct record *record)
 {
     if (record->refusal != NULL) return true;
-    if (record->decision != NULL) return decision_epoch(record->decision) != EPOCH_OF_JOBS;
+    if (record->decision != NULL) return !decision_is_of_server(record->decision);
     return record->context.subject != NULL;
 }
 

@@ -265,36 +265,79 @@ static bool alters(const struct group *group)
     return false;
 }
 
-static struct result add_changes(struct sequencer *sequencer, struct group *group, struct change **changes_out, size_t *count_out,
-                                 struct error *err)
-{
-    size_t count = 0;
+/* The changes of a group, and the statements that make them. */
+struct added {
+    size_t count;
+    struct change *changes[AUDIT_CHANGES_IN_ONE_TRIP];
+    const struct permit *permits[AUDIT_CHANGES_IN_ONE_TRIP];
+    size_t answers[AUDIT_CHANGES_IN_ONE_TRIP]; /* of each: the number of its statement */
+    struct audit_trip trip;
+};
 
+static void list_changes(struct group *group, struct added *added)
+{
+    added->count = 0;
     for (size_t i = 0; i < group->count; i++) {
         struct change *change = event_change(&group->events[i]);
         if (change == NULL) continue;
-        TRY(change->add(event_permit(&group->events[i]), change, sequencer->pg, err));
-        changes_out[count++] = change;
+        added->changes[added->count] = change;
+        added->permits[added->count++] = event_permit(&group->events[i]);
     }
-    *count_out = count;
+}
+
+/* How many changes from `first` on one statement makes. */
+static size_t count_together(const struct added *added, size_t first)
+{
+    size_t count = 1;
+
+    if (added->changes[first]->add_all == NULL) return 1;
+    while (count < AUDIT_CHANGES_TOGETHER && first + count < added->count &&
+           added->changes[first + count]->add_all == added->changes[first]->add_all)
+        count++;
+    return count;
+}
+
+static struct result add_changes(struct pg *pg, struct added *added, struct error *err)
+{
+    for (size_t first = 0; first < added->count;) {
+        struct change *change = added->changes[first];
+        const size_t count = count_together(added, first);
+        for (size_t i = 0; i < count; i++) {
+            added->answers[first + i] = added->trip.change_count;
+            added->changes[first + i]->row = i;
+        }
+        if (change->add_all != NULL) TRY(change->add_all(&added->permits[first], &added->changes[first], count, pg, err));
+        else TRY(change->add(added->permits[first], change, pg, err));
+        added->trip.change_count++;
+        first += count;
+    }
     return SUCCESS;
+}
+
+/* What was decided holds under this epoch: that of the cache may be older. */
+static void take_epoch(struct group *group, uint64_t epoch)
+{
+    group->state.authorization_epoch = epoch;
+    for (size_t i = 0; i < group->count; i++)
+        if (group->events[i].permit != NULL) group->events[i].permit->epoch = epoch;
 }
 
 static struct result commit_in_one_trip(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
                                         bool *is_refused_out, struct error *err)
 {
-    struct change *changes[AUDIT_CHANGES_IN_ONE_TRIP];
-    struct pg_rows *answers[AUDIT_CHANGES_IN_ONE_TRIP];
-    size_t count = 0;
+    struct added added;
 
     *is_refused_out = false;
+    added.trip.change_count = 0;
+    list_changes(group, &added);
     TRY(audit_open_in_one_trip(sequencer->pg, append, &group->fence, err));
-    TRY(add_changes(sequencer, group, changes, &count, err));
-    TRY(audit_close_in_one_trip(sequencer->pg, append, answers, count, is_refused_out, err));
-    for (size_t i = 0; i < count; i++) {
-        changes[i]->take(changes[i], answers[i]);
-        pg_rows_free(answers[i]);
-    }
+    TRY(add_changes(sequencer->pg, &added, err));
+    const struct result closed = audit_close_in_one_trip(sequencer->pg, append, &added.trip, err);
+    *is_refused_out = added.trip.is_refused;
+    if (!closed.ok) return closed;
+    take_epoch(group, added.trip.authorization_epoch);
+    for (size_t i = 0; i < added.count; i++) added.changes[i]->take(added.changes[i], added.trip.answers[added.answers[i]]);
+    for (size_t i = 0; i < added.trip.change_count; i++) pg_rows_free(added.trip.answers[i]);
     return SUCCESS;
 }
 

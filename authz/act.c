@@ -6,8 +6,8 @@
 #include "base/text.h"
 
 static const enum action actions[] = {
-#define ACT(action) action,
-#include "authz/acts.def"
+#define ACT(id, action, method, target) id,
+#include "audit/format/acts.def"
 #undef ACT
 };
 
@@ -46,7 +46,7 @@ struct result act_read(const char *text, const struct act_rule *rule, struct dpo
     struct dpop_proof proof = {.is_fresh = false};
     OWNED_JSON payload = NULL;
 
-    TRY(dpop_read_typed(text, ACT_TYPE, &rule->request, &proof, &payload, err));
+    TRY(dpop_read_typed(text, SIGNED_ACT_TYPE, &rule->request, &proof, &payload, err));
     TRY(check_claims(payload, rule, err));
     *proof_out = proof;
     return SUCCESS;

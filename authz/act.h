@@ -7,12 +7,12 @@
 #pragma once
 
 #include "audit/action.h"
+#include "audit/format/signed_act.h"
 #include "authz/dpop.h"
 
 #define ACT_HEADER "Sijil-Act"
-#define ACT_TYPE   "sijil-act+jwt"
 
-/** Whether this action is one of authz/acts.def. */
+/** Whether this action is one of audit/format/acts.def. */
 bool act_is_signed(enum action action);
 
 struct act_rule {

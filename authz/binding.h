@@ -88,7 +88,3 @@ struct binding_times {
 /** When these bindings were made; ids without a binding are left out. The permit is for access.review, and the ids are of decider_review(). */
 RESULT binding_since(const struct permit *permit, struct pg *pg, const struct bytes *ids, size_t count,
                      const struct binding_times *times, struct error *err) __attribute__((nonnull));
-
-/** Whether a text is a valid pattern of a binding: a repository's full name, or a project or path with "/" and an asterisk after
- *  it. */
-bool binding_is_pattern(const char *text);

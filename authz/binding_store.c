@@ -110,27 +110,6 @@ static const char *text_or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-static bool is_name_letter(char letter)
-{
-    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || strchr("._-/", letter) != NULL;
-}
-
-bool binding_is_pattern(const char *text)
-{
-    const size_t length = strlen(text);
-    const bool has_star = length >= 2 && strcmp(text + length - 2, "/*") == 0;
-    const size_t end = has_star ? length - 2 : length;
-    size_t slashes = 0;
-
-    if (end == 0 || length >= BINDING_PATTERN_SIZE || text[0] == '/' || text[end - 1] == '/') return false;
-    for (size_t i = 0; i < end; i++) {
-        if (text[i] == '\0' || !is_name_letter(text[i])) return false;
-        if (text[i] == '/' && text[i + 1] == '/') return false;
-        slashes += text[i] == '/';
-    }
-    return slashes >= (has_star ? 1 : 2); /* a pattern names at least a whole organisation and a whole project */
-}
-
 /* A missing id must not make the scope wider than the decided one. */
 static struct result check_scope(const struct authz_binding *binding, struct error *err)
 {
@@ -270,7 +249,8 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     return rights_raise_binding(pg, &binding->id, err);
 }
 
-struct result binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
+/* The place comes from the permit. */
+static struct result take_scope(const struct permit *permit, struct binding_create *create, struct error *err)
 {
     const struct resource *scope = permit_resource(permit, ACTION_BINDING_CREATE);
     char detail[RESOURCE_DETAIL_MAX + 1];
@@ -285,6 +265,12 @@ struct result binding_insert(const struct permit *permit, struct pg *pg, struct 
     create->binding.pattern[0] = '\0';
     if (scope->kind == RESOURCE_REPOSITORY)
         (void)snprintf(create->binding.pattern, sizeof create->binding.pattern, "%s", scope->name);
+    return SUCCESS;
+}
+
+struct result binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
+{
+    TRY(take_scope(permit, create, err));
     return binding_row_insert(pg, create, err);
 }
 
@@ -293,14 +279,36 @@ static struct result run_create(const struct permit *permit, struct change *chan
     return binding_insert(permit, pg, (struct binding_create *)change, err);
 }
 
+/* What run_create() refuses without a statement has all of them run, too: it says why. */
+static struct result add_creates(const struct permit *const *permits, struct change *const *changes, size_t count, struct pg *pg,
+                                 struct error *err)
+{
+    struct error why = {0};
+    bool is_refused = false;
+
+    for (size_t i = 0; i < count; i++) {
+        struct binding_create *create = (struct binding_create *)changes[i]; /* its first member */
+        if (!take_scope(permits[i], create, &why).ok || !check_scope(&create->binding, &why).ok) is_refused = true;
+    }
+    return rights_add_given(pg, changes, count, is_refused, err);
+}
+
+static void take_create(struct change *change, const struct pg_rows *answer)
+{
+    rights_take_given((struct binding_create *)change, answer, change->row);
+}
+
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s)
 {
     char decided[RESOURCE_DETAIL_MAX + 1], id[UUID_TEXT_SIZE];
 
-    *create = (struct binding_create){
-        .change = {.run = run_create, .raises_epoch = true, .only_gives = !role_is_of_officers(binding->role)},
-        .binding = *binding,
-        .lifetime_s = lifetime_s};
+    *create =
+        (struct binding_create){.change = {.run = run_create, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                .binding = *binding,
+                                .lifetime_s = lifetime_s};
+    create->change.only_gives = !role_is_of_officers(binding->role);
+    create->change.add_all = create->change.only_gives ? add_creates : NULL; /* of officers: persons are compared first */
+    create->change.take = take_create;
     create->binding.id = uuid_random();
     uuid_format(&create->binding.id, id);
     authz_grant_detail(binding, decided);
@@ -333,7 +341,8 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding, const struct principal *by)
 {
-    *revoke = (struct binding_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .binding = *binding};
+    *revoke = (struct binding_revoke){
+        .change = {.run = run_revoke, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING}, .binding = *binding};
     principal_key(by, revoke->revoked_by);
 }
 

@@ -11,12 +11,13 @@
 
 #include "authz/dpop_nonces.h"
 #include "crypto/digest.h"
+#include "crypto/key_proof.h"
 
-#define DPOP_SIZE_MAX     4096 /* a proof has about 500 bytes, and a URL of at most 2 KiB */
-#define DPOP_ID_MAX       128  /* bytes of jti */
-#define DPOP_WINDOW_S     60   /* how far iat may be from our clock, before or after */
-#define DPOP_ALGORITHMS   "ES256 EdDSA"
-#define DPOP_KEY_SIZE     44 /* a thumbprint, with NUL */
+#define DPOP_SIZE_MAX     KEY_PROOF_SIZE_MAX
+#define DPOP_ID_MAX       128 /* bytes of jti */
+#define DPOP_WINDOW_S     60  /* how far iat may be from our clock, before or after */
+#define DPOP_ALGORITHMS   KEY_PROOF_ALGORITHMS
+#define DPOP_KEY_SIZE     KEY_PROOF_KEY_SIZE
 #define DPOP_TOKEN_LETTER 43 /* of a token's digest */
 
 /** What the request is. */

@@ -156,6 +156,7 @@ void elevation_grant_init(struct elevation_grant *grant, const struct uuid *id, 
     binding_create_init(&grant->create, binding, hours * HOUR_S);
     grant->change = grant->create.change;
     grant->change.run = run_grant;
+    grant->change.add_all = NULL; /* it takes more than one statement */
     grant->id = *id;
 }
 

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "authz/group_login.h"
 #include "authz/rights_priv.h"
@@ -58,16 +59,25 @@ static struct result raise_epoch(const struct group_use *use, struct pg *pg, str
     return pg_int8(rows, 0, 0) > 0 ? SUCCESS : pg_run(pg, &group_login_raise_whole_sql, NULL, NULL, err);
 }
 
+static struct result join(struct group_mint *mint, struct pg *pg, uint64_t entry, struct error *err)
+{
+    const struct scim_joining joining = {mint->use->issuer, mint->use->subject, mint->use->external_id, entry};
+    char told[SCIM_TOLD_SIZE];
+
+    TRY(scim_join(pg, &joining, told, err));
+    (void)snprintf(mint->detail + mint->length, sizeof mint->detail - mint->length, "%s", told);
+    return rights_raise_epoch(pg, &(const struct uuid){{0}}, err);
+}
+
 static struct result run_mint(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     static const struct resource where = {.kind = RESOURCE_SYSTEM};
-    const struct group_mint *mint = (const struct group_mint *)change; /* its first member */
+    struct group_mint *mint = (struct group_mint *)(void *)change; /* its first member */
 
     permit_require(permit, ACTION_TOKEN_MINT, &where);
+    mint->detail[mint->length] = '\0'; /* the change may run again */
     if (mint->use->is_new) TRY(write_row(mint->use, pg, err));
-    if (mint->use->external_id[0] == '\0') return raise_epoch(mint->use, pg, err);
-    TRY(scim_link(pg, mint->use->issuer, mint->use->subject, mint->use->external_id, err));
-    TRY(rights_raise_epoch(pg, &(const struct uuid){{0}}, err));
+    if (mint->use->external_id[0] != '\0') TRY(join(mint, pg, permit_sequence(permit), err));
     return raise_epoch(mint->use, pg, err);
 }
 
@@ -77,4 +87,8 @@ void group_mint_init(struct group_mint *mint, const struct group_use *use, const
         (struct change){.run = run_mint, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING, .detail = mint->detail};
     mint->use = use;
     (void)snprintf(mint->detail, sizeof mint->detail, "%s%sgroups %zu", scope, scope[0] == '\0' ? "" : " ", use->count);
+    mint->length = strlen(mint->detail);
+    if (use->external_id[0] == '\0') return;
+    mint->change.concerns_issuer = use->issuer;
+    mint->change.concerns_subject = use->external_id;
 }

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "crypto/key_proof.h"
 
 #define OPENID "/.well-known/openid-configuration"       /* OpenID Connect Discovery 1.0, 4 */
 #define OAUTH  "/.well-known/oauth-authorization-server" /* RFC 8414, 3.1 */

@@ -138,15 +138,6 @@ static bool narrow(const json_t *key, struct jwk *jwk)
     return jwk->algorithms != 0;
 }
 
-bool jwk_is_public(const json_t *key)
-{
-    static const char *const secret[] = {"d", "p", "q", "dp", "dq", "qi", "oth", "k"};
-
-    for (size_t i = 0; i < sizeof secret / sizeof secret[0]; i++)
-        if (json_object_get(key, secret[i]) != NULL) return false;
-    return true;
-}
-
 struct result jwk_read(const json_t *key, struct jwk *jwk_out, struct error *err)
 {
     const char *type = json_text_of(key, "kty");

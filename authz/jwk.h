@@ -25,8 +25,6 @@ struct jwk {
 
 /** Parses a set of at most `maximum_bytes`; ERROR_INVALID unless it is {"keys":[...]}. *keys_out is owned by the caller. */
 RESULT jwks_read(struct bytes text, size_t maximum_bytes, json_t **keys_out, struct error *err);
-/** Whether a key is public: without the members of private and symmetric keys (RFC 7518, sections 6.2.2, 6.3.2 and 6.4). */
-bool jwk_is_public(const json_t *key);
 /**
  * Parses one member of the set. ERROR_NO_MEMORY only: an unusable key is no error, because sets hold keys for other
  * purposes too.

@@ -6,6 +6,7 @@
 
 #include "authz/officer_entry.h"
 #include "authz/scim_entry.h"
+#include "authz/scim_persons.h"
 #include "authz/snapshot_priv.h"
 
 /* What the action ends. */
@@ -13,9 +14,10 @@ struct loss {
     const struct authz_snapshot *snapshot;
     const struct principal *principal; /* that ends it */
     enum action action;
-    const char *detail;              /* of the pair: an id, or the name of a document */
+    const char *detail;              /* of the pair: an id, or the name of a document; of ACTION_SCIM_END: an externalId ... */
     const struct uuid *organisation; /* of the pair */
     int64_t now_ms;
+    const char *issuer; /* ... and whose */
 };
 
 static bool is_detail(const struct loss *loss, const struct uuid *id)
@@ -26,8 +28,18 @@ static bool is_detail(const struct loss *loss, const struct uuid *id)
     return strcmp(text, loss->detail) == 0;
 }
 
+/* A person whose token never came has no subject yet; where the claim is `sub`, its externalId is one. */
+static bool is_of_person(const struct loss *loss, const struct authz_binding *binding)
+{
+    if (binding->kind != PRINCIPAL_EXTERNAL || strcmp(binding->issuer, loss->issuer) != 0) return false;
+    const struct scim_person *person =
+        scim_persons_of_subject(authz_snapshot_persons(loss->snapshot), binding->issuer, binding->subject);
+    return strcmp(person == NULL ? binding->subject : person->external_id, loss->detail) == 0;
+}
+
 static bool loses(const struct loss *loss, const struct authz_binding *binding)
 {
+    if (loss->action == ACTION_SCIM_END) return is_of_person(loss, binding);
     if (loss->action == ACTION_BINDING_REVOKE) return is_detail(loss, &binding->id);
     if (loss->action == ACTION_ROBOT_REVOKE) return binding->kind == PRINCIPAL_ROBOT && is_detail(loss, &binding->robot);
     if (loss->action == ACTION_ISSUER_REMOVE) {
@@ -74,6 +86,15 @@ static bool ends_administrators(const struct loss *loss)
         is_lost = true;
     }
     return is_lost;
+}
+
+bool authz_scim_ends_administrators(const struct authz_snapshot *snapshot, const char *issuer, const char *external_id,
+                                    int64_t now_ms)
+{
+    const struct loss loss = {
+        .snapshot = snapshot, .action = ACTION_SCIM_END, .detail = external_id, .now_ms = now_ms, .issuer = issuer};
+
+    return officers_are_demanded(snapshot->rules) && ends_administrators(&loss);
 }
 
 static bool has_appointed(const struct loss *loss, const struct authz_binding *officer)
@@ -132,7 +153,7 @@ static bool ends_one_in(const struct loss *loss, const struct rights_part *part)
 bool authz_ends_officer_elsewhere(const struct authz_snapshot *snapshot, enum action action, const struct resource *resource,
                                   int64_t now_ms)
 {
-    const struct loss loss = {snapshot, NULL, action, resource->detail, &resource->organisation, now_ms};
+    const struct loss loss = {snapshot, NULL, action, resource->detail, &resource->organisation, now_ms, NULL};
 
     if (action != ACTION_ISSUER_REMOVE && action != ACTION_ROBOT_REVOKE) return false;
     if (is_of_one_place(action, &resource->organisation) || !officers_are_demanded(snapshot->rules)) return false;
@@ -150,7 +171,7 @@ const struct authz_refusal *last_officer_refusal(const struct authz_snapshot *sn
     static const struct authz_refusal officer = {
         "SYS-LAST-OFFICER",
         "this ends the last security officer of its place that a document of officers names, and another person has appointed it: appoint another one, and sign its document, first"};
-    const struct loss loss = {snapshot, principal, action, resource->detail, &resource->organisation, now_ms};
+    const struct loss loss = {snapshot, principal, action, resource->detail, &resource->organisation, now_ms, NULL};
 
     if (!is_guarded(action) || !officers_are_demanded(snapshot->rules)) return NULL;
     if (ends_administrators(&loss)) return &administrator;

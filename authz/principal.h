@@ -39,8 +39,9 @@ struct principal {
     char token[PRINCIPAL_TOKEN_SIZE]; /* id of the token of ours that it came with; "" without one */
     char confirmation[44];            /* x5t#S256 that the token is bound to, or "" */
     bool is_key_bound;                /* the token is bound to the key of a proof, which came with the request */
-    unsigned lifetime_s;              /* of the token, from iat to exp; 0: the credential is no token */
-    char acr[PRINCIPAL_ACR_SIZE];     /* how the person logged in, as the issuer says it; "" if it says nothing */
+    bool is_joining; /* a token at /token: the event of what is minted for it joins its subject with an active person of SCIM */
+    unsigned lifetime_s;          /* of the token, from iat to exp; 0: the credential is no token */
+    char acr[PRINCIPAL_ACR_SIZE]; /* how the person logged in, as the issuer says it; "" if it says nothing */
     char client
         [PRINCIPAL_CLIENT_SIZE]; /* of the issuer, by which the person logged in; "" if it says nothing, or in a token of ours */
     int64_t auth_time_s;         /* when; 0 if the issuer does not say */

@@ -13,11 +13,20 @@ RESULT rights_raise_epoch(struct pg *pg, const struct uuid *organisation, struct
 RESULT rights_raise_binding(struct pg *pg, const struct uuid *binding, struct error *err) __attribute__((nonnull));
 
 struct binding_create;
+struct change;
 /**
  * Gives a role in one round trip, and raises the epoch: as binding_row_insert() does it. Not *is_given_out: it is a role of officers, or this grant needs more than that, or it is
  * refused; nothing was done.
  */
 RESULT rights_give(struct pg *pg, struct binding_create *create, bool *is_given_out, struct error *err) __attribute__((nonnull));
+/**
+ * The same for all grants of a group of the log, in one statement of a pipeline: each of `creates` is a binding_create of a role that is none of officers. If one of them can't be
+ * given so, or with is_refused, it raises an error.
+ */
+RESULT rights_add_given(struct pg *pg, struct change *const *creates, size_t count, bool is_refused, struct error *err)
+    __attribute__((nonnull));
+/** Takes a row of the answer. */
+void rights_take_given(struct binding_create *create, const struct pg_rows *rows, size_t row) __attribute__((nonnull));
 
 /** Counts the live bindings of registry-admin whose holder can still authenticate. */
 RESULT rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err) __attribute__((nonnull));

@@ -2,6 +2,7 @@
 #include "authz/rows_priv.h"
 #include "authz/snapshot_rows_priv.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,39 @@ static const struct pg_statement rights_give_robot_sql = {
     GRANT_TYPES, "timestamptz text"};
 static const struct pg_statement rights_give_subject_sql = {
     "rights_give_subject", GRANT("robot_id IS NULL AND issuer = $3 AND subject = $4", "true"), GRANT_TYPES, "timestamptz text"};
+/*
+ * The same for all grants of a group of the log. If one of them can't be given so, or two of them are of the same role, the statement divides by zero, and they run one by
+ * one. What each of the others in the group adds to the number of a grantee's roles counts for all.
+ */
+#define NO_ID "'00000000-0000-0000-0000-000000000000'"
+#define IS_FREE(who)                                                                                                                                     \
+    "(SELECT count(*) + beside <= $13 AND coalesce(bool_and((b.expires_at IS NULL OR b.expires_at > now()) AND NOT (b.role = asked.role"                  \
+    " AND b.project_id IS NOT DISTINCT FROM asked.project AND b.pattern IS NOT DISTINCT FROM asked.pattern)), true)"                                      \
+    " FROM binding b WHERE b.revoked_at IS NULL AND b.organisation_id IS NOT DISTINCT FROM asked.organisation AND " who ")"
+static const struct pg_statement rights_give_all_sql = {
+    "rights_give_all",
+    "WITH asked AS MATERIALIZED (SELECT a.id, nullif(a.robot, " NO_ID ") AS robot, nullif(a.issuer, '') AS issuer, nullif(a.subject, '') AS subject, a.role,"
+    " nullif(a.organisation, " NO_ID ") AS organisation, nullif(a.project, " NO_ID ") AS project, nullif(a.pattern, '') AS pattern, a.giver, a.lifetime,"
+    " nullif(a.giver_issuer, '') AS giver_issuer, a.grantee, coalesce(" PERSON_BEHIND("a.giver") ", '') AS person,"
+    " (SELECT maker.behind FROM " MAKER_OF("a.giver") ") AS behind, count(*) OVER (PARTITION BY a.grantee, a.organisation) AS beside"
+    " FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::int8[], $11::text[], $12::text[])"
+    " AS a (id, robot, issuer, subject, role, organisation, project, pattern, giver, lifetime, giver_issuer, grantee)),"
+    " fitting AS MATERIALIZED (SELECT * FROM asked"
+    " WHERE (robot IS NULL OR EXISTS (SELECT FROM robot r WHERE r.robot_id = asked.robot AND r.revoked_at IS NULL"
+    " AND (r.organisation_id IS NULL OR r.organisation_id = asked.organisation)))"
+    " AND NOT EXISTS (SELECT FROM unnest(ARRAY[giver, person] || behind) AS x"
+    " WHERE split_part(x, ' ', 1) = grantee OR split_part(x, ' ', 1) IN " SUBJECTS_OF_PERSON("asked.issuer", "asked.subject") ")"
+    " AND CASE WHEN robot IS NULL THEN " IS_FREE("b.robot_id IS NULL AND b.issuer = asked.issuer AND b.subject = asked.subject")
+    " ELSE " IS_FREE("b.robot_id = asked.robot") " END),"
+    " raised AS MATERIALIZED (SELECT raise_authorization_epoch_of_grants((SELECT array_agg(organisation) FROM fitting)) AS epoch),"
+    " made AS (INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern, granted_by, expires_at, giver,"
+    " giver_issuer, changed_epoch) SELECT id, robot, f.issuer, subject, role, organisation, project, pattern, f.giver,"
+    " CASE WHEN lifetime > 0 THEN now() + lifetime * interval '1 second' END, nullif(person, ''), CASE WHEN person = '' THEN NULL WHEN f.giver LIKE 'robot:%' THEN"
+    " (SELECT nullif(split_part(x, ' ', 2), '') FROM unnest(behind) AS x WHERE split_part(x, ' ', 1) = person LIMIT 1) ELSE giver_issuer END, epoch"
+    " FROM fitting f, raised ON CONFLICT DO NOTHING RETURNING binding_id, expires_at, giver)"
+    " SELECT expires_at, coalesce(giver, ''), 1::int8 / (SELECT (count(*) = cardinality($1))::int4 FROM made)"
+    " FROM unnest($1) WITH ORDINALITY AS wanted (id, place) LEFT JOIN made ON binding_id = id ORDER BY place",
+    "uuid[] uuid[] text[] text[] text[] uuid[] uuid[] text[] text[] int8[] text[] text[] int8", "timestamptz text int8"};
 /* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. One that SCIM has deactivated is none that is left; but its
    role does not end by another hand either, else somebody appoints the next first officer alone. */
 static const struct pg_statement rights_last_officers_sql = {
@@ -86,7 +120,7 @@ static const struct pg_statement history_bindings_sql = {
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
+    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_give_all_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -150,9 +184,65 @@ struct result rights_give(struct pg *pg, struct binding_create *create, bool *is
     TRY(pg_run(pg, is_robot ? &rights_give_robot_sql : &rights_give_subject_sql, &arguments, &rows, err));
     *is_given_out = pg_rows_count(rows) == 1;
     if (!*is_given_out) return SUCCESS;
-    binding->expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
-    binding->granting_person = person_new(pg_text(rows, 0, 1), NULL);
+    rights_take_given(create, rows, 0);
     return SUCCESS;
+}
+
+#define GRANT_TEXTS 7
+/* The columns of many grants. */
+struct grants {
+    struct bytes ids[AUDIT_CHANGES_TOGETHER], robots[AUDIT_CHANGES_TOGETHER], organisations[AUDIT_CHANGES_TOGETHER],
+        projects[AUDIT_CHANGES_TOGETHER];
+    struct bytes texts[GRANT_TEXTS][AUDIT_CHANGES_TOGETHER]; /* issuer, subject, role, pattern, giver, its issuer, grantee */
+    int64_t lifetimes[AUDIT_CHANGES_TOGETHER];
+    char keys[AUDIT_CHANGES_TOGETHER][PRINCIPAL_KEY_SIZE];
+};
+
+static void take_grant(struct grants *grants, size_t at, const struct binding_create *create)
+{
+    static const struct uuid nobody = {{0}};
+    const struct authz_binding *binding = &create->binding;
+    const bool is_robot = binding->kind == PRINCIPAL_ROBOT;
+    const char *texts[GRANT_TEXTS] = {is_robot ? "" : binding->issuer,
+                                      is_robot ? "" : binding->subject,
+                                      binding_role_name(binding),
+                                      binding->pattern,
+                                      binding->granted_by,
+                                      create->granter_issuer,
+                                      grants->keys[at]};
+
+    binding_grantee_key(binding, grants->keys[at]);
+    grants->ids[at] = uuid_bytes(&binding->id);
+    grants->robots[at] = uuid_bytes(is_robot ? &binding->robot : &nobody);
+    grants->organisations[at] = uuid_bytes(&binding->organisation);
+    grants->projects[at] = uuid_bytes(&binding->project);
+    grants->lifetimes[at] = create->lifetime_s;
+    for (size_t i = 0; i < GRANT_TEXTS; i++) grants->texts[i][at] = bytes_of_text(texts[i]);
+}
+
+struct result rights_add_given(struct pg *pg, struct change *const *creates, size_t count, bool is_refused, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    struct grants grants;
+
+    assert(count <= AUDIT_CHANGES_TOGETHER);
+    for (size_t i = 0; i < count; i++) take_grant(&grants, i, (const struct binding_create *)creates[i]); /* its first member */
+    pg_add_uuid_array(&arguments, grants.ids, count);
+    pg_add_uuid_array(&arguments, grants.robots, count);
+    for (size_t i = 0; i < 3; i++) pg_add_text_array(&arguments, grants.texts[i], count);
+    pg_add_uuid_array(&arguments, grants.organisations, count);
+    pg_add_uuid_array(&arguments, grants.projects, count);
+    for (size_t i = 3; i < 5; i++) pg_add_text_array(&arguments, grants.texts[i], count);
+    pg_add_int8_array(&arguments, grants.lifetimes, count);
+    for (size_t i = 5; i < GRANT_TEXTS; i++) pg_add_text_array(&arguments, grants.texts[i], count);
+    pg_add_int8(&arguments, is_refused ? 0 : BINDINGS_PER_PRINCIPAL_MAX);
+    return pg_pipeline_add(pg, &rights_give_all_sql, &arguments, err);
+}
+
+void rights_take_given(struct binding_create *create, const struct pg_rows *rows, size_t row)
+{
+    create->binding.expires_ms = pg_is_null(rows, row, 0) ? 0 : pg_time_ms(rows, row, 0);
+    create->binding.granting_person = person_new(pg_text(rows, row, 1), NULL);
 }
 
 struct result rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err)

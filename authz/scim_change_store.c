@@ -5,6 +5,7 @@
 #include "audit/format/scim_state.h"
 #include "authz/rights_priv.h"
 #include "authz/scim_rights_priv.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "storage/pg_table.h"
 
@@ -46,15 +47,24 @@ static const struct pg_statement scim_change_name_sql = {
     "int8 int4 bytea bytea bytea", ""};
 static const struct pg_statement scim_change_unname_sql = {
     "scim_change_unname", "DELETE FROM scim_name WHERE person = $1 AND kind = $2", "int8 int4", ""};
+/* A subject that no event tells was joined by an earlier version: the token shows now whose it is. */
 static const struct pg_statement scim_change_link_sql = {
     "scim_change_link",
-    "INSERT INTO scim_subject (issuer, subject, person) SELECT u.issuer, $2, u.person FROM scim_user u WHERE u.issuer = $1 AND u.external_id = $3"
-    " AND u.active AND NOT u.is_deleted AND (SELECT count(*) FROM scim_subject s WHERE s.person = u.person) < " SUBJECTS_MAX
-    " ON CONFLICT DO NOTHING RETURNING person", "text text text", "int8"};
+    "INSERT INTO scim_subject AS x (issuer, subject, person, told) SELECT u.issuer, $2, u.person, $4 FROM scim_user u WHERE u.issuer = $1 AND u.external_id = $3"
+    " AND u.active AND NOT u.is_deleted AND (SELECT count(*) FROM scim_subject s WHERE s.person = u.person AND s.subject <> $2) < " SUBJECTS_MAX
+    " AND (u.told IS NULL OR EXISTS (SELECT FROM scim_vouched_person v WHERE v.person = u.person))"
+    " ON CONFLICT (issuer, subject) DO UPDATE SET told = excluded.told WHERE x.person = excluded.person"
+    " RETURNING person, (SELECT encode(scim_link(x.salt, u.issuer, u.external_id, x.issuer, x.subject), 'hex') FROM scim_user u WHERE u.person = x.person)",
+    "text text text int8", "int8 text"};
+/* Of `told`, also for a person that comes back with another id; otherwise the first event stays. */
+static const struct pg_statement scim_change_tell_sql = {
+    "scim_change_tell",
+    "UPDATE scim_user SET told = CASE WHEN $3 THEN $2 ELSE coalesce(told, $2) END WHERE person = $1"
+    " RETURNING user_id, encode(scim_identity(salt, issuer, external_id), 'hex')", "int8 int8 bool", "uuid text"};
 static const struct pg_statement scim_change_self_sql = {
     "scim_change_self",
-    "INSERT INTO scim_subject (issuer, subject, person) SELECT issuer, external_id, person FROM scim_user WHERE person = $1 ON CONFLICT DO NOTHING",
-    "int8", ""};
+    "INSERT INTO scim_subject AS x (issuer, subject, person, told) SELECT issuer, external_id, person, $2 FROM scim_user WHERE person = $1 ON CONFLICT DO NOTHING"
+    " RETURNING encode(scim_link(x.salt, x.issuer, x.subject, x.issuer, x.subject), 'hex')", "int8 int8", "text"};
 static const struct pg_statement scim_raise_sql = {
     "scim_raise",
     "WITH raised AS (SELECT raise_authorization_epoch(organisation_id, false) AS epoch FROM organisation WHERE name = ANY($1))"
@@ -63,7 +73,7 @@ static const struct pg_statement scim_raise_whole_sql = {
     "scim_raise_whole", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement *const statements[] = {
     &scim_change_find_sql, &scim_change_taken_sql, &scim_change_ended_sql, &scim_change_create_sql, &scim_change_write_sql,
-    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_self_sql, &scim_raise_sql, &scim_raise_whole_sql,
+    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_tell_sql, &scim_change_self_sql, &scim_raise_sql, &scim_raise_whole_sql,
 };
 /* clang-format on */
 const struct pg_table scim_change_table = PG_TABLE(statements);
@@ -139,13 +149,43 @@ static struct result check_bound(struct pg *pg, const struct scim_entry *entry, 
 
 /* ---- the event ---- */
 
-/* The row has this state from the event on: `sijil-verify fsck` compares them. A group of changes may run again, so it is written anew each time. */
-static void tell_state(struct scim_user_change *change, const char *state)
+/* A group of changes may run again, so the detail is written anew each time. */
+static void tell_id(struct scim_user_change *change)
 {
+    uuid_format(&change->id, change->detail);
+}
+
+/* The row has this state and this externalId from the event on: `sijil-verify fsck` compares them. */
+static struct result tell(struct scim_user_change *change, struct pg *pg, int64_t person, uint64_t entry, const char *state,
+                          struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
     char id[UUID_TEXT_SIZE];
 
+    pg_add_int8(&arguments, person);
+    pg_add_int8(&arguments, (int64_t)entry);
+    pg_add_bool(&arguments, change->is_new);
+    TRY(pg_run(pg, &scim_change_tell_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_NOT_FOUND, "there is no such User");
     uuid_format(&change->id, id);
-    (void)snprintf(change->detail, sizeof change->detail, "%s%s%s", id, state[0] == '\0' ? "" : " ", state);
+    (void)snprintf(change->detail, sizeof change->detail, "%s %s " SCIM_IDENTITY "%s", id, state, pg_text(rows, 0, 1));
+    return SUCCESS;
+}
+
+/* Where a person's externalId is the subject of its tokens, the two are joined from the beginning. */
+static struct result join_self(struct scim_user_change *change, struct pg *pg, int64_t person, uint64_t entry, struct error *err)
+{
+    const size_t length = strlen(change->detail);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, person);
+    pg_add_int8(&arguments, (int64_t)entry);
+    TRY(pg_run(pg, &scim_change_self_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 1)
+        (void)snprintf(change->detail + length, sizeof change->detail - length, " " SCIM_LINK "%s", pg_text(rows, 0, 0));
+    return SUCCESS;
 }
 
 /* ---- making a person ---- */
@@ -172,27 +212,33 @@ static struct result insert(struct scim_user_change *change, struct pg *pg, bool
     return SUCCESS;
 }
 
+/* Where documents of officers are demanded, rows of the database count for nothing, and signed persons alone do. */
+static struct result keep_signed(const struct scim_user_change *change, const struct authz_snapshot *snapshot, struct error *err)
+{
+    if (!authz_scim_ends_administrators(snapshot, change->client.issuer, change->external_id, clock_wall_ms())) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "this is the last registry-admin that a document of officers names: sign a document for another one first");
+}
+
 /* A service that admits others has let this person in until now, so one that is made inactive is deactivated. */
 static struct result create(struct scim_user_change *change, struct pg *pg, const struct authz_snapshot *snapshot,
-                            const struct scim_entry *entry, struct error *err)
+                            const struct scim_entry *entry, uint64_t number, struct error *err)
 {
     const bool ends = !change->edit->active && entry->service.admits_others;
     struct scim_places places = {.count = 0};
-    struct pg_arguments arguments = {0};
     int64_t person = 0, administrators = 0;
 
     if (ends) TRY(check_bound(pg, entry, err));
+    if (ends) TRY(keep_signed(change, snapshot, err));
     if (ends) TRY(rights_count_administrators(pg, &administrators, err));
     TRY(check_name(pg, change, err));
     TRY(insert(change, pg, ends, &person, err));
     TRY(write_names(pg, person, change->names, err));
-    pg_add_int8(&arguments, person);
-    if (strcmp(entry->service.claim, SCIM_SERVICE_CLAIM_SUB) == 0) TRY(pg_run(pg, &scim_change_self_sql, &arguments, NULL, err));
+    TRY(tell(change, pg, person, number, change->edit->active ? SCIM_STATE_ACTIVE : SCIM_STATE_INACTIVE, err));
+    if (strcmp(entry->service.claim, SCIM_SERVICE_CLAIM_SUB) == 0) TRY(join_self(change, pg, person, number, err));
     if (ends) TRY(rights_keep_administrator(pg, administrators, err));
     scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
-    TRY(scim_raise(pg, &places, true, err));
-    tell_state(change, change->edit->active ? SCIM_STATE_ACTIVE : SCIM_STATE_INACTIVE);
-    return SUCCESS;
+    return scim_raise(pg, &places, true, err);
 }
 
 static struct result run_create(const struct permit *permit, struct change *base, struct pg *pg, struct error *err)
@@ -202,9 +248,9 @@ static struct result run_create(const struct permit *permit, struct change *base
     const struct scim_entry *entry = NULL;
 
     permit_require(permit, ACTION_SCIM_CREATE, &(const struct resource){.kind = RESOURCE_SYSTEM});
-    tell_state(change, "");
+    tell_id(change);
     TRY(scim_service_now(&change->client, &snapshot, &entry, err));
-    return create(change, pg, snapshot, entry, err);
+    return create(change, pg, snapshot, entry, permit_sequence(permit), err);
 }
 
 void scim_user_create_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_user_edit *edit,
@@ -218,7 +264,7 @@ void scim_user_create_init(struct scim_user_change *change, const struct scim_cl
         .is_new = true,
         .id = uuid_random()};
     (void)text_copy(change->external_id, sizeof change->external_id, edit->external_id);
-    tell_state(change, "");
+    tell_id(change);
     change->change.concerns_issuer = client->issuer;
     change->change.concerns_subject = change->external_id;
 }
@@ -268,7 +314,7 @@ static struct result write_row(struct scim_user_change *change, struct pg *pg, c
 }
 
 static struct result write_change(struct scim_user_change *change, struct pg *pg, const struct scim_entry *entry,
-                                  const struct authz_snapshot *snapshot, struct error *err)
+                                  const struct authz_snapshot *snapshot, uint64_t number, struct error *err)
 {
     struct scim_places places = {.count = 0};
     struct found found = {0};
@@ -280,13 +326,17 @@ static struct result write_change(struct scim_user_change *change, struct pg *pg
     if (is_active != found.is_active && !change->change.raises_epoch)
         return failure(err, ERROR_CONFLICT, "the User was changed meanwhile: try again");
     if (ends) TRY(check_bound(pg, entry, err));
+    if (ends) TRY(keep_signed(change, snapshot, err));
     if (ends) TRY(rights_count_administrators(pg, &administrators, err));
     TRY(write_row(change, pg, &found, is_active, err));
     if (ends) TRY(rights_keep_administrator(pg, administrators, err));
     if (change->edit == NULL) scim_places_find(authz_snapshot_rules(snapshot), change->client.issuer, NULL, NULL, &places);
     if (change->change.raises_epoch) TRY(scim_raise(pg, &places, true, err));
-    tell_state(change, change->edit == NULL ? SCIM_STATE_DELETED : is_active ? SCIM_STATE_ACTIVE : SCIM_STATE_INACTIVE);
-    return SUCCESS;
+    return tell(change, pg, found.person, number,
+                change->edit == NULL ? SCIM_STATE_DELETED
+                : is_active          ? SCIM_STATE_ACTIVE
+                                     : SCIM_STATE_INACTIVE,
+                err);
 }
 
 static struct result run_change(const struct permit *permit, struct change *base, struct pg *pg, struct error *err)
@@ -297,9 +347,9 @@ static struct result run_change(const struct permit *permit, struct change *base
     const struct scim_entry *entry = NULL;
 
     permit_require(permit, ends ? ACTION_SCIM_END : ACTION_SCIM_CHANGE, &(const struct resource){.kind = RESOURCE_SYSTEM});
-    tell_state(change, "");
+    tell_id(change);
     TRY(scim_service_now(&change->client, &snapshot, &entry, err));
-    return write_change(change, pg, entry, snapshot, err);
+    return write_change(change, pg, entry, snapshot, permit_sequence(permit), err);
 }
 
 void scim_user_change_init(struct scim_user_change *change, const struct scim_client *client, const struct scim_user_row *person,
@@ -314,24 +364,36 @@ void scim_user_change_init(struct scim_user_change *change, const struct scim_cl
                                         .names = names,
                                         .id = person->id};
     (void)text_copy(change->external_id, sizeof change->external_id, person->external_id);
-    tell_state(change, "");
+    tell_id(change);
     change->change.concerns_issuer = client->issuer;
     change->change.concerns_subject = change->external_id;
 }
 
 /* ---- subjects of tokens ---- */
 
-struct result scim_link(struct pg *pg, const char *issuer, const char *subject, const char *external_id, struct error *err)
+struct result scim_join(struct pg *pg, const struct scim_joining *joining, char told_out[SCIM_TOLD_SIZE], struct error *err)
 {
-    struct pg_arguments arguments = {0};
+    struct pg_arguments arguments = {0}, of_person = {0};
     OWNED(pg_rows) *rows = NULL;
+    OWNED(pg_rows) *person = NULL;
+    char id[UUID_TEXT_SIZE];
 
-    pg_add_text(&arguments, issuer);
-    pg_add_text(&arguments, subject);
-    pg_add_text(&arguments, external_id);
+    pg_add_text(&arguments, joining->issuer);
+    pg_add_text(&arguments, joining->subject);
+    pg_add_text(&arguments, joining->external_id);
+    pg_add_int8(&arguments, (int64_t)joining->entry);
     TRY(pg_run(pg, &scim_change_link_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 1) return SUCCESS;
-    return failure(err, ERROR_CONFLICT,
-                   "the person is not active here, or has " SUBJECTS_MAX
-                   " subjects already, or the subject is joined with it: try again");
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT,
+                       "the person is not active here, or has " SUBJECTS_MAX
+                       " subjects already, or the subject is joined with it, or the log tells another externalId: try again");
+    pg_add_int8(&of_person, pg_int8(rows, 0, 0));
+    pg_add_int8(&of_person, (int64_t)joining->entry);
+    pg_add_bool(&of_person, false);
+    TRY(pg_run(pg, &scim_change_tell_sql, &of_person, &person, err));
+    const struct uuid user = pg_uuid(person, 0, 0);
+    uuid_format(&user, id);
+    (void)snprintf(told_out, SCIM_TOLD_SIZE, " " SCIM_PERSON "%s " SCIM_IDENTITY "%s " SCIM_LINK "%s", id, pg_text(person, 0, 1),
+                   pg_text(rows, 0, 1));
+    return SUCCESS;
 }

@@ -108,6 +108,12 @@ static struct result find_person(const struct scim_login *login, const struct sc
     return SUCCESS;
 }
 
+/* The token shows what no event tells yet. */
+static bool is_to_tell(const struct scim_person *person, const char *external_id)
+{
+    return person->is_untold && external_id != NULL;
+}
+
 struct result scim_login(const struct scim_login *login, char external_id_out[SCIM_SERVICE_TEXT_SIZE], struct error *err)
 {
     const struct scim_entry *entry = deciding(authz_snapshot_rules(login->snapshot), login->claims->issuer, login->now_ms);
@@ -121,9 +127,11 @@ struct result scim_login(const struct scim_login *login, char external_id_out[SC
         return failure(err, ERROR_DENIED, "a token of this issuer, whose persons are provisioned, is accepted at /token only");
     const char *external_id = json_string_value(claim_find(login->payload, entry->service.claim));
     TRY(find_person(login, entry, external_id, &person, err));
-    if (person == NULL || strcmp(person->subject, login->claims->subject) == 0) return SUCCESS;
+    if (person == NULL || (strcmp(person->subject, login->claims->subject) == 0 && !is_to_tell(person, external_id)))
+        return SUCCESS;
     const bool is_linked =
         scim_persons_of_subject(authz_snapshot_persons(login->snapshot), login->claims->issuer, login->claims->subject) != NULL;
-    if (!is_linked) (void)text_copy(external_id_out, SCIM_SERVICE_TEXT_SIZE, person->external_id);
+    if (!is_linked || is_to_tell(person, external_id))
+        (void)text_copy(external_id_out, SCIM_SERVICE_TEXT_SIZE, person->external_id);
     return SUCCESS;
 }

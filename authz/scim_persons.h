@@ -14,6 +14,7 @@
 struct scim_person {
     const char *issuer, *external_id, *subject;
     bool is_active;
+    bool is_untold; /* no event tells the externalId, or the subject: an earlier version wrote the row */
 };
 struct scim_persons;
 

@@ -24,5 +24,13 @@ RESULT scim_raise(struct pg *pg, const struct scim_places *places, bool registry
 RESULT scim_service_now(const struct scim_client *client, struct authz_snapshot **snapshot_out,
                         const struct scim_entry **entry_out, struct error *err);
 
-/** For the change of a token's event: joins a subject with the person of an externalId. ERROR_CONFLICT: it is not active, or has 16 subjects. */
-RESULT scim_link(struct pg *pg, const char *issuer, const char *subject, const char *external_id, struct error *err);
+#define SCIM_TOLD_SIZE 192 /* " person=", " as=" and " link=": audit/format/scim_state.h */
+/**
+ * For the change of a token's event, which will have this number: joins a subject with the person of an externalId, and gives the words by which the event tells it.
+ * ERROR_CONFLICT: the person is not active, has 16 subjects, or its row is not the one that the log tells.
+ */
+struct scim_joining {
+    const char *issuer, *subject, *external_id;
+    uint64_t entry;
+};
+RESULT scim_join(struct pg *pg, const struct scim_joining *joining, char told_out[SCIM_TOLD_SIZE], struct error *err);

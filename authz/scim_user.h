@@ -91,7 +91,7 @@ RESULT scim_count(const struct permit *permit, struct pg *pg, const char *issuer
 
 /* ---- changes ---- */
 
-#define SCIM_DETAIL_SIZE 48 /* an id, and a state that the log tells of a person (audit/format/scim_state.h) */
+#define SCIM_DETAIL_SIZE 224 /* an id, a state and two digests that the log tells of a person (audit/format/scim_state.h) */
 struct scim_user_change {
     struct change change; /* points into this struct: don't copy it */
     struct scim_client client;

@@ -68,6 +68,9 @@ const char *binding_role_name(const struct authz_binding *binding);
 bool binding_permits(const struct authz_binding *binding, enum action action);
 /** Reads the name of a role that somebody wants to give. False: it is neither a built-in role nor the possible name of another one. */
 bool binding_read_role(struct authz_binding *binding, const char *name);
+/** Whether a text is a valid pattern of a binding: a repository's full name, or a project or path with "/" and an asterisk after
+ *  it. */
+bool binding_is_pattern(const char *text);
 
 struct authz_snapshot;
 
@@ -135,6 +138,11 @@ bool authz_grant_stands_alone(const char *detail);
  *  depends on who else is left in that organisation, too. Time: for these, all bindings are looked at. */
 bool authz_ends_officer_elsewhere(const struct authz_snapshot *snapshot, enum action action, const struct resource *resource,
                                   int64_t now_ms);
+
+/** Whether the end of a person of a directory would end the last registry-admin that a document of officers makes count: a binding without one is none that is left. False while
+ *  bindings alone count. */
+bool authz_scim_ends_administrators(const struct authz_snapshot *snapshot, const char *issuer, const char *external_id,
+                                    int64_t now_ms);
 
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);

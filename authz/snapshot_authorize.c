@@ -141,7 +141,7 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
     if (principal->kind == PRINCIPAL_RUNNER || principal->kind == PRINCIPAL_RUN) return now_ms < principal->expires_ms;
     if (trust_is_rule(principal)) return trust_rule_is_live(snapshot, principal->subject, now_ms);
     return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL &&
-           scim_admits(snapshot, principal->issuer, principal->subject, now_ms);
+           (principal->is_joining || scim_admits(snapshot, principal->issuer, principal->subject, now_ms));
 }
 
 static struct authz_answer refused(enum authz_verdict verdict, const char *rule, const char *message)

@@ -66,6 +66,27 @@ bool binding_read_role(struct authz_binding *binding, const char *name)
     return true;
 }
 
+static bool is_name_letter(char letter)
+{
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || strchr("._-/", letter) != NULL;
+}
+
+bool binding_is_pattern(const char *text)
+{
+    const size_t length = strlen(text);
+    const bool has_star = length >= 2 && strcmp(text + length - 2, "/*") == 0;
+    const size_t end = has_star ? length - 2 : length;
+    size_t slashes = 0;
+
+    if (end == 0 || length >= BINDING_PATTERN_SIZE || text[0] == '/' || text[end - 1] == '/') return false;
+    for (size_t i = 0; i < end; i++) {
+        if (text[i] == '\0' || !is_name_letter(text[i])) return false;
+        if (text[i] == '/' && text[i + 1] == '/') return false;
+        slashes += text[i] == '/';
+    }
+    return slashes >= (has_star ? 1 : 2); /* a pattern names at least a whole organisation and a whole project */
+}
+
 bool binding_allows_scope(const struct authz_binding *binding, enum resource_kind scope)
 {
     return binding->role == ROLE_OWN ? scope != RESOURCE_SYSTEM : role_allows_scope(binding->role, scope);

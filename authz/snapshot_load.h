@@ -44,3 +44,9 @@ struct rights_change {
  */
 RESULT authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                             struct authz_snapshot **snapshot_out, struct error *err);
+/**
+ * The same in one round trip, outside of a transaction, if only single roles have changed since the epoch of `before`. Else *epoch_out is 0, and *snapshot_out is not
+ * written.
+ */
+RESULT authz_snapshot_add(struct pg *pg, const struct authz_snapshot *before, uint64_t since, uint64_t *epoch_out,
+                          struct authz_snapshot **snapshot_out, struct error *err);

@@ -147,12 +147,26 @@ struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *b
     OWNED(pg_rows) *rows = NULL;
     OWNED(authz_snapshot) *renewed = NULL;
 
-    if (change->since > 0) TRY(snapshot_load_changes(pg, change->since, &rows, err));
+    if (change->since > 0) TRY(snapshot_load_changes(pg, change->since, false, &rows, err));
     if (rows != NULL && pg_rows_count(rows) > RIGHTS_BINDINGS_MAX)
         return authz_snapshot_load(pg, before->rules, snapshot_out, err);
     if (change->count > 0) TRY(snapshot_renew_parts(pg, before, change, &renewed, err));
     else renewed = authz_snapshot_keep(before);
     if (rows != NULL) return patch_rows(renewed, change, rows, snapshot_out, err);
     *snapshot_out = GIVE(renewed);
+    return SUCCESS;
+}
+
+struct result authz_snapshot_add(struct pg *pg, const struct authz_snapshot *before, uint64_t since, uint64_t *epoch_out,
+                                 struct authz_snapshot **snapshot_out, struct error *err)
+{
+    const struct rights_change change = {.since = since};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(snapshot_load_changes(pg, since, true, &rows, err));
+    *epoch_out = 0;
+    if (pg_rows_count(rows) == 0 || pg_rows_count(rows) > RIGHTS_BINDINGS_MAX) return SUCCESS;
+    TRY(patch_rows(before, &change, rows, snapshot_out, err));
+    *epoch_out = (uint64_t)pg_int8(rows, 0, BINDING_WIDTH + 1);
     return SUCCESS;
 }

@@ -69,8 +69,11 @@ RESULT snapshot_patch(const struct authz_snapshot *before, struct binding_change
 /** Reads the changed organisations, of which there is at least one (snapshot_store.c). */
 RESULT snapshot_renew_parts(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                             struct authz_snapshot **snapshot_out, struct error *err);
-/** The roles that were given or taken since the epoch, at most RIGHTS_BINDINGS_MAX + 1, and whether one is gone. */
-RESULT snapshot_load_changes(struct pg *pg, uint64_t since, struct pg_rows **rows_out, struct error *err);
+/**
+ * The roles that were given or taken since the epoch, at most RIGHTS_BINDINGS_MAX + 1, and whether one is gone. With is_alone there is no row if anything else has
+ * changed, and each has the present epoch in column BINDING_WIDTH + 1.
+ */
+RESULT snapshot_load_changes(struct pg *pg, uint64_t since, bool is_alone, struct pg_rows **rows_out, struct error *err);
 bool snapshot_row_is_gone(const struct pg_rows *rows, size_t row);
 
 /** A snapshot of these rows alone, which are sorted by organisation, with the issuers of `like`; the issuers of `rows` don't count. */

@@ -39,6 +39,12 @@ static const struct pg_statement snapshot_changed_bindings_sql = {
     "snapshot_changed_bindings",
     "SELECT " BINDING_COLUMNS ", NOT (" IS_LIVE ") FROM binding WHERE changed_epoch > $1 LIMIT $2",
     "int8 int8", BINDING_TYPES " bool"};
+/* The same with the epoch, if nothing else has changed: else no row comes. One statement sees one moment. */
+static const struct pg_statement snapshot_single_roles_sql = {
+    "snapshot_single_roles",
+    "SELECT " BINDING_COLUMNS ", NOT (" IS_LIVE "), (SELECT epoch FROM authorization_epoch) FROM binding WHERE changed_epoch > $1"
+    " AND NOT EXISTS (SELECT FROM authorization_change c WHERE c.part_epoch > $1 OR c.whole_epoch > $1) LIMIT $2",
+    "int8 int8", BINDING_TYPES " bool int8"};
 static const struct pg_statement snapshot_issuers_sql = {
     "snapshot_issuers",
     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks, follows, f.confirmed_at"
@@ -59,7 +65,7 @@ static const struct pg_statement snapshot_group_logins_sql = {
     " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() ORDER BY l.issuer, l.subject, g",
     "text[]", "text text text timestamptz"};
 static const struct pg_statement *const statements[] = {
-    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_changed_bindings_sql, &snapshot_issuers_sql,
+    &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_changed_bindings_sql, &snapshot_single_roles_sql, &snapshot_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
@@ -423,13 +429,13 @@ struct result snapshot_renew_parts(struct pg *pg, const struct authz_snapshot *b
     return result;
 }
 
-struct result snapshot_load_changes(struct pg *pg, uint64_t since, struct pg_rows **rows_out, struct error *err)
+struct result snapshot_load_changes(struct pg *pg, uint64_t since, bool is_alone, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_int8(&arguments, (int64_t)since);
     pg_add_int8(&arguments, RIGHTS_BINDINGS_MAX + 1);
-    return pg_run(pg, &snapshot_changed_bindings_sql, &arguments, rows_out, err);
+    return pg_run(pg, is_alone ? &snapshot_single_roles_sql : &snapshot_changed_bindings_sql, &arguments, rows_out, err);
 }
 
 bool snapshot_row_is_gone(const struct pg_rows *rows, size_t row)

@@ -139,7 +139,11 @@ struct result trust_login(const struct trust_login *login, struct principal *pri
     const struct trust_entry *entry = NULL;
 
     TRY(choose(login, &entry, err));
-    if (entry == NULL) return log_in_person(login, use, err);
+    if (entry == NULL) {
+        TRY(log_in_person(login, use, err));
+        principal->is_joining = use != NULL && use->groups.external_id[0] != '\0';
+        return SUCCESS;
+    }
     TRY(check_use(login, entry, use != NULL, err));
     fill_use(login, entry, use);
     fill_principal(entry, principal);

@@ -133,6 +133,7 @@ def parse():
     parser.add_argument("--dump", type=int, metavar="SIZE", help="of search: the size at which the log is dumped and checked (default: the largest; 0: never)")
     parser.add_argument("--groups", type=int, default=10000, help="of rights: groups that have a role by a document (default: 10000)")
     parser.add_argument("--verify", action="store_true", help="of search: measure a round of the verifier through the first size; it takes long")
+    parser.add_argument("--cold", action="store_true", help="of search: the kernel forgets the pages of all files before each question; slows other programs, too")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
-"""`script/bench rights`: how fast rights change, and what changes cost others, among 100,000 roles, 10,000 groups and 1,000 issuers.
+"""`script/bench rights`: how fast rights and policy sets change, and what changes cost others, among 100,000 roles, 10,000 groups and 1,000 issuers.
 
-Four gateways in production mode on one database, on this machine, with the default limits. 25 organisations have all roles and robots; their rows are filled in,
-as years of grants would leave them, and the documents of groups are signed. Each organisation has an administrator, who gives 20 roles a second at most. Pulls
-are of another organisation's robot, at half the rate that can go on for ever: until the index of searches and detection have the events. A wait counts from the
+Four gateways in production mode on one database, on this machine, with the default number of workers. 25 organisations have all roles and robots; their rows are filled in,
+as years of grants would leave them, and the documents of groups are signed. Each organisation has an administrator, who gives 20 roles a second, as the default limits
+allow at most; for grants in one organisation alone, these limits are lifted. Pulls are of another organisation's robot, at half the rate that can go on for ever: until the index of searches and detection have the events. A wait counts from the
 moment at which its request was due."""
 import base64
 import concurrent.futures
@@ -22,6 +22,7 @@ from signing_keys import canonical, sign, utc
 GATEWAYS, BANKS, ROUNDS, GRANTS, SECONDS = 4, 25, 20, 500, 10
 ROBOTS, SUBJECTS, ISSUERS, GRANTS_OF_DOCUMENT = 10000, 25000, 1000, 64  # five roles each robot, two each subject
 GRANTERS = 8  # at a time
+SETTINGS = {"reader_threads": 12, "rights_rate_per_organisation": 1000, "rights_rate_per_principal": 1000}
 SECRET = "sijil_" + "A" * 43
 DOCUMENT = "application/vnd.sijil.group-roles.v1+json"
 
@@ -131,12 +132,54 @@ def revocations(fleet, first):
     return {"p50 ms": round(statistics.median(waits), 1), "longest ms": round(waits[-1], 1)}
 
 
+# --- a policy set at all gateways ----------------------------------------------------------------------------------------
+def await_epoch(fleet, port, token, epoch, until):
+    """When this gateway has the set of this epoch in force."""
+    link = http.client.HTTPSConnection("127.0.0.1", port, context=sijil_test.trust_in(fleet.ca_file), timeout=10)
+    ready = threading.Event()
+
+    def watch():
+        while time.monotonic() < until:
+            link.request("GET", "/api/v1/policies", headers={"Authorization": "Bearer " + token})
+            found = json.loads(link.getresponse().read())
+            ready.set()
+            if found.get("epoch", 0) >= epoch:
+                return time.monotonic()
+            time.sleep(0.02)  # each of these is an event of the log
+        return None
+
+    return watch, ready
+
+
+def activate_once(fleet, client, epoch):
+    """Seconds from the request until each gateway has the set in force."""
+    signed, token = fleet.policy_set(epoch), client.token("registry:admin:*")
+    watches = [await_epoch(fleet, port, token, epoch, time.monotonic() + 30) for port in fleet.ports]
+    with concurrent.futures.ThreadPoolExecutor(len(watches)) as pool:
+        found = [pool.submit(watch) for watch, _ in watches]
+        for _, ready in watches:
+            assert ready.wait(30)
+        sent = time.monotonic()
+        answer = client.call("POST", "/api/v1/policies", signed, {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status == 201, (answer.status, answer.body)
+        ends = [one.result() for one in found]
+    assert all(ends), "a policy set did not reach all gateways within 30 s"
+    return [end - sent for end in ends]
+
+
+def activations(fleet, first):
+    client = fleet.client(fleet.admin)
+    waits = sorted(max(activate_once(fleet, client, first + number)) * 1000 for number in range(ROUNDS))
+    return {"p50 ms": round(statistics.median(waits), 1), "longest ms": round(waits[-1], 1)}
+
+
 # --- grants beside pulls -------------------------------------------------------------------------------------------------
 class Grants:
-    """So many roles a second, by the administrators of the banks in turn, through one gateway."""
+    """So many roles a second, by the administrators of so many banks in turn, through one gateway."""
+    ROLES = ("trainer", "publisher", "auditor", "promoter")  # of each robot on each project; the second one begins with number 10 * ROBOTS / BANKS of one bank
 
-    def __init__(self, fleet, admins, rate, first):
-        self.fleet, self.admins, self.rate, self.first, self.next = fleet, admins, rate, first, first
+    def __init__(self, fleet, admins, rate, first, banks=BANKS):
+        self.fleet, self.admins, self.rate, self.first, self.next, self.banks = fleet, admins, rate, first, first, banks
         self.stop, self.lock, self.done, self.said = threading.Event(), threading.Lock(), 0, None
         self.tokens = [admin.token("registry:admin:*") for admin in admins]
         self.threads = [threading.Thread(target=self.run) for _ in range(GRANTERS)]
@@ -150,9 +193,10 @@ class Grants:
         link = http.client.HTTPSConnection("127.0.0.1", self.fleet.port, context=sijil_test.trust_in(self.fleet.ca_file), timeout=60)
         while not self.stop.is_set() and self.said is None:
             number = self.take()
-            bank, robot = number % BANKS, number % ROBOTS
+            bank, robots = number % self.banks, ROBOTS // BANKS * self.banks  # all that these banks have
+            robot, project = number // self.banks * BANKS % ROBOTS + bank, number // robots
             time.sleep(max(0.0, self.began + (number - self.first) / self.rate - time.monotonic()))
-            body = json.dumps({"robot": f"robot$bank{bank}+r{robot}", "role": "trainer", "scope": f"bank{bank}/p{number // ROBOTS % 10}"})
+            body = json.dumps({"robot": f"robot$bank{bank}+r{robot}", "role": self.ROLES[project // 10 % len(self.ROLES)], "scope": f"bank{bank}/p{project % 10}"})
             link.request("POST", "/api/v1/bindings", body, {"Authorization": "Bearer " + self.tokens[bank], "Content-Type": "application/json"})
             answer = link.getresponse()
             said = answer.read()
@@ -174,13 +218,13 @@ class Grants:
         assert self.said is None, self.said
 
 
-def grants_alone(fleet, target, admins, first):
+def grants_alone(fleet, target, admins, first, banks=BANKS):
     """What a grant costs all servers, without their idle work."""
     before, began = cpu_of_server(target), time.monotonic()
     time.sleep(SECONDS / 2)
     idle = (cpu_of_server(target) - before) / (time.monotonic() - began)
     before, own = cpu_of_server(target), time.process_time()
-    with Grants(fleet, admins, GRANTS, first) as grants:
+    with Grants(fleet, admins, GRANTS, first, banks) as grants:
         time.sleep(SECONDS)
     spent, own = cpu_of_server(target) - before - idle * grants.seconds, time.process_time() - own
     return {"per second": round(grants.done / grants.seconds), "ms of the servers": round(spent * 1000 / grants.done, 3),
@@ -222,6 +266,8 @@ def half_load(fleet, target):
 
 def in_turns(fleet, target, admins, first, tell):
     """Three times each: the middle one counts."""
+    half_load(fleet, target)
+    fleet.psql.ask("ANALYZE")  # as autovacuum does it after some minutes: the log was empty a moment ago, and has plans of that time
     rate, runs = half_load(fleet, target), {"pulls alone": [], "beside grants": []}
     tell(f"half load: {rate:.0f} pulls a second")
     for _ in range(3):
@@ -236,7 +282,7 @@ def in_turns(fleet, target, admins, first, tell):
 def measure(options, record, tell):
     global SECONDS, ROUNDS
     SECONDS, ROUNDS = (4, 5) if options.quick else (SECONDS, ROUNDS)
-    with Fleet(GATEWAYS) as fleet:
+    with Fleet(GATEWAYS, **SETTINGS) as fleet:
         login = sijil_test.make_robot(fleet, "bench", "publisher", "main/models")
         target = Target(fleet, login)
         fill(fleet, options.groups)
@@ -244,7 +290,9 @@ def measure(options, record, tell):
         tell(f"filled: {fleet.psql.ask('SELECT count(*) FROM binding')} roles")
         record.put("revocation at four gateways", value=revocations(fleet, 0))
         tell(f"revocation: {record.found['revocation at four gateways']}")
-        first = 0
+        record.put("activation at four gateways", value=activations(fleet, 2))
+        tell(f"activation of a policy set: {record.found['activation at four gateways']}")
+        first, first_of_one = 0, 10 * ROBOTS // BANKS
         for gateways in (GATEWAYS, 1):
             while sum(one is not None for one in fleet.gateways) > gateways:
                 fleet.stop_gateway(max(number for number, one in enumerate(fleet.gateways) if one is not None))
@@ -252,6 +300,10 @@ def measure(options, record, tell):
             first = found.pop("next")
             record.put("grants", str(gateways), value=found)
             tell(f"{gateways} gateways, grants alone: {found}")
+            found = grants_alone(fleet, target, admins, first_of_one, 1)
+            first_of_one = found.pop("next")
+            record.put("grants in one organisation", str(gateways), value=found)
+            tell(f"{gateways} gateways, grants in one organisation: {found}")
             found, first = in_turns(fleet, target, admins, first, tell)
             record.put("pulls", str(gateways), value=found)
     print(json.dumps(record.found, indent=1))

@@ -1,5 +1,4 @@
 /* sijil-keyd holds the keys. It has no network: gateways on this machine connect to its unix socket. */
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,131 +11,10 @@
 #include "base/notify.h"
 #include "base/priority.h"
 #include "base/sandbox.h"
-#include "base/text.h"
-#include "cmd/options.h"
-#include "cmd/passphrase.h"
+#include "cmd/sijil_keyd_settings.h"
 #include "crypto/secret.h"
-#include "keyd/server.h"
 #include "policy/run_day.h"
 #include "policy/set_change.h"
-
-enum { EXIT_USAGE = 2 };
-
-struct settings {
-    const char *directory, *socket, *origin;
-    struct passphrase_source passphrase;
-    uint64_t group;
-    uint64_t destroyed;        /* the version, 0 for none */
-    unsigned witness_patience; /* seconds, 0: the default */
-    bool has_group, init, add_version, add_log_key, force, log_restored, one_officer;
-    bool *has_keys; /* set when the key ring and its token are open */
-    struct server_options server;
-    struct hsm_options token; /* module NULL: none */
-};
-
-static _Noreturn void misused(const char *what)
-{
-    (void)fprintf(stderr, "sijil-keyd: %s\nTry 'sijil-keyd --help' for more information.\n", what);
-    exit(EXIT_USAGE);
-}
-
-static _Noreturn void show_and_end(bool help)
-{
-    if (help) program_print_help(stdout, &keyd_program);
-    else (void)fputs("sijil-keyd " SIJIL_VERSION "\n", stdout);
-    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
-}
-
-static uint64_t number(const char *text, const char *what)
-{
-    uint64_t value = 0;
-
-    if (!text_to_u64(bytes_of_text(text), UINT32_MAX - 1, &value)) misused(what);
-    return value;
-}
-
-/* A unit file can't know the numbers of a machine's users, so names are allowed. Text that is a number is never looked up as a name. */
-static uid_t uid_of(const char *text)
-{
-    uint64_t value = 0;
-
-    if (text_to_u64(bytes_of_text(text), UINT32_MAX - 1, &value)) return (uid_t)value;
-    const struct passwd *user = getpwnam(text);
-    if (user == NULL) misused("--allow-uid needs a number or the name of a user that exists");
-    return user->pw_uid;
-}
-
-static void take_uid(struct server_options *server, const char *text)
-{
-    if (server->uid_count == SERVER_UIDS_MAX) misused("too many --allow-uid");
-    server->uids[server->uid_count++] = uid_of(text);
-}
-
-static void take_option(struct settings *settings, int code)
-{
-    switch (code) {
-    case KEYD_DIRECTORY: settings->directory = optarg; break;
-    case KEYD_SOCKET: settings->socket = optarg; break;
-    case KEYD_PASSPHRASE_FILE: settings->passphrase.file = optarg; break;
-    case KEYD_PASSPHRASE_FD:
-        settings->passphrase.fd = (unsigned)number(optarg, "--passphrase-fd needs a number");
-        settings->passphrase.has_fd = true;
-        break;
-    case KEYD_ALLOW_UID: take_uid(&settings->server, optarg); break;
-    case KEYD_SOCKET_GROUP:
-        settings->group = number(optarg, "--socket-group needs a number");
-        settings->has_group = true;
-        break;
-    case KEYD_ORIGIN: settings->origin = optarg; break;
-    case KEYD_INIT: settings->init = true; break;
-    case KEYD_ADD_VERSION: settings->add_version = true; break;
-    case KEYD_ADD_LOG_KEY: settings->add_log_key = true; break;
-    case KEYD_DESTROY_VERSION:
-        settings->destroyed = number(optarg, "--destroy-version needs a number");
-        if (settings->destroyed == 0) misused("--destroy-version needs a number from 1");
-        break;
-    case KEYD_WITNESS_PATIENCE:
-        settings->witness_patience = (unsigned)number(optarg, "--witness-patience needs a number");
-        if (settings->witness_patience < 5 || settings->witness_patience > QUORUM_PATIENCE_S)
-            misused("--witness-patience is 5 to 3600 seconds");
-        break;
-    case KEYD_FORCE: settings->force = true; break;
-    case KEYD_ONE_OFFICER: settings->one_officer = true; break;
-    case KEYD_LOG_RESTORED: settings->log_restored = true; break;
-    case KEYD_TOKEN_MODULE: settings->token.module = optarg; break;
-    case KEYD_TOKEN_LABEL: settings->token.token = optarg; break;
-    case KEYD_TOKEN_PIN_FILE: settings->token.pin_file = optarg; break;
-    case KEYD_TOKEN_TIMEOUT:
-        settings->token.timeout_ms = (unsigned)number(optarg, "--token-timeout needs a number");
-        if (settings->token.timeout_ms < 10 || settings->token.timeout_ms > 60000) misused("--token-timeout is 10 to 60000 ms");
-        break;
-    case KEYD_HELP: show_and_end(true);
-    case KEYD_VERSION: show_and_end(false);
-    default: misused("an option is wrong: see the message above");
-    }
-}
-
-static void read_command_line(int argc, char **argv, struct settings *settings)
-{
-    struct option options[PROGRAM_OPTIONS_MAX + 1];
-    int code;
-
-    program_long_options(&keyd_program, options);
-    while ((code = getopt_long(argc, argv, "", options, NULL)) != -1) take_option(settings, code);
-    if (optind < argc) misused("there are arguments that belong to no option");
-    if (settings->directory == NULL) misused("--directory is missing");
-    if ((settings->passphrase.file != NULL) == settings->passphrase.has_fd)
-        misused("give either --passphrase-file or --passphrase-fd");
-    const int acts =
-        settings->init + settings->add_version + settings->add_log_key + (settings->destroyed != 0) + settings->log_restored;
-    if (acts > 1) misused("--init, --add-version, --add-log-key, --destroy-version and --log-restored exclude each other");
-    const bool has_module = settings->token.module != NULL;
-    if (has_module != (settings->token.token != NULL) || has_module != (settings->token.pin_file != NULL))
-        misused("--token-module, --token-label and --token-pin-file go together");
-    if (settings->force && settings->destroyed == 0) misused("--force belongs to --destroy-version");
-    if (settings->init != (settings->origin != NULL)) misused("--init and --origin go together");
-    if (acts == 0 && settings->socket == NULL) misused("--socket is missing");
-}
 
 static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
 {
@@ -147,13 +25,39 @@ static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SI
     return run_ledger_create(directory, key, 0, err);
 }
 
-static struct result make_key_ring(const struct settings *settings, int directory, struct bytes passphrase, struct hsm *hsm,
+/* The key of the main sijil-keyd, which is replaced with no sijil-keyd serving. Prints the key that the region's record names. */
+static struct result trust_main(const struct keyd_settings *settings, int directory, struct bytes passphrase, struct error *err)
+{
+    char thumbprint[ECDSA_THUMBPRINT_SIZE];
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    OWNED(ecdsa_key) *main_key = NULL;
+    OWNED(keyring) *keyring = NULL;
+    OWNED(ledger) *ledger = NULL;
+
+    TRY(ecdsa_key_load(settings->main_key, &main_key, err));
+    TRY(keyring_open(directory, passphrase, &keyring, err));
+    *settings->has_keys = true;
+    if (region_keyd_of(keyring) == NULL) return failure(err, ERROR_INVALID, "this key ring is of no region");
+    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    TRY(region_keyd_trust(ledger, main_key, err));
+    ecdsa_key_public(keyring_document_key(keyring), point);
+    ecdsa_thumbprint(point, thumbprint);
+    (void)printf("%s\n", thumbprint);
+    return SUCCESS;
+}
+
+static struct result make_key_ring(const struct keyd_settings *settings, int directory, struct bytes passphrase, struct hsm *hsm,
                                    struct error *err)
 {
-    const struct keyring_options made = {
-        .origin = settings->origin, .passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT, .hsm = hsm};
+    struct buffer OWNED_BUFFER origin = BUFFER(512); /* a key ring has less room */
+    struct keyring_options made = {.passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT, .hsm = hsm};
+    OWNED(ecdsa_key) *main_key = NULL; /* read before anything is made */
 
-    return keyring_create(directory, &made, make_ledgers, err);
+    TRY(region_keyd_origin(settings->origin, settings->region, &origin, err));
+    if (settings->main_key != NULL) TRY(ecdsa_key_load(settings->main_key, &main_key, err));
+    made.origin = buffer_text(&origin);
+    TRY(keyring_create(directory, &made, make_ledgers, err));
+    return settings->region == NULL ? SUCCESS : trust_main(settings, directory, passphrase, err);
 }
 
 static struct result add_version(int directory, struct bytes passphrase, struct hsm *hsm, struct error *err)
@@ -167,7 +71,7 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
 
 /* With the file of the keys open no sijil-keyd serves: it would not know the new key. A key ring with several keys and without the file is
  * refused at the start, so the file is made first. */
-static struct result add_log_key(const struct settings *settings, int directory, struct bytes passphrase, struct error *err)
+static struct result add_log_key(const struct keyd_settings *settings, int directory, struct bytes passphrase, struct error *err)
 {
     OWNED(keyring) *keyring = NULL, *changed = NULL;
     OWNED(log_rotation) *rotation = NULL;
@@ -177,6 +81,7 @@ static struct result add_log_key(const struct settings *settings, int directory,
 
     TRY(keyring_open(directory, passphrase, &keyring, err));
     *settings->has_keys = true;
+    if (region_keyd_of(keyring) != NULL) return failure(err, ERROR_DENIED, "the sijil-keyd of a region signs no log");
     TRY(log_rotation_open(directory, keyring, &rotation, err));
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(log_rotation_use(rotation, ledger, err));
@@ -202,8 +107,8 @@ static struct result check_unused(const struct ledger_state *state, uint32_t ver
                    version);
 }
 
-static struct result destroy_version(const struct settings *settings, int directory, struct bytes passphrase, struct hsm *hsm,
-                                     struct error *err)
+static struct result destroy_version(const struct keyd_settings *settings, int directory, struct bytes passphrase,
+                                     struct hsm *hsm, struct error *err)
 {
     const uint32_t version = (uint32_t)settings->destroyed;
     OWNED(keyring) *keyring = NULL;
@@ -231,7 +136,7 @@ static struct result drop_finding(const void *context, struct ledger_state *stat
     return SUCCESS;
 }
 
-static struct result accept_log(const struct settings *settings, int directory, struct bytes passphrase, struct error *err)
+static struct result accept_log(const struct keyd_settings *settings, int directory, struct bytes passphrase, struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
@@ -280,7 +185,7 @@ static void block_signals(void)
     (void)sigprocmask(SIG_BLOCK, &blocked, NULL);
 }
 
-static void complete_server_options(const struct settings *settings, struct server_options *server)
+static void complete_server_options(const struct keyd_settings *settings, struct server_options *server)
 {
     *server = settings->server;
     server->socket_path = settings->socket;
@@ -291,7 +196,7 @@ static void complete_server_options(const struct settings *settings, struct serv
         if (server->uids[i] != geteuid()) server->mode = 0660;
 }
 
-static struct result serve(const struct keyd *keyd, const struct settings *settings, struct error *err)
+static struct result serve(const struct keyd *keyd, const struct keyd_settings *settings, struct error *err)
 {
     OWNED(server) *server = NULL;
     struct server_options server_options;
@@ -328,8 +233,8 @@ static struct result open_key_ring(int directory, struct secret **passphrase, st
     return opened;
 }
 
-static struct result load_and_serve(const struct settings *settings, int directory, struct secret **passphrase, struct hsm *hsm,
-                                    struct error *err)
+static struct result load_and_serve(const struct keyd_settings *settings, int directory, struct secret **passphrase,
+                                    struct hsm *hsm, struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
@@ -342,11 +247,13 @@ static struct result load_and_serve(const struct settings *settings, int directo
     OWNED(log_rotation) *rotation = NULL;
     OWNED(policy_ids) *ids = NULL;
     OWNED(replacements) *replacements = NULL;
+    OWNED(region_keyd) *region = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    TRY(region_keyd_new(keyring, ledger, &settings->place, &region, err));
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(policy_ids_open(directory, keyring_ledger_key(keyring), ledger, &ids, err));
@@ -367,13 +274,14 @@ static struct result load_and_serve(const struct settings *settings, int directo
                               .replacements = replacements,
                               .one_officer = settings->one_officer,
                               .ids = ids,
+                              .region = region,
                               .check_run = policy_run_day,
                               .check_set = policy_set_change};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }
 
-static struct result act(const struct settings *settings, int directory, struct secret **passphrase, struct hsm *hsm,
+static struct result act(const struct keyd_settings *settings, int directory, struct secret **passphrase, struct hsm *hsm,
                          struct error *err)
 {
     const struct bytes phrase = secret_bytes(*passphrase);
@@ -381,13 +289,14 @@ static struct result act(const struct settings *settings, int directory, struct 
     if (settings->init) return make_key_ring(settings, directory, phrase, hsm, err);
     if (settings->add_version) return add_version(directory, phrase, hsm, err);
     if (settings->add_log_key) return add_log_key(settings, directory, phrase, err);
+    if (settings->main_key != NULL) return trust_main(settings, directory, phrase, err);
     if (settings->log_restored) return accept_log(settings, directory, phrase, err);
     if (settings->destroyed != 0) return destroy_version(settings, directory, phrase, hsm, err);
     return load_and_serve(settings, directory, passphrase, hsm, err);
 }
 
 /* The processes of a token start before any secret of ours is in memory. */
-static struct result run(const struct settings *settings, struct error *err)
+static struct result run(const struct keyd_settings *settings, struct error *err)
 {
     OWNED(secret) *passphrase = NULL;
     OWNED(hsm) *hsm = NULL;
@@ -407,7 +316,7 @@ static struct result run(const struct settings *settings, struct error *err)
  * A service manager does not restart keyd after EXIT_USAGE, because a wrong PIN, tried often enough, locks the token. A
  * missing token may be there later, so this case has another status.
  */
-static int exit_status(const struct settings *settings, const struct error *err)
+static int exit_status(const struct keyd_settings *settings, const struct error *err)
 {
     const bool is_missing = err->kind == ERROR_NOT_FOUND && settings->token.module == NULL;
     const bool is_setting = err->kind == ERROR_DENIED || err->kind == ERROR_INVALID || is_missing;
@@ -418,10 +327,10 @@ static int exit_status(const struct settings *settings, const struct error *err)
 int main(int argc, char **argv)
 {
     bool has_keys = false;
-    struct settings settings = {.token = {.timeout_ms = 1500}, .has_keys = &has_keys};
+    struct keyd_settings settings = {.token = {.timeout_ms = 1500}, .has_keys = &has_keys};
     struct error err = {0};
 
-    read_command_line(argc, argv, &settings);
+    keyd_settings_read(argc, argv, &settings);
     priority_interactive();
     const bool ok = run(&settings, &err).ok;
     if (!ok) log_error("sijil-keyd ends", &err);

@@ -38,13 +38,27 @@ static const struct option_row token_rows[] = {
     {KEYD_TOKEN_PIN_FILE, "token-pin-file", "FILE", "first line of a file that only keyd's user may read: the token's user PIN"},
     {KEYD_TOKEN_TIMEOUT, "token-timeout", "MS", "longest time for one operation; default: 1500"},
 };
+static const struct option_row region_rows[] = {
+    {KEYD_REGION, "region", "NAME",
+     "with --init: make the key ring of this region's sijil-keyd, beside the main one, whose ORIGIN is given"},
+    {KEYD_MAIN_KEY, "main-key", "FILE",
+     "PEM of the key that signs documents of the main sijil-keyd ('sijil audit key --documents' shows it): with --init, or alone, to replace it"},
+    {KEYD_KEY_RING, "key-ring", "NAME", "what it says of itself: the name of its key ring, as in the region's record"},
+    {KEYD_KEY_GEO, "key-geo", "PLACE", "the place of its keys, such as AE"},
+    {KEYD_KEY_CONTROL, "key-control", "HOW", "customer-hsm, customer-soft or provider-kms"},
+    {KEYD_CURRENT_PATIENCE, "current-patience", "SECONDS",
+     "how long it opens keys after the main one has last said which policy set is in force; default, and most: 600"},
+};
 static const struct option_group groups[] = {
     {"", main_rows, COUNT(main_rows)},
     {"PASSPHRASE is one of", passphrase_rows, COUNT(passphrase_rows)},
     {"with key-encryption keys in a PKCS#11 token", token_rows, COUNT(token_rows)},
+    {"of the sijil-keyd of a region", region_rows, COUNT(region_rows)},
 };
 static const char *const synopses[] = {"--directory=DIR --socket=PATH PASSPHRASE [OPTION]...",
                                        "--directory=DIR --init --origin=ORIGIN PASSPHRASE",
+                                       "--directory=DIR --init --origin=ORIGIN --region=NAME --main-key=FILE PASSPHRASE",
+                                       "--directory=DIR --main-key=FILE PASSPHRASE",
                                        "--directory=DIR --add-version PASSPHRASE",
                                        "--directory=DIR --destroy-version=N [--force] PASSPHRASE",
                                        "--directory=DIR --log-restored PASSPHRASE",

@@ -32,7 +32,8 @@ enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 struct settings {
     const char *key, *entry, *signer, *root, *file, *run, *manifest, *content, *nonce, *memory, *threads, *dump, *output,
         *evidence, *second, *witness_policy, *heads, *heads_key, *heads_proofs[2];
-    size_t set_count;
+    const char *officers[SUCCESSION_OFFICERS_MAX]; /* the root, and all signers */
+    size_t set_count, signer_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json, admitted;
 };
@@ -273,15 +274,14 @@ static int run_compare(const struct settings *settings)
         (settings->evidence != NULL && settings->file != NULL))
         return misused("--key and two checkpoints are needed, or --key and --evidence");
     if (!compare_checkpoints(&request, &answer, &is_one_log, &err).ok) return refuse(settings, &err);
-    const int shown = show(buffer_text(&answer));
-    return shown != EXIT_VERIFIED || is_one_log ? shown : EXIT_NOT_VERIFIED;
+    return show(buffer_text(&answer)) != EXIT_VERIFIED ? EXIT_USAGE : is_one_log ? EXIT_VERIFIED : EXIT_NOT_VERIFIED;
 }
 
 static int run_succession(const struct settings *settings)
 {
     struct succession_request request = {.key = settings->key,
                                          .file = settings->file,
-                                         .officers = {settings->root, settings->signer},
+                                         .set = settings->sets[0],
                                          .entry = settings->entry,
                                          .proof = settings->second,
                                          .json = settings->json};
@@ -289,10 +289,11 @@ static int run_succession(const struct settings *settings)
     OWNED(witness_policy) *policy = NULL;
     struct error err = {0};
 
-    if (settings->key == NULL || settings->root == NULL || settings->file == NULL ||
+    if (settings->key == NULL || settings->root == NULL || settings->file == NULL || settings->set_count > 1 ||
         (settings->entry == NULL) != (settings->second == NULL))
         return misused(
-            "--key of the log that ended, --root and --signer for the keys of two officers (--root alone: one is enough for you), and the signed plan are needed; --entry needs the file of its proof");
+            "--key of the log that ended, --root and --signer for the keys of two officers or more (--root alone: one is enough for you), and the signed plan are needed; --entry needs the file of its proof, and one --set at most is given");
+    memcpy(request.officers, settings->officers, sizeof request.officers);
     if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
     request.policy = policy;
     return succession_verify_file(&request, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
@@ -370,9 +371,7 @@ static bool is_of_dump(const char *command)
 
 static bool takes_witness_policy(const char *command)
 {
-    return strcmp(command, "proof") == 0 || strcmp(command, "export") == 0 || strcmp(command, "certificate") == 0 ||
-           strcmp(command, "run") == 0 || strcmp(command, "succession") == 0 || strcmp(command, "policy") == 0 ||
-           strcmp(command, "report") == 0;
+    return !is_of_dump(command) && strcmp(command, "replay") != 0 && strcmp(command, "compare") != 0;
 }
 
 static int run(struct settings *settings, char *const *operands, int count)
@@ -387,19 +386,19 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (count == 3) settings->second = operands[2];
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || (settings->evidence != NULL && !is_report)))
         return misused("--dump and --output are for comparisons, --evidence for comparisons and reports");
-    if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
+    if (settings->set_count > 0 && !is_succession && (count == 0 || strcmp(operands[0], "replay") != 0))
+        return misused("--set is for replays and successions");
+    if (settings->signer_count > 1 && !is_succession) return misused("more than one --signer is for successions");
     const bool is_of_run = (settings->root != NULL && !is_succession && !is_policy && !is_report) || settings->admitted ||
                            settings->run != NULL || settings->manifest != NULL || settings->content != NULL;
     if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
-        return misused(
-            "--root is for runs, successions, policy sets and reports, and for runs alone --run, --admitted, --manifest and --file");
+        return misused("--root is for runs, successions, sets and reports; for runs alone --run, --admitted, --manifest, --file");
     if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
         return misused("--nonce and --heads are for exports");
     if ((settings->memory != NULL || settings->threads != NULL) && (count == 0 || !is_of_dump(operands[0])))
         return misused("--memory and --threads are for dumps: fsck and replay-keys");
     if (settings->witness_policy != NULL && count > 0 && !takes_witness_policy(operands[0]))
-        return misused(
-            "--witness-policy is for proofs, exports, certificates, runs, policy sets and reports: no other file has cosignatures of witnesses");
+        return misused("--witness-policy is for files with a checkpoint: no other one has cosignatures of witnesses");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0
@@ -418,8 +417,11 @@ int main(int argc, char **argv)
         switch (option) {
         case VERIFY_KEY: settings.key = optarg; break;
         case VERIFY_ENTRY: settings.entry = optarg; break;
-        case VERIFY_SIGNER: settings.signer = optarg; break;
-        case VERIFY_ROOT: settings.root = optarg; break;
+        case VERIFY_SIGNER:
+            if (settings.signer_count == SUCCESSION_OFFICERS_MAX - 1) return misused("too many signers");
+            settings.officers[++settings.signer_count] = settings.signer = optarg;
+            break;
+        case VERIFY_ROOT: settings.root = settings.officers[0] = optarg; break;
         case VERIFY_SET:
             if (settings.set_count == VERIFY_SETS_MAX) return misused("too many policy sets");
             settings.sets[settings.set_count++] = optarg;

@@ -8,10 +8,12 @@ static const struct option_row rows[] = {
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
-     "replay: public key of the approver that signed the policy sets; successions: of the second officer"},
+     "replay: public key of the root of approvers, for the signatures of policy sets; successions: of the second officer; repeat it for each further one"},
     {VERIFY_ROOT, "root", "FILE",
      "runs, policy sets and reports: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
-    {VERIFY_SET, "set", "FILE", "replay: a policy set that was in force, as it was loaded; repeat it for each set"},
+    {VERIFY_SET, "set", "FILE",
+     "replay: a policy set that was in force, as it was loaded, or the file of 'sijil policy export'; repeat it for each set; "
+     "successions: the one in force, which says how many persons the root is, and so how many must have signed"},
     {VERIFY_RUN, "run", "ID",
      "runs: the bundle of another run is not verified; without it the bundle may be of any run of the registry"},
     {VERIFY_ADMITTED, "admitted", NULL, "runs: a run that was not admitted is not verified"},
@@ -49,7 +51,7 @@ static const char *const synopses[] = {
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",
     "compare --key=VKEY --evidence=FILE",
-    "succession --key=VKEY --root=FILE [--signer=FILE] [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
+    "succession --key=VKEY --root=FILE [--signer=FILE...] [--set=FILE] [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
     "policy --key=VKEY --root=FILE [--witness-policy=FILE] SET-FILE [--json]",
     "report --key=VKEY [--root=FILE] [--evidence=FILE] [--witness-policy=FILE] REPORT-FILE [PAGE-FILE] [--json]",
     NULL};
@@ -74,7 +76,7 @@ const struct program verify_program = {
         "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
         "A PLAN-FILE says that a log goes on under a new origin, signed by two officers (docs/recovery.md); 'succession' tells the new key.\n"
         "Without --signer it verifies a plan that the root of approvers alone has signed, as a registry with one administrator has it, and says so.\n"
-        "A SET-FILE is that of 'sijil policy export': the signed policy set, and the log's event that loaded it.\n"
+        "A SET-FILE is that of 'sijil policy export': the signed policy set, the log's event that loaded it, and, where several persons sign, what shows how many must.\n"
         "A REPORT-FILE is NAME.json of 'sijil report residency', with NAME.evidence.ndjson beside it. PAGE-FILE is a page or the CSV of it.\n"
         "Without --root 'report' does not check the signatures of policy sets.\n"
         "Without --signer 'replay' does not check the signatures of policy sets.\n"

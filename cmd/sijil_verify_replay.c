@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cmd/sijil_verify_replay.h"
 #include "policy/replay_export.h"
+#include "policy/set_export.h"
 
 struct sets {
     struct replay_sets replay;
@@ -17,18 +18,28 @@ static void sets_done(struct sets *sets)
     for (size_t i = 0; i < sets->replay.count; i++) policy_set_free(sets->sets[i]);
 }
 
-/* Reads a set as it was loaded, with its signature; or the document alone, if no signature is demanded. */
+/* With the sets before it, if several persons have signed: then the root's own signature is not needed. */
+static struct result read_signed(struct bytes text, const json_t *json, const struct ecdsa_key *approver,
+                                 struct policy_set **set_out, struct error *err)
+{
+    OWNED(set_chain) *chain = NULL;
+
+    if (approver == NULL)
+        return failure(err, ERROR_INVALID, "it is signed: give the public key of the root of approvers with --signer");
+    if (set_export_is(json)) return set_export_open(text, approver, set_out, &chain, err);
+    return policy_set_read(text, approver, set_out, err);
+}
+
+/* Reads a set as it was loaded, with its signature, or as it was exported; or the document alone, if no signature is demanded. */
 static struct result read_set(const char *file, const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_ENVELOPE_MAX), canonical = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX), canonical = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED_JSON json = NULL;
 
     TRY(file_read(file, &text, err));
-    TRY(json_read(buffer_bytes(&text), POLICY_SET_ENVELOPE_MAX, &json, err));
-    const bool is_signed = json_object_get(json, "payload") != NULL;
-    if (is_signed && approver == NULL)
-        return failure(err, ERROR_INVALID, "it is signed: give the approver's public key with --signer");
-    if (approver != NULL) return policy_set_read(buffer_bytes(&text), approver, set_out, err);
+    TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
+    if (approver != NULL || json_object_get(json, "payload") != NULL || set_export_is(json))
+        return read_signed(buffer_bytes(&text), json, approver, set_out, err);
     TRY(json_write_canonical(&canonical, json, err));
     return policy_set_compile(buffer_bytes(&canonical), set_out, err);
 }

@@ -196,7 +196,7 @@ static struct result recover(const char *conninfo, struct error *err)
 struct result sijild_recover(const struct sijild_job *job, struct error *err)
 {
     static struct settings settings;
-    struct buffer OWNED_BUFFER plans = BUFFER(2 * SUCCESSION_ENVELOPE_MAX);
+    struct buffer OWNED_BUFFER plans = BUFFER(SUCCESSION_OFFICERS_MAX * SUCCESSION_ENVELOPE_MAX);
 
     TRY(settings_read(job->config, &settings, err));
     TRY(file_read(job->plan, &plans, err));

@@ -29,6 +29,7 @@ struct keyd_client {
     pthread_mutex_t lock; /* of the busy flags */
     pthread_cond_t freed;
     struct keyd_connection connections[CONNECTIONS];
+    struct keyd_routes routes;
 };
 
 struct result keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out, struct error *err)
@@ -43,8 +44,20 @@ struct result keyd_client_new(const char *socket_path, unsigned timeout_ms, stru
     for (size_t i = 0; i < CONNECTIONS; i++) client->connections[i].fd = -1;
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_cond_init(&client->freed, NULL);
+    (void)pthread_mutex_init(&client->routes.lock, NULL);
     *client_out = client;
     return SUCCESS;
+}
+
+struct result keyd_client_like(const struct keyd_client *client, const char *socket_path, struct keyd_client **client_out,
+                               struct error *err)
+{
+    return keyd_client_new(socket_path, client->timeout_ms, client_out, err);
+}
+
+struct keyd_routes *keyd_client_routes(struct keyd_client *client)
+{
+    return &client->routes;
 }
 
 static void disconnect(struct keyd_connection *connection)
@@ -60,6 +73,8 @@ void keyd_client_free(struct keyd_client *client)
         disconnect(&client->connections[i]);
         keyd_frame_done(&client->connections[i].frame);
     }
+    for (size_t i = 0; i < client->routes.count; i++) keyd_client_free(client->routes.each[i].client);
+    (void)pthread_mutex_destroy(&client->routes.lock);
     (void)pthread_mutex_destroy(&client->lock);
     (void)pthread_cond_destroy(&client->freed);
     free(client);

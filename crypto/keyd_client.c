@@ -32,44 +32,6 @@ struct key_binding key_binding_of(const struct key_scope *scope, const struct uu
     return binding;
 }
 
-struct result keyd_wrap(struct keyd_client *client, const struct key_binding *binding, const struct secret *data_key,
-                        struct wrapped_key *wrapped_out, struct error *err)
-{
-    struct keyd_request request = {.type = KEYD_WRAP};
-    OWNED_CALL call = {0};
-
-    request.as.wrap.binding = *binding;
-    request.as.wrap.data_key = secret_bytes(data_key);
-    TRY(keyd_call(client, &request, &call, err));
-    *wrapped_out = call.reply.as.wrapped;
-    return SUCCESS;
-}
-
-struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
-                          struct secret **data_key_out, struct error *err)
-{
-    struct keyd_request request = {.type = KEYD_UNWRAP};
-    OWNED_CALL call = {0};
-
-    request.as.unwrap.binding = *binding;
-    request.as.unwrap.wrapped = *wrapped;
-    TRY(keyd_call(client, &request, &call, err));
-    return secret_copy(call.reply.as.data_key, data_key_out, err);
-}
-
-struct result keyd_rewrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
-                          struct wrapped_key *wrapped_out, struct error *err)
-{
-    struct keyd_request request = {.type = KEYD_REWRAP};
-    OWNED_CALL call = {0};
-
-    request.as.unwrap.binding = *binding;
-    request.as.unwrap.wrapped = *wrapped;
-    TRY(keyd_call(client, &request, &call, err));
-    *wrapped_out = call.reply.as.wrapped;
-    return SUCCESS;
-}
-
 struct result keyd_versions_unused(struct keyd_client *client, uint32_t version, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_VERSIONS_UNUSED, .as.unused_below = version};
@@ -78,13 +40,8 @@ struct result keyd_versions_unused(struct keyd_client *client, uint32_t version,
     return keyd_call(client, &request, &call, err);
 }
 
-struct result keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *wanted, struct buffer *envelope,
-                                    struct error *err)
+static void deletion_of(const struct deletion_request *wanted, struct keyd_deletion *deletion)
 {
-    struct keyd_request request = {.type = KEYD_CERTIFY_DELETION};
-    struct keyd_deletion *deletion = &request.as.deletion;
-    OWNED_CALL call = {0};
-
     deletion->sequence = wanted->sequence;
     memcpy(deletion->leaf_hash, wanted->leaf_hash, sizeof deletion->leaf_hash);
     deletion->scope = wanted->scope;
@@ -95,8 +52,29 @@ struct result keyd_certify_deletion(struct keyd_client *client, const struct del
     deletion->forgotten_ms = wanted->forgotten_ms;
     deletion->key_version = wanted->key_version;
     deletion->is_stored_again = wanted->is_stored_again;
+}
+
+static struct result certify(struct keyd_client *client, enum keyd_type type, const struct deletion_request *wanted,
+                             struct buffer *envelope, struct error *err)
+{
+    struct keyd_request request = {.type = type};
+    OWNED_CALL call = {0};
+
+    deletion_of(wanted, &request.as.deletion);
     TRY(keyd_call(client, &request, &call, err));
     return buffer_add(envelope, call.reply.as.envelope.data, call.reply.as.envelope.length, err);
+}
+
+struct result keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *wanted, struct buffer *envelope,
+                                    struct error *err)
+{
+    return certify(client, KEYD_CERTIFY_DELETION, wanted, envelope, err);
+}
+
+struct result keyd_certify_deletion_elsewhere(struct keyd_client *client, const struct deletion_request *wanted,
+                                              struct buffer *envelope, struct error *err)
+{
+    return certify(client, KEYD_CERTIFY_ELSEWHERE, wanted, envelope, err);
 }
 
 static struct bytes optional_text(const char *text)

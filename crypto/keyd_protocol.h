@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/uuid.h"
 #include "crypto/ecdsa.h"
+#include "crypto/keyd_region.h"
 #include "crypto/keyd_replacement.h"
 
 #define KEYD_PROTOCOL_VERSION 6
@@ -61,7 +62,11 @@
     X(42, KEYD_KEY_POWER, key_power)               \
     X(43, KEYD_ROOT_TERMS, root_terms)             \
     X(44, KEYD_PIN_SET, pin_set)                   \
-    X(45, KEYD_POLICY_IDS, policy_ids)
+    X(45, KEYD_POLICY_IDS, policy_ids)             \
+    X(49, KEYD_CURRENT, current)                   \
+    X(50, KEYD_PLACE, place)                       \
+    X(51, KEYD_TAKE_CURRENT, take_current)         \
+    X(52, KEYD_CERTIFY_ELSEWHERE, certify_elsewhere)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -151,6 +156,8 @@ struct keyd_request {
         struct keyd_cosigned cosigned;
         struct keyd_recovery recovery;
         struct bytes log_order; /* of log_rotate: a DSSE envelope */
+        uint8_t nonce[32];      /* of place */
+        struct bytes current;   /* of take_current: the envelope of a statement */
     } as;
 };
 
@@ -180,6 +187,10 @@ struct keyd_reply {
         struct keyd_witnesses witnesses;
         struct keyd_token_keys token_keys;
         struct keyd_nonces nonces;
+        struct {
+            uint8_t key[ECDSA_PUBLIC_SIZE]; /* that has signed the envelope */
+            struct bytes envelope;
+        } place;
         struct {
             struct bytes keys, next;
             int64_t retires_s;

@@ -63,6 +63,13 @@ struct result keyd_write_policy_ids(struct buffer *frame, const struct keyd_requ
 void keyd_read_policy_ids(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_unused_ids(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_unused_ids(struct reader *fields, struct keyd_reply *reply);
+/** Of the sijil-keyd of a region. */
+struct result keyd_write_place_asked(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_place_asked(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_place(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+void keyd_read_place(struct reader *fields, struct keyd_reply *reply);
+struct result keyd_write_current_handed(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_current_handed(struct reader *fields, struct keyd_request *request);
 /** A text of `minimum` to KEYD_NAME_MAX bytes; `what` is for the message. */
 struct result keyd_write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what, struct error *err);
 /** At least one byte. */

@@ -15,7 +15,7 @@ struct key_waiting {
 };
 /** What sijil-keyd knows of the keys of a principal. */
 struct key_power {
-    bool is_named;    /* a document of officers has named it */
+    bool is_named;    /* a document of officers has named it, or it has broken a glass */
     bool is_approver; /* it has an approver's key, or had one */
     size_t count;
     struct key_waiting waiting[KEY_WAITING_MAX]; /* of all principals */

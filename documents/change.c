@@ -1,20 +1,23 @@
 #include "documents/change.h"
 
-static struct result end_drafts(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
+static struct result end_drafts(const struct permit *permit, struct pg *pg, const struct document_change *recording,
+                                struct error *err)
 {
+    const struct document_row *row = &recording->row;
     const struct document *document = row->document;
     const struct document_draft_removal all = {row->action, document->kind, document->scope, document->name, NULL};
+    const bool is_for_ever = document->kind == DOCUMENT_SIGNING_KEY && document->is_withdrawn;
     size_t others = 0;
 
-    TRY(document_draft_take(permit, pg, row, err));
-    return document_draft_remove(permit, pg, &all, &others, err);
+    if (recording->ends_draft) TRY(document_draft_take(permit, pg, row, err));
+    return recording->ends_draft || is_for_ever ? document_draft_remove(permit, pg, &all, &others, err) : SUCCESS;
 }
 
 static struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct document_change *recording = (const struct document_change *)change; /* its first member */
 
-    if (recording->ends_draft) TRY(end_drafts(permit, pg, &recording->row, err));
+    TRY(end_drafts(permit, pg, recording, err));
     return document_insert(permit, pg, &recording->row, err);
 }
 

@@ -13,7 +13,8 @@
 struct document_change {
     struct change change;
     struct document_row row;
-    bool ends_draft; /* the draft of this document must exist; it is removed, with all other drafts of its name and scope */
+    bool
+        ends_draft; /* the draft of this document must exist; it is removed, with all other drafts of its name and scope. Those of a signing key end with its withdrawal, too */
     char detail[DOCUMENT_DETAIL_SIZE];
 };
 /** row->action is document_action() of the document. */

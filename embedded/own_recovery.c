@@ -115,7 +115,8 @@ static struct result run_recovery(struct own_recovery *own, struct error *err)
 
 struct result recovery_of_embedded(struct embedded *embedded, const struct embedded_recovery *wanted, struct error *err)
 {
-    struct buffer OWNED_BUFFER plans = BUFFER(2 * SUCCESSION_ENVELOPE_MAX), checkpoint = BUFFER(KEYD_COSIGNED_MAX);
+    struct buffer OWNED_BUFFER plans = BUFFER(SUCCESSION_OFFICERS_MAX * SUCCESSION_ENVELOPE_MAX),
+                               checkpoint = BUFFER(KEYD_COSIGNED_MAX);
     char owner[PATH_SIZE];
 
     postgres_conninfo(embedded, "sijil", "sijil_owner", owner);

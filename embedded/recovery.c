@@ -84,6 +84,7 @@ static struct result fill(struct planning *planning, struct succession *successi
 {
     const struct keyd_identity *identity = &planning->identity;
     const uint64_t number = succession_number(planning->log_keys.keys[0].name, identity->origin);
+    struct root_terms terms;
 
     succession->made_ms = (uint64_t)clock_wall_ms();
     (void)snprintf(succession->registry, sizeof succession->registry, "%.127s", identity->origin);
@@ -91,7 +92,8 @@ static struct result fill(struct planning *planning, struct succession *successi
     (void)snprintf(succession->before.origin, sizeof succession->before.origin, "%.127s", planning->log_keys.keys[0].name);
     succession->before.size = identity->log_size;
     memcpy(succession->before.root.bytes, identity->log_root, sizeof identity->log_root);
-    succession->officers = planning->options->officers;
+    TRY(keyd_root_terms(planning->keyd, &terms, err));
+    succession->officers = terms.root > planning->options->officers ? terms.root : planning->options->officers;
     TRY(succession_origin(identity->origin, number + 1, succession->after.origin, err));
     TRY(note_key_make(succession->after.origin, NOTE_ED25519, log_keys_newest(&planning->log_keys)->public_key, &succession->key,
                       err));

@@ -14,7 +14,7 @@ struct recovery_options {
     const char *reason;         /* recovery_plan() alone, like the next one */
     struct bytes
         checkpoint; /* the newest cosigned checkpoint of the log that ends, from a witness or an auditor; empty: the newest one in the database */
-    unsigned officers;         /* recovery_plan() alone: SUCCESSION_OFFICERS, or 1 (audit/format/succession.h) */
+    unsigned officers;         /* recovery_plan() alone: at least so many, SUCCESSION_OFFICERS or 1 (audit/format/succession.h) */
     struct bytes signed_plans; /* not of recovery_plan(): DSSE envelopes, one a line */
 };
 

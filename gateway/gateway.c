@@ -20,6 +20,7 @@
 #include "documents/view.h"
 #include "gateway/api/openapi.h"
 #include "gateway/background/audit_index.h"
+#include "gateway/background/copying.h"
 #include "gateway/background/delivery.h"
 #include "gateway/background/detection.h"
 #include "gateway/background/introspect.h"
@@ -148,6 +149,7 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                      .key_folder = settings->region_key_folder,
                      .networks = settings->region_networks,
                      .ca_file = settings->region_ca_file,
+                     .keyd_folder = settings->region_keyd_folder,
                      .page_cache_blob_max = (uint64_t)settings->page_cache_blob_max},
         .key_lifetime_ms = 60000,
         .key_count = 4096,
@@ -171,6 +173,8 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
 
     TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
     if (!pg_standby_check(pg, &weak).ok) log_line(LOG_WARNING, "a standby may lack events", "why", weak.message, NULL);
+    if (!registry_follow_keys(gateway->registry, gateway->decider, &weak).ok)
+        log_line(LOG_WARNING, "the sijil-keyd of a region is not as it must be", "why", weak.message, NULL);
     if (!registry_open_recorded(gateway->registry, gateway->decider, &weak).ok)
         log_line(LOG_WARNING, "a region of the policy set can't be served here", "why", weak.message, NULL);
     TRY(registry_check_served(gateway->registry, pg, err));
@@ -259,6 +263,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(region_watch_start(gateway, &gateway->region_watch, err));
     if (gateway->witness_feed != NULL)
         TRY(witness_feed_start(gateway->witness_feed, gateway->sequencer, &gateway->is_without_quorum, err));
+    TRY(copying_start(gateway, &gateway->copying, err));
     return job_workers_start(gateway, &gateway->job_workers, err);
 }
 
@@ -266,6 +271,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 static void gateway_close(struct gateway *gateway)
 {
     job_workers_free(gateway->job_workers);
+    copying_free(gateway->copying);
     witness_feed_free(gateway->witness_feed);
     region_watch_free(gateway->region_watch);
     maintenance_free(gateway->maintenance);

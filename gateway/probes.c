@@ -49,7 +49,9 @@ static void answer_ready(struct request *request)
     char closed[512], text[sizeof closed + 80];
 
     registry_closed_regions(request->gateway->registry, closed, sizeof closed);
-    (void)snprintf(text, sizeof text, closed[0] == '\0' ? "ready\n%s" : "ready\nquarantined or retired regions: %s\n", closed);
+    (void)snprintf(text, sizeof text,
+                   closed[0] == '\0' ? "ready\n%s" : "ready\nregions that are quarantined or retired, or without keys: %s\n",
+                   closed);
     response_text(request, 200, text);
 }
 

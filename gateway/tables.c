@@ -31,6 +31,7 @@
 #include "policy/decider/set_load.h"
 #include "registry/brought_label.h"
 #include "registry/content_hold.h"
+#include "registry/copies/copies.h"
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
@@ -68,6 +69,8 @@ const struct pg_table *const gateway_tables[] = {
     &stored_blob_statements,
     &upload_statements,
     &abandoned_statements,
+    &copy_place_statements,
+    &copying_statements,
     &upload_admin_statements,
     &stored_manifest_statements,
     &tag_statements,

@@ -437,7 +437,7 @@ struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct 
     TRY(keyd_request_read(message, &request, err));
     struct keyd_reply reply = {.type = request.type, .id = request.id};
     const struct quorum_place place = place_of(keyd);
-    struct result answered = quorum_check(&place, &request, &reason);
+    struct result answered = answer_allowed(keyd, &place, &request, &reason);
     if (answered.ok) answered = handlers[request.type](keyd, &request, &reply, &scratch, &reason);
     if (!answered.ok) {
         reply = (struct keyd_reply){.type = KEYD_ERROR, .id = request.id};

@@ -13,6 +13,7 @@
 #include "keyd/policy_ids.h"
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
+#include "keyd/region.h"
 #include "keyd/replacement.h"
 #include "keyd/run_ledger.h"
 #include "training/format/bundle.h"
@@ -28,9 +29,10 @@ struct keyd {
     struct quorum *quorum;
     struct log_rotation *rotation;
     struct replacements *replacements;
-    bool one_officer;         /* keyd/recovery.h */
-    struct policy_ids *ids;   /* NULL in tests that need none */
-    run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
+    bool one_officer;           /* keyd/recovery.h */
+    struct policy_ids *ids;     /* NULL in tests that need none */
+    struct region_keyd *region; /* NULL: this is the main one */
+    run_day_check *check_run;   /* under the policy set in force: keyd knows no policies, so its program gives it */
     set_change_check *check_set;
 };
 

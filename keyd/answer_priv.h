@@ -23,4 +23,12 @@ ANSWER(root_terms);
 ANSWER(policy_ids);
 ANSWER(replace_key);
 ANSWER(key_power);
+/* answer_region.c */
+ANSWER(current);
+ANSWER(place);
+ANSWER(take_current);
+ANSWER(certify_elsewhere);
 #undef ANSWER
+/** Whether this sijil-keyd answers such a request at all, and now. */
+struct result answer_allowed(const struct keyd *keyd, const struct quorum_place *place, const struct keyd_request *request,
+                             struct error *err);

@@ -51,20 +51,35 @@ static struct result fill(const struct signed_log *log, const struct keyd_deleti
     return SUCCESS;
 }
 
+static struct result sign(const struct signed_log *log, const struct keyd_deletion *request, struct deletion *deletion,
+                          struct buffer *envelope, struct error *err)
+{
+    const struct ecdsa_key *signer = keyring_document_key(log->keyring);
+    struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
+
+    if (request->size_bytes > INT64_MAX || request->sequence > INT64_MAX || request->forgotten_ms < 0 ||
+        request->forgotten_ms > deletion->issued_ms + 60000)
+        return failure(err, ERROR_INVALID, "a certificate of deletion with an impossible number");
+    TRY(fill(log, request, deletion, err));
+    if (deletion->stage == 0) set_stage(keyring_versions(log->keyring), deletion);
+    TRY(deletion_write(deletion, &payload, err));
+    return dsse_write(DELETION_TYPE, buffer_bytes(&payload), &signer, 1, envelope, err);
+}
+
 struct result certificate_sign(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
                                struct buffer *envelope, struct error *err)
 {
-    const struct ecdsa_key *signer = keyring_document_key(log->keyring);
     struct deletion deletion = {.issued_ms = now_ms};
-    struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
 
     if (request->key_version == 0 || request->key_version > keyring_version(log->keyring))
         return failure(err, ERROR_INVALID, "version %u of the key-encryption key is not there yet", request->key_version);
-    if (request->size_bytes > INT64_MAX || request->sequence > INT64_MAX || request->forgotten_ms < 0 ||
-        request->forgotten_ms > now_ms + 60000)
-        return failure(err, ERROR_INVALID, "a certificate of deletion with an impossible number");
-    TRY(fill(log, request, &deletion, err));
-    set_stage(keyring_versions(log->keyring), &deletion);
-    TRY(deletion_write(&deletion, &payload, err));
-    return dsse_write(DELETION_TYPE, buffer_bytes(&payload), &signer, 1, envelope, err);
+    return sign(log, request, &deletion, envelope, err);
+}
+
+struct result certificate_sign_elsewhere(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
+                                         struct buffer *envelope, struct error *err)
+{
+    struct deletion deletion = {.issued_ms = now_ms, .stage = 1};
+
+    return sign(log, request, &deletion, envelope, err);
 }

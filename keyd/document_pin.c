@@ -158,7 +158,7 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
         return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: sijil-keyd starts again");
     note.pin = *pin;
     const struct replacement_naming naming = {pinning->place->keys, pinning->document, note.before, note.pin, pinning->now_ms};
-    const bool names = pinning->document->kind == DOCUMENT_OFFICERS;
+    const bool names = pinning->document->kind == DOCUMENT_OFFICERS || pinning->document->kind == DOCUMENT_BREAK_GLASS;
     if (names) TRY(replacements_try(pinning->place->replacements, &naming, err));
     TRY(key_register_note(pinning->place->keys, &note, err)); /* last, because it is durable before the pin */
     return names ? replacements_name(pinning->place->replacements, &naming, err) : SUCCESS; /* of what the register has let in */

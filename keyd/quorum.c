@@ -263,9 +263,9 @@ static bool is_last_again(const struct keyd_request *request, const struct ledge
 static bool signs(enum keyd_type type)
 {
     static const enum keyd_type types[] = {
-        KEYD_CHECKPOINT,       KEYD_TOKEN,           KEYD_PIN_POLICY,  KEYD_PIN_DOCUMENT, KEYD_PIN_SET,
-        KEYD_CERTIFY_DELETION, KEYD_CERTIFY_RUNNER,  KEYD_RUN_ORDER,   KEYD_RUN_LEASE,    KEYD_RUN_ADMISSION,
-        KEYD_RUN_REQUEST,      KEYD_CERTIFY_ERASURE, KEYD_BOUND_TOKEN, KEYD_REPLACE_KEY};
+        KEYD_CHECKPOINT,     KEYD_TOKEN,       KEYD_PIN_POLICY, KEYD_PIN_DOCUMENT,     KEYD_PIN_SET,     KEYD_CERTIFY_DELETION,
+        KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,   KEYD_RUN_LEASE,  KEYD_RUN_ADMISSION,    KEYD_RUN_REQUEST, KEYD_CERTIFY_ERASURE,
+        KEYD_BOUND_TOKEN,    KEYD_REPLACE_KEY, KEYD_CURRENT,    KEYD_CERTIFY_ELSEWHERE};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i] == type) return true;

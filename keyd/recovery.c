@@ -52,10 +52,9 @@ static bool holds_root(const struct ledger_state *state, const struct document_a
 }
 
 /* A person with several keys counts once. The root of approvers is a person of its own, unless the policy set says whose it is. */
-static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, unsigned officers,
+static struct result check_officers(const struct dsse *dsse, const struct ledger_state *state, int64_t now_ms, unsigned needed,
                                     struct error *err)
 {
-    const unsigned needed = state->terms.root > officers ? state->terms.root : officers; /* as many as change that number */
     const uint8_t *persons[DOCUMENT_APPROVERS_MAX];
     size_t count = 0;
     bool has = false;
@@ -70,7 +69,7 @@ static struct result check_officers(const struct dsse *dsse, const struct ledger
         for (size_t k = 0; k < count; k++) is_known |= memcmp(persons[k], approver->principal, DOCUMENT_DIGEST_SIZE) == 0;
         if (has && !is_known) persons[count++] = approver->principal;
     }
-    if (root + count >= needed && (officers == SUCCESSION_OFFICERS || root == 1)) return SUCCESS;
+    if (root + count >= needed && (needed > 1 || root == 1)) return SUCCESS;
     return failure(
         err, ERROR_DENIED,
         "%zu of %u officers have signed the statement: the root of approvers, and approvers that sijil-keyd has pinned, count, each person once",
@@ -83,10 +82,14 @@ static struct result check_signatures(const struct recovery_place *place, const 
     const unsigned officers = what->wanted->officers;
     OWNED(dsse) *dsse = NULL;
 
-    if (officers != SUCCESSION_OFFICERS && !place->one_officer)
+    if (officers == 1 && !place->one_officer)
         return failure(
             err, ERROR_DENIED,
             "the statement is for one officer, and two must sign: only sijild --embedded lets one administrator do it alone");
+    if (officers < what->state->terms.root) /* as many as change that number; verifiers take it from the statement */
+        return failure(err, ERROR_DENIED,
+                       "the statement is for %u officers, and the policy set says that the root is %u persons: make another plan",
+                       officers, what->state->terms.root);
     TRY(make_envelope(request, &dsse, err));
     return check_officers(dsse, what->state, what->now_ms, officers, err);
 }

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "documents/format/break_glass.h"
 #include "documents/format/officers.h"
 #include "keyd/replacement_admin.h"
 #include "keyd/replacement_format.h"
@@ -119,7 +120,7 @@ static struct result change(struct replacements *replacements, changer *how, con
     return changed;
 }
 
-/* ---- whom documents of officers have named ---- */
+/* ---- whom documents of officers, and of broken glasses, have named ---- */
 
 static struct replacement_named *find_named(struct replacement_state *state, const uint8_t principal[DOCUMENT_DIGEST_SIZE])
 {
@@ -137,28 +138,45 @@ static struct replacement_named *find_ended(struct replacement_state *state, int
     return NULL;
 }
 
+/* False: there is no room. */
+static bool note_named(struct replacement_state *state, const char *principal, const struct replacement_naming *naming)
+{
+    const uint32_t end_hours = (uint32_t)(naming->document->expires_ms / HOUR_MS) + 1;
+    struct replacement_named wanted = {.end_hours = end_hours};
+
+    sha256_of(bytes_of_text(principal), wanted.principal);
+    struct replacement_named *place = find_named(state, wanted.principal);
+    if (place != NULL && place->end_hours > end_hours) return true;
+    if (place == NULL && state->named_count < REPLACEMENT_NAMED_MAX) place = &state->named[state->named_count++];
+    if (place == NULL) place = find_ended(state, naming->now_ms);
+    if (place != NULL) *place = wanted;
+    return place != NULL;
+}
+
+/* Without room the glass is broken all the same: an emergency does not wait for a table. */
+static struct result name_holder(struct replacement_state *state, const struct replacement_naming *naming, struct error *err)
+{
+    struct break_glass glass;
+
+    if (naming->document->is_withdrawn) return SUCCESS;
+    TRY(break_glass_read(naming->document, &glass, err));
+    (void)note_named(state, glass.principal, naming);
+    return SUCCESS;
+}
+
 static struct result name(struct replacement_state *state, const void *context, struct error *err)
 {
     const struct replacement_naming *naming = context;
-    const uint32_t end_hours = (uint32_t)(naming->document->expires_ms / HOUR_MS) + 1;
-    struct replacement_named wanted = {.end_hours = end_hours};
     struct officer officer;
 
+    if (naming->document->kind == DOCUMENT_BREAK_GLASS) return name_holder(state, naming, err);
     state->before = naming->before;
     state->now = naming->pin;
     if (officer_document_is_of(naming->document, OFFICERS_ADMINISTRATORS)) TRY(replacement_note_admin(state, naming, err));
     if (naming->document->is_withdrawn) return SUCCESS;
     TRY(officer_read(naming->document, &officer, err));
-    sha256_of(bytes_of_text(officer.principal), wanted.principal);
-    struct replacement_named *place = find_named(state, wanted.principal);
-    if (place != NULL && place->end_hours > end_hours) return SUCCESS;
-    if (place == NULL && state->named_count < REPLACEMENT_NAMED_MAX) place = &state->named[state->named_count++];
-    if (place == NULL) place = find_ended(state, naming->now_ms);
-    if (place == NULL)
-        return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d persons that documents of officers have named",
-                       REPLACEMENT_NAMED_MAX);
-    *place = wanted;
-    return SUCCESS;
+    if (note_named(state, officer.principal, naming)) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d persons that documents of officers have named", REPLACEMENT_NAMED_MAX);
 }
 
 struct result replacements_try(struct replacements *replacements, const struct replacement_naming *naming, struct error *err)

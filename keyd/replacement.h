@@ -1,5 +1,5 @@
 /*
- * keyd/replacement.h -- another key of a person whose key gives power: of an approver, or of somebody that a document of officers has named (docs/keys.md,
+ * keyd/replacement.h -- another key of a person whose key gives power: of an approver, or of somebody that a document of officers has named, or that has broken a glass (docs/keys.md,
  * "Replaced keys").
  *
  * Such a key is enrolled at once if a live key of the same person has signed its document, too. Else it waits: an event of the signed log names the document, and
@@ -47,7 +47,7 @@ struct replacement_place {
 };
 
 /**
- * A document of officers that is about to be pinned: its person counts as named from then on. Changes nothing yet. ERROR_LIMIT. ERROR_DENIED: it withdraws the last document in force of an
+ * A document of officers, or of a broken glass, that is about to be pinned: its person counts as named from then on. Changes nothing yet. ERROR_LIMIT. ERROR_DENIED: it withdraws the last document in force of an
  * administrator whose key counts. So of two that withdraw each other's at the same moment, at whichever gateways, the second one is refused.
  */
 struct replacement_naming {

@@ -4,13 +4,9 @@
 
 #include "base/memory.h"
 #include "policy/compare_priv.h"
+#include "policy/no_memory_priv.h"
 
 #define COMPARISON_BYTES_MAX ((size_t)256 * 1024 * 1024) /* texts; witnesses come on top */
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a comparison");
-}
 
 /* --- the search in one cell --- */
 
@@ -65,7 +61,7 @@ static struct result both_witnesses(const struct comparing *comparing, const str
         json_pack("{s:O, s:O, s:O, s:O, s:O, s:O, s:O}", "op", json_object_get(old_facts, "op"), "scope",
                   json_object_get(old_facts, "scope"), "label", label, "target_id", json_object_get(new_facts, "target_id"),
                   "now", json_object_get(old_facts, "now"), "old", old_facts, "new", new_facts);
-    return *json_out == NULL ? no_memory(err) : SUCCESS;
+    return *json_out == NULL ? policy_no_memory(err) : SUCCESS;
 }
 
 /* Takes what the solver has found last. */
@@ -220,7 +216,7 @@ static struct result compare_name(struct comparing *comparing, const struct chan
             TRY(compare_cell(comparing, err));
         }
     }
-    if (comparing->analysis->is_lost || logic_is_lost(universe->logic)) return no_memory(err);
+    if (comparing->analysis->is_lost || logic_is_lost(universe->logic)) return policy_no_memory(err);
     return SUCCESS;
 }
 
@@ -231,7 +227,7 @@ static struct result compare_all(struct policy_comparison *comparison, const str
 
     TRY(analysis_prepare(analysis, compared->now_us, err));
     const struct changed_place *places = analysis_places(analysis, &place_count);
-    if (analysis->is_lost) return no_memory(err);
+    if (analysis->is_lost) return policy_no_memory(err);
     for (size_t m = 0; m < analysis->moment_count; m++)
         for (size_t n = 0; n < analysis->name_count && analysis->steps > 0; n++) {
             const struct cell cell = {.name = &analysis->names[n], .now_us = analysis->moments[m]};
@@ -256,7 +252,7 @@ struct result policy_compare(const struct policy_compared *compared, struct poli
                                 .unused_id_count = compared->unused_id_count,
                                 .unused_ids = compared->unused_ids};
 
-    if (comparison == NULL) return no_memory(err);
+    if (comparison == NULL) return policy_no_memory(err);
     TRY(arena_new(COMPARISON_BYTES_MAX, &comparison->arena, err));
     const struct result compared_all = compare_all(comparison, compared, &analysis, err);
     struct result result = compared_all.ok ? compare_documents(comparison, compared, err) : compared_all;

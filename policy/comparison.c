@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "policy/compare_priv.h"
+#include "policy/no_memory_priv.h"
 
 static const struct {
     const char *name;
@@ -22,11 +23,6 @@ const char *policy_change_name(enum policy_change change)
 bool policy_change_loosens(enum policy_change change)
 {
     return changes[change].loosens;
-}
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a comparison");
 }
 
 static bool is_same(const struct policy_difference *a, const struct policy_difference *b)
@@ -84,13 +80,13 @@ struct result comparison_add(struct policy_comparison *comparison, const struct 
         !copy_text(comparison, &kept.old_policy) || !copy_text(comparison, &kept.old_rule) ||
         !copy_text(comparison, &kept.new_policy) || !copy_text(comparison, &kept.new_rule) ||
         !copy_text(comparison, &kept.detail))
-        return no_memory(err);
+        return policy_no_memory(err);
     if (merge(comparison, &kept)) return SUCCESS;
     if (comparison->count >= POLICY_DIFFERENCES_MAX) {
         comparison->is_full = true;
         return SUCCESS;
     }
-    if (!make_room(comparison)) return no_memory(err);
+    if (!make_room(comparison)) return policy_no_memory(err);
     kept.witness = witness;
     comparison->witnesses[comparison->count] = json_incref(witness);
     comparison->differences[comparison->count++] = kept;
@@ -180,10 +176,10 @@ struct result policy_comparison_write(const struct policy_comparison *comparison
     OWNED_JSON array = json_array();
 
     for (size_t i = 0; i < comparison->count; i++)
-        if (json_array_append_new(array, difference_json(&comparison->differences[i])) != 0) return no_memory(err);
+        if (json_array_append_new(array, difference_json(&comparison->differences[i])) != 0) return policy_no_memory(err);
     OWNED_JSON value =
         json_pack("{s:b, s:O}", "loosening", policy_comparison_is_loosening(comparison) ? 1 : 0, "differences", array);
-    if (value == NULL || json_lacks() != before) return no_memory(err);
+    if (value == NULL || json_lacks() != before) return policy_no_memory(err);
     return json_write_canonical(json, value, err);
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "policy/compiled_priv.h"
+#include "policy/no_memory_priv.h"
 
 int compare_texts(const void *a, const void *b)
 {
@@ -22,11 +23,6 @@ void sha_text(struct bytes bytes, char text_out[SHA_TEXT_SIZE])
     /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): text_hex() ends it */
     memcpy(text_out, "sha256:", 7);
     text_hex(raw, sizeof raw, text_out + 7);
-}
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
 }
 
 struct result canonical_copy(const json_t *json, size_t maximum, char **text_out, struct error *err)
@@ -48,7 +44,7 @@ struct result canonical_take(struct arena *arena, const json_t *json, const char
 
     TRY(json_write_canonical(&text, json, err));
     const char *copy = arena_copy_text(arena, buffer_bytes(&text));
-    if (copy == NULL) return no_memory(err);
+    if (copy == NULL) return policy_no_memory(err);
     *text_out = copy;
     return SUCCESS;
 }
@@ -64,7 +60,7 @@ struct result compile_texts(struct arena *arena, const json_t *array, struct tex
     const size_t count = json_array_size(array);
 
     const char **texts = take(arena, count, sizeof(const char *));
-    if (texts == NULL) return no_memory(err);
+    if (texts == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < count; i++) texts[i] = json_string_value(json_array_get(array, i));
     *list_out = (struct text_list){count, texts};
     return SUCCESS;
@@ -130,10 +126,10 @@ static struct result name_groups(struct arena *arena, struct predicate *predicat
 {
 
     const char **names = take(arena, predicate->texts.count, sizeof(const char *));
-    if (names == NULL) return no_memory(err);
+    if (names == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < predicate->texts.count; i++) {
         names[i] = arena_format(arena, "group:%s", predicate->texts.texts[i]);
-        if (names[i] == NULL) return no_memory(err);
+        if (names[i] == NULL) return policy_no_memory(err);
     }
     predicate->group_facts = (struct text_list){predicate->texts.count, names};
     return SUCCESS;
@@ -144,7 +140,7 @@ struct result compile_target_test(struct arena *arena, const json_t *json, struc
     size_t count = 0;
 
     struct predicate *predicates = take(arena, TEST_COUNT, sizeof(struct predicate));
-    if (predicates == NULL) return no_memory(err);
+    if (predicates == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < sizeof predicate_names / sizeof predicate_names[0]; i++) {
         const json_t *value = json_object_get(json, predicate_names[i].name);
         if (value == NULL) continue;
@@ -191,7 +187,7 @@ static struct result compile_alternatives(struct arena *arena, const json_t *jso
     const size_t count = single != NULL ? 1 : json_array_size(many);
 
     struct target_test *tests = take(arena, count, sizeof(struct target_test));
-    if (tests == NULL) return no_memory(err);
+    if (tests == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         const json_t *each = single != NULL ? single : json_array_get(many, i);
         if (json_object_size(each) == 0) return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
@@ -245,7 +241,7 @@ struct result compile_rules(struct policy_document *document, const json_t *arra
     const size_t count = json_array_size(array);
 
     struct rule *rules = take(document->arena, count, sizeof(struct rule));
-    if (rules == NULL) return no_memory(err);
+    if (rules == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         TRY(compile_rule(document, json_array_get(array, i), &rules[i], err));
         for (size_t j = 0; j < i; j++)

@@ -8,6 +8,7 @@
 
 #include "audit/action.h"
 #include "base/arena.h"
+#include "crypto/digest.h"
 #include "policy/document.h"
 #include "policy/known_truths_priv.h"
 #include "policy/label.h"
@@ -163,6 +164,7 @@ struct policy_documents {
 };
 
 struct policy_exception {
+    uint8_t key[SHA256_SIZE]; /* of the canonical text: its uses are counted under it */
     json_t *json;
     struct arena *arena;
     char *canonical;
@@ -170,6 +172,7 @@ struct policy_exception {
     const char *id, *type, *policy_id, *policy_digest;
     struct uuid project;
     int64_t policy_version, not_before_us, not_after_us, uses_left;
+    int64_t uses; /* that it allows; INT64_MAX: any number */
     bool is_revoked;
     struct text_list lifts, targets, digests;
     uint32_t operations;

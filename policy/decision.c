@@ -115,6 +115,13 @@ size_t policy_decision_anchors(const struct policy_decision *decision)
     return decision->duties.anchors.count;
 }
 
+const char *policy_decision_anchor(const struct policy_decision *decision, size_t index)
+{
+    const char *const *texts = decision->duties.anchors.items;
+
+    return texts[index];
+}
+
 size_t policy_decision_evidence_count(const struct policy_decision *decision)
 {
     return decision->duties.evidence.count;
@@ -159,6 +166,16 @@ size_t policy_decision_denial_count(const struct policy_decision *decision)
 const struct policy_denial *policy_decision_denial(const struct policy_decision *decision, size_t index)
 {
     return (const struct policy_denial *)decision->denials.items + index;
+}
+
+size_t policy_decision_lifted_count(const struct policy_decision *decision)
+{
+    return decision->lifted.count;
+}
+
+size_t policy_decision_lifted(const struct policy_decision *decision, size_t index)
+{
+    return ((const struct lifting *)decision->lifted.items)[index].place;
 }
 
 /* `,"name":` or the first one without the comma. */

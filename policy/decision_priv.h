@@ -16,6 +16,7 @@ struct warning {
 
 struct lifting {
     const char *rule, *policy, *exception;
+    size_t place; /* of the exception in the facts */
 };
 
 /* A growing list in an arena. */

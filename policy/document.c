@@ -6,12 +6,8 @@
 #include "base/memory.h"
 #include "policy/compiled_priv.h"
 #include "policy/evaluate.h"
+#include "policy/no_memory_priv.h"
 #include "policy/rule_index_priv.h"
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
-}
 
 static struct result compile_pattern(struct arena *arena, const char *text, struct scope_pattern *pattern, struct error *err)
 {
@@ -21,7 +17,7 @@ static struct result compile_pattern(struct arena *arena, const char *text, stru
     const bool is_cut = scope_cut(text, segments, &count);
     assert(is_cut); /* the shapes have checked the length */
     struct bytes *copy = arena_take(arena, count * sizeof *copy);
-    if (copy == NULL) return no_memory(err);
+    if (copy == NULL) return policy_no_memory(err);
     memcpy(copy, segments, count * sizeof *copy);
     *pattern = (struct scope_pattern){count, copy};
     return SUCCESS;
@@ -32,7 +28,7 @@ struct result compile_scopes(struct arena *arena, const json_t *array, struct sc
     const size_t count = json_array_size(array);
     struct scope_pattern *patterns = arena_take(arena, count * sizeof *patterns);
 
-    if (patterns == NULL) return no_memory(err);
+    if (patterns == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < count; i++)
         TRY(compile_pattern(arena, json_string_value(json_array_get(array, i)), &patterns[i], err));
     *scopes_out = (struct scope_list){count, patterns};
@@ -47,7 +43,7 @@ static struct result compile_metadata(struct policy_document *document, const js
     document->review_by = json_text_of(metadata, "review_by");
     document->version = json_integer_value(json_object_get(metadata, "version"));
     document->name = arena_format(document->arena, "%s@%lld", document->id, (long long)document->version);
-    if (document->name == NULL) return no_memory(err);
+    if (document->name == NULL) return policy_no_memory(err);
     (void)day_parse(bytes_of_text(document->review_by), &document->review_by_day); /* the shapes have read both */
     (void)policy_time_parse(bytes_of_text(json_text_of(metadata, "effective_from")), &document->effective_from_us);
 
@@ -87,7 +83,7 @@ static struct result compile_types(struct policy_document *document, json_t *obj
     json_t *each;
     size_t count = 0;
 
-    if (types == NULL) return no_memory(err);
+    if (types == NULL) return policy_no_memory(err);
     json_object_foreach (object, name, each) {
         types[count].name = name;
         TRY(compile_type(document->arena, each, &types[count++], err));
@@ -116,7 +112,7 @@ struct result policy_document_new(json_t *json, struct policy_document **documen
 {
     OWNED(policy_document) *document = memory_zeroed(1, sizeof *document);
 
-    if (document == NULL) return no_memory(err);
+    if (document == NULL) return policy_no_memory(err);
     TRY(arena_new(POLICY_ARENA_MAX, &document->arena, err));
     document->json = json_incref(json);
     TRY(compile_document(document, err));
@@ -191,13 +187,14 @@ struct result policy_documents_new(const json_t *array, struct policy_documents 
     OWNED(policy_documents) *set = memory_zeroed(1, sizeof *set);
     const size_t count = json_array_size(array);
 
-    if (set == NULL) return no_memory(err);
+    if (set == NULL) return policy_no_memory(err);
     if (!json_is_array(array)) return failure(err, ERROR_INVALID, "policies: a list expected");
     if (count > POLICY_COUNT_MAX)
-        return failure(err, ERROR_LIMIT, "%zu policies; at most %d in one set", count, POLICY_COUNT_MAX);
+        return failure(err, ERROR_LIMIT, "%zu policies; at most %d in one set: join policies of equal scopes", count,
+                       POLICY_COUNT_MAX);
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     set->documents = memory_zeroed(count + 1, sizeof *set->documents);
-    if (set->documents == NULL) return no_memory(err);
+    if (set->documents == NULL) return policy_no_memory(err);
     for (; set->count < count; set->count++)
         TRY(policy_document_new(json_array_get(array, set->count), &set->documents[set->count], err));
     qsort(set->documents, count, sizeof(struct policy_document *), compare_documents);

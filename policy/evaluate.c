@@ -153,26 +153,29 @@ static bool lifts(const struct policy_exception *exception, const struct policy_
            exception_covers(exception, policy, rule, facts->op, facts->now_us) != NULL;
 }
 
-static const struct policy_exception *lifting_exception(const struct evaluation *evaluation, const struct policy_document *policy,
-                                                        const struct rule *rule)
+/* The place of the first exception that lifts the rule; exception_count if none does. */
+static size_t lifting_exception(const struct evaluation *evaluation, const struct policy_document *policy,
+                                const struct rule *rule)
 {
     const struct policy_facts *facts = evaluation->facts;
+    size_t i = 0;
 
-    for (size_t i = 0; i < facts->exception_count; i++)
-        if (policy_exception_problem(facts->exceptions[i]) == NULL && lifts(facts->exceptions[i], policy, rule, facts))
-            return facts->exceptions[i];
-    return NULL;
+    while (i < facts->exception_count &&
+           (policy_exception_problem(facts->exceptions[i]) != NULL || !lifts(facts->exceptions[i], policy, rule, facts)))
+        i++;
+    return i;
 }
 
 /* A lifted rule always leaves a receipt in the decision. */
 static struct result lift(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
-                          const struct policy_exception *exception, struct error *err)
+                          size_t place, struct error *err)
 {
+    const struct policy_exception *exception = evaluation->facts->exceptions[place];
     struct obligation adds = type_of(policy, exception->type)->adds;
     struct policy_decision *decision = evaluation->decision;
     const char *id = arena_copy_text(decision->arena, bytes_of_text(exception->id)); /* a copy, because the exception may be freed
                                                                                         before the decision */
-    const struct lifting lifting = {rule->id, policy->name, id};
+    const struct lifting lifting = {rule->id, policy->name, id, place};
     void *destination = NULL;
 
     if (id == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
@@ -200,9 +203,9 @@ static void note_retention(struct policy_decision *decision, const struct policy
 static struct result refuse_by_rule(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
                                     struct error *err)
 {
-    const struct policy_exception *exception = lifting_exception(evaluation, policy, rule);
+    const size_t place = lifting_exception(evaluation, policy, rule);
 
-    if (exception != NULL) return lift(evaluation, policy, rule, exception, err);
+    if (place < evaluation->facts->exception_count) return lift(evaluation, policy, rule, place, err);
     return deny_by_rule(evaluation, policy, rule, err);
 }
 

@@ -67,6 +67,8 @@ bool policy_decision_ends(const struct policy_decision *decision, int64_t *days_
 int64_t policy_decision_sites(const struct policy_decision *decision);
 /** How many different anchor copies its duties demand. */
 size_t policy_decision_anchors(const struct policy_decision *decision);
+/** One of them: canonical JSON, {"geo_within": [...], "max_staleness_s"}. */
+const char *policy_decision_anchor(const struct policy_decision *decision, size_t index);
 /** The evidence that its duties demand: names, sorted, each once. */
 size_t policy_decision_evidence_count(const struct policy_decision *decision);
 const char *policy_decision_evidence(const struct policy_decision *decision, size_t index);
@@ -85,6 +87,9 @@ const struct policy_denial *policy_decision_denial(const struct policy_decision 
  * label is not one by a rule. A new label for existing content is checked with this.
  */
 bool policy_denial_is_new(const struct policy_decision *before, const struct policy_denial *denial);
+/** Rules that exceptions have lifted. The place is that of the exception in the facts. */
+size_t policy_decision_lifted_count(const struct policy_decision *decision);
+size_t policy_decision_lifted(const struct policy_decision *decision, size_t index);
 /** Appends the whole decision as canonical JSON: allow, denies, obligations, lifted, warnings and inputs. */
 RESULT policy_decision_write(struct buffer *buffer, const struct policy_decision *decision, struct error *err);
 void policy_decision_free(struct policy_decision *decision);

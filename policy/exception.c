@@ -39,6 +39,7 @@ static struct result compile_exception(struct policy_exception *exception, struc
     (void)policy_time_parse(bytes_of_text(json_text_of(json, "not_before")), &exception->not_before_us);
     (void)policy_time_parse(bytes_of_text(json_text_of(json, "not_after")), &exception->not_after_us);
     exception->uses_left = uses_left == NULL ? 1 : json_integer_value(uses_left);
+    exception->uses = uses_left == NULL ? INT64_MAX : exception->uses_left;
     exception->is_revoked = json_is_true(json_object_get(json, "revoked"));
     exception->approver_count = count_approvers(json_object_get(json, "approvals"), json_object_get(json, "requested_by"));
     exception->evidence = json_object_get(json, "evidence");
@@ -52,6 +53,7 @@ static struct result read_exception(struct policy_exception *exception, struct e
     struct error problem = {0};
 
     TRY(canonical_copy(exception->json, POLICY_DOCUMENT_BYTES_MAX, &exception->canonical, err));
+    sha256_of(bytes_of_text(exception->canonical), exception->key);
     if (shape_check(&shape_exception, exception->json, "exception", &problem).ok &&
         compile_operations(exception->json, json_object_get(exception->json, "ops"), "exception", &exception->operations,
                            &problem)

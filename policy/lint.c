@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "policy/lint_priv.h"
+#include "policy/no_memory_priv.h"
 
 static const struct {
     const char *name, *way_out;
@@ -31,11 +32,6 @@ enum policy_finding_level policy_finding_level(enum policy_finding_code code)
     return codes[code].level;
 }
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for findings");
-}
-
 static bool copy_text(struct policy_findings *findings, const char **text)
 {
     *text = arena_copy_text(findings->arena, bytes_of_text(*text == NULL ? "" : *text));
@@ -49,11 +45,11 @@ struct result findings_add(struct policy_findings *findings, const struct policy
     if (findings->count == FINDINGS_MAX) return SUCCESS;
     if (!copy_text(findings, &kept.policy) || !copy_text(findings, &kept.rule) || !copy_text(findings, &kept.about) ||
         !copy_text(findings, &kept.what))
-        return no_memory(err);
+        return policy_no_memory(err);
     if (findings->count == findings->room) {
         const size_t room = findings->room == 0 ? 16 : 2 * findings->room;
         struct policy_finding *grown = memory_resize(findings->findings, room * sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        if (grown == NULL) return policy_no_memory(err);
         findings->findings = grown;
         findings->room = room;
     }
@@ -89,15 +85,37 @@ static int compare_findings(const void *a, const void *b)
     return (left->code > right->code) - (left->code < right->code);
 }
 
+static bool is_nearly(size_t count, size_t most)
+{
+    return count > most / 4 * 3;
+}
+
+/* Whoever adds to a set learns of its limits before the set is refused. */
+static struct result lint_room(struct policy_findings *findings, const struct policy_linted *linted, struct error *err)
+{
+    const struct policy_finding finding = {.code = FINDING_NEARLY_FULL};
+    const size_t policies = linted->set->documents->count;
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+
+    if (is_nearly(policies, POLICY_COUNT_MAX))
+        TRY(findings_say(findings, finding, err, "the set has %zu policies, and there is room for %d", policies,
+                         POLICY_COUNT_MAX));
+    TRY(policy_set_write(linted->set, &text, err));
+    if (!is_nearly(text.length, POLICY_SET_BYTES_MAX)) return SUCCESS;
+    return findings_say(findings, finding, err, "the set has %zu bytes, and there is room for %d", text.length,
+                        POLICY_SET_BYTES_MAX);
+}
+
 struct result policy_lint(const struct policy_linted *linted, struct policy_findings **findings_out, struct error *err)
 {
     OWNED(policy_findings) *findings = memory_zeroed(1, sizeof *findings);
 
-    if (findings == NULL) return no_memory(err);
+    if (findings == NULL) return policy_no_memory(err);
     TRY(arena_new(ANALYSIS_BYTES_MAX, &findings->arena, err));
     TRY(lint_rules(findings, linted, err));
     TRY(lint_names(findings, linted, err));
     TRY(lint_dates(findings, linted, err));
+    TRY(lint_room(findings, linted, err));
     if (findings->count > 0) qsort(findings->findings, findings->count, sizeof *findings->findings, compare_findings);
     *findings_out = GIVE(findings);
     return SUCCESS;

@@ -8,8 +8,8 @@
 
 #include "policy/set.h"
 
-#define POLICY_LINT_STEPS_MAX 200000000 /* of the solver, for one set: some seconds */
-#define POLICY_LINT_DAYS      30        /* what ends within them ends soon */
+#define POLICY_LINT_STEPS_MAX 2000000000 /* of the solver, for one set: half a minute */
+#define POLICY_LINT_DAYS      30         /* what ends within them ends soon */
 
 enum policy_finding_level { FINDING_NOTE, FINDING_WARNING, FINDING_ERROR };
 
@@ -44,7 +44,9 @@ enum policy_finding_level { FINDING_NOTE, FINDING_WARNING, FINDING_ERROR };
     X(FINDING_NOT_YET, "not-yet", FINDING_NOTE, "it is not in force before that time")                                       \
     X(FINDING_NO_PROJECT, "no-project", FINDING_WARNING,                                                                     \
       "no project of the registry is in this scope: correct it, or remove it")                                               \
-    X(FINDING_UNFINISHED, "unfinished", FINDING_WARNING, "the set is too large to look at all of it: split its scopes")
+    X(FINDING_NEARLY_FULL, "nearly-full", FINDING_WARNING, "join policies of equal scopes: one has up to 256 rules")         \
+    X(FINDING_UNFINISHED, "unfinished", FINDING_WARNING,                                                                     \
+      "the set is too large to look at all of it: join policies whose scopes overlap, or have it linted in parts")
 enum policy_finding_code {
 #define X(constant, code, level, way_out) constant,
     POLICY_FINDINGS(X)

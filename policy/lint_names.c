@@ -110,33 +110,10 @@ static bool is_place(const struct policy_set *set, const char *id)
     return set_region(set, id) != NULL;
 }
 
-static const struct policy_document *policy_of(const struct policy_set *set, const struct policy_exception *exception)
-{
-    for (size_t i = 0; i < set->documents->count; i++) {
-        const struct policy_document *policy = set->documents->documents[i];
-        if (strcmp(policy->id, exception->policy_id) == 0 && policy->version == exception->policy_version &&
-            strcmp(policy->digest, exception->policy_digest) == 0)
-            return policy;
-    }
-    return NULL;
-}
-
-/* At its own beginning; whether it has ended is another question. */
-static bool lifts_something(const struct policy_document *policy, const struct policy_exception *exception)
-{
-    for (size_t i = 0; i < policy->rule_count; i++)
-        for (unsigned op = 0; op < OP_COUNT; op++) {
-            const enum policy_operation one = (enum policy_operation)(policy->rules[i].operations & 1U << op);
-            if (one != 0 && exception_covers(exception, policy, &policy->rules[i], one, exception->not_before_us) != NULL)
-                return true;
-        }
-    return false;
-}
-
 static struct result check_exception(struct policy_findings *findings, const struct policy_set *set,
                                      const struct policy_exception *exception, struct error *err)
 {
-    const struct policy_document *policy = policy_of(set, exception);
+    const struct policy_document *policy = exception_policy(set, exception);
     struct policy_finding finding = {.code = FINDING_UNKNOWN_REGION, .about = exception->id};
 
     for (size_t i = 0; i < exception->targets.count; i++)
@@ -151,7 +128,7 @@ static struct result check_exception(struct policy_findings *findings, const str
     }
     finding.code = FINDING_LIFTS_NOTHING;
     finding.policy = policy->name;
-    if (lifts_something(policy, exception)) return SUCCESS;
+    if (exception_lifts_something(exception, policy)) return SUCCESS;
     return findings_say(findings, finding, err, "the exception lifts no rule");
 }
 

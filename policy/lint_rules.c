@@ -28,6 +28,7 @@ struct linting {
     const struct verdict *verdict;
     uint32_t operations, allowed; /* of this cell; of this name at any moment */
     bool has_conflict;
+    size_t names_done; /* kinds of names that were looked at to the end */
 };
 
 static bool can(struct linting *linting, const int *literals, size_t count)
@@ -300,17 +301,49 @@ static struct result make_notes(struct linting *linting, struct error *err)
     return SUCCESS;
 }
 
+/* A rule that was found to matter does so, whatever the rest would show. Of the others nothing is said. */
+static struct result say_unjudged(struct linting *linting, const struct policy_document *policy, struct error *err)
+{
+    const struct policy_finding finding = {.code = FINDING_UNFINISHED, .policy = policy->name};
+    const struct rule_note *first = NULL;
+    size_t rules = 0, unjudged = 0;
+
+    for (size_t i = 0; i < linting->note_count; i++) {
+        const struct rule_note *note = &linting->notes[i];
+        if (note->policy != policy) continue;
+        rules++;
+        if (!note->matters && unjudged++ == 0) first = note;
+    }
+    if (unjudged == 0) return SUCCESS;
+    return findings_say(linting->findings, finding, err, "%zu of its %zu rules were not judged, %.64s is the first", unjudged,
+                        rules, first->rule->id);
+}
+
+static struct result say_unfinished(struct linting *linting, struct error *err)
+{
+    const struct analysis *analysis = linting->analysis;
+    const size_t done = linting->names_done, names = analysis->name_count;
+    const struct policy_documents *documents = linting->linted->set->documents;
+    const struct policy_finding finding = {.code = FINDING_UNFINISHED, .about = done < names ? analysis->names[done].name : NULL};
+
+    TRY(findings_say(linting->findings, finding, err, "%.160s; %zu of %zu kinds of names were looked at%s", analysis->doubt, done,
+                     names, done < names ? ", and names such as this were not" : ""));
+    for (size_t i = 0; i < documents->count; i++) TRY(say_unjudged(linting, documents->documents[i], err));
+    return SUCCESS;
+}
+
 static struct result check_all(struct linting *linting, struct error *err)
 {
     struct analysis *analysis = linting->analysis;
 
     TRY(analysis_prepare(analysis, linting->linted->now_us, err));
     TRY(make_notes(linting, err));
-    for (size_t i = 0; i < analysis->name_count; i++) TRY(check_name(linting, &analysis->names[i], err));
+    for (size_t i = 0; i < analysis->name_count && analysis->steps > 0; i++) {
+        TRY(check_name(linting, &analysis->names[i], err));
+        linting->names_done += analysis->steps > 0;
+    }
     (void)analysis_spend(analysis, 0); /* the solver may have taken the last step */
-    if (analysis->doubt != NULL)
-        return findings_say(linting->findings, (struct policy_finding){.code = FINDING_UNFINISHED}, err, "%.200s",
-                            analysis->doubt);
+    if (analysis->doubt != NULL) return say_unfinished(linting, err);
     for (size_t i = 0; i < linting->note_count; i++) TRY(say_rule(linting, &linting->notes[i], err));
     return SUCCESS;
 }

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "policy/logic_form_priv.h"
+#include "policy/no_memory_priv.h"
 
 #define VARIABLES_MAX ((size_t)1 << 24) /* far above what the steps allow */
 
@@ -51,22 +52,17 @@ static int new_variable(struct logic *logic)
     return (int)logic->variable_count++;
 }
 
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for an analysis");
-}
-
 struct result logic_new(uint64_t *steps, struct logic **logic_out, struct error *err)
 {
     OWNED(logic) *logic = memory_zeroed(1, sizeof *logic);
 
-    if (logic == NULL) return no_memory(err);
+    if (logic == NULL) return policy_no_memory(err);
     logic->steps = steps;
     logic->bump = 1;
     logic->variable_count = 1; /* a literal has no 0 */
     TRY(arena_new(LOGIC_BYTES_MAX, &logic->arena, err));
     const int truth = new_variable(logic);
-    if (logic->is_lost) return no_memory(err);
+    if (logic->is_lost) return policy_no_memory(err);
     assert(truth == LOGIC_TRUE);
     logic_assign(logic, truth, NULL);
     *logic_out = GIVE(logic);

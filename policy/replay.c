@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "crypto/digest.h"
 #include "policy/replay_priv.h"
 #include "policy/shape_priv.h"
@@ -40,7 +41,7 @@ static int rank_of(const char *rule)
     } rules[] = {{"SYS-NO-CREDENTIAL", 1}, {"SYS-NOT-LIVE", 1},   {"SYS-SCOPE", 1},         {"SYS-NO-BINDING", 1},
                  {"SYS-GRANT", 1},         {"SYS-SELF-GRANT", 1}, {"SYS-BOTH-OFFICERS", 1}, {"SYS-STALE", 2},
                  {"SYS-NOT-FOUND", 2},     {"SYS-QUARANTINE", 2}, {"SYS-DRAINING", 2},      {"SYS-RETIRED", 2},
-                 {"SYS-NO-POLICY", 3},     {RULE_OF_LIMIT, 4}};
+                 {"SYS-NOT-CURRENT", 2},   {"SYS-NO-POLICY", 3},  {RULE_OF_LIMIT, 4}};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (strcmp(rules[i].rule, rule) == 0) return rules[i].rank;
@@ -121,9 +122,22 @@ static bool has_rules_of(const struct leaf *leaf, const struct replay *replay)
     return true;
 }
 
+/* "use 3 of ID": an exception allows no use after its last one. */
+static struct result check_number(const struct replay *replay, struct error *err)
+{
+    struct bytes rest = bytes_of_text(replay->leaf->reason.note);
+    uint64_t number = 0;
+
+    if (!bytes_equal(text_cut(&rest, ' '), bytes_of_text("use"))) return SUCCESS;
+    if (!text_to_u64(text_cut(&rest, ' '), INT64_MAX, &number) || (int64_t)number <= replay->uses_max) return SUCCESS;
+    return failure(err, ERROR_DENIED, "it was use %llu of an exception that allows %lld", (unsigned long long)number,
+                   (long long)replay->uses_max);
+}
+
 static struct result compare(const struct replay *replay, struct error *err)
 {
     const struct leaf *leaf = replay->leaf;
+    TRY(check_number(replay, err));
     const bool is_denied = strcmp(leaf->outcome, "denied") == 0, denies = replay->denial_count > 0;
 
     if (is_denied != denies)

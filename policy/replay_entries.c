@@ -1,6 +1,8 @@
 /* Evaluates the policies again for one target of an event, with the set that was in force. */
 #include <string.h>
 
+#include "base/text.h"
+#include "crypto/digest.h"
 #include "policy/evaluate.h"
 #include "policy/replay_priv.h"
 #include "policy/set_priv.h"
@@ -13,8 +15,10 @@ struct facts_view {
     struct uuid project;
     struct label label, before;
     bool is_labelling, is_labelled, has_before, was_labelled;
-    size_t exception_count;
-    const struct policy_exception *const *exceptions;
+    size_t exception_count; /* those of the set for the project, without the ones that were used up */
+    const struct policy_exception *exceptions[POLICY_LIST_MAX];
+    size_t used_count;
+    const struct policy_exception *used[POLICY_LIST_MAX];
 };
 
 static struct result differs(struct error *err, const char *what, const char *of)
@@ -106,7 +110,17 @@ static void note_added(struct replay *replay, const struct policy_decision *befo
     }
 }
 
-static struct result ask(const struct facts_view *entry, const struct policy_facts *facts, struct error *err)
+static void note_used(struct facts_view *entry, const struct policy_decision *decision)
+{
+    for (size_t i = 0; i < policy_decision_lifted_count(decision); i++) {
+        const struct policy_exception *exception = entry->exceptions[policy_decision_lifted(decision, i)];
+        size_t known = 0;
+        while (known < entry->used_count && entry->used[known] != exception) known++;
+        if (known == entry->used_count) entry->used[entry->used_count++] = exception;
+    }
+}
+
+static struct result ask(struct facts_view *entry, const struct policy_facts *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
     OWNED(policy_decision) *before = NULL;
@@ -114,6 +128,7 @@ static struct result ask(const struct facts_view *entry, const struct policy_fac
     TRY(check_target(entry->replay->set, facts, err));
     TRY(decide(entry, entry->is_labelled ? &entry->label : NULL, facts, &decision, err));
     if (!entry->has_before) {
+        note_used(entry, decision);
         note_all(entry->replay, decision);
         return SUCCESS;
     }
@@ -122,7 +137,7 @@ static struct result ask(const struct facts_view *entry, const struct policy_fac
     return SUCCESS;
 }
 
-static struct result replay_operation(const struct facts_view *entry, const json_t *json, struct error *err)
+static struct result replay_operation(struct facts_view *entry, const json_t *json, struct error *err)
 {
     OWNED(policy_target) *target = NULL;
     struct policy_facts facts = {.op = (enum policy_operation)(1U << word_index(operation_names, json_text_of(json, "op"))),
@@ -171,6 +186,48 @@ static struct result check_scope(const struct facts_view *entry, const char *sco
     return differs(err, "policies were asked for another name than that of the event", scope == NULL ? entry->scope : scope);
 }
 
+static bool has_key(const struct policy_exception *exception, const json_t *text)
+{
+    uint8_t key[SHA256_SIZE];
+
+    return text_from_hex(bytes_of_text(json_string_value(text) + strlen("sha256:")), key, sizeof key) &&
+           memcmp(key, exception->key, sizeof key) == 0;
+}
+
+/* Only a number of uses that the exception states can be used up. */
+static struct result read_exceptions(struct facts_view *entry, const json_t *spent, struct error *err)
+{
+    size_t count = 0, left_out = 0;
+    const struct policy_exception *const *all = policy_set_exceptions(entry->replay->set, &entry->project, &count);
+
+    for (size_t i = 0; i < count && i < POLICY_LIST_MAX; i++) {
+        bool is_spent = false;
+        for (size_t j = 0; j < json_array_size(spent) && all[i]->uses < INT64_MAX && !is_spent; j++)
+            is_spent = has_key(all[i], json_array_get(spent, j));
+        if (!is_spent) entry->exceptions[entry->exception_count++] = all[i];
+        left_out += is_spent;
+    }
+    if (left_out == json_array_size(spent)) return SUCCESS;
+    return differs(err, "the facts say that an exception was used up which the policy set does not have for", entry->scope);
+}
+
+/* The exceptions without which it would have been denied, in the order in which they lifted a rule. Older facts do not name them, and older events do not
+ * count their use. */
+static struct result check_used(const struct facts_view *entry, const json_t *used, struct error *err)
+{
+    bool is_same = json_array_size(used) == entry->used_count;
+
+    if (used == NULL && strncmp(entry->replay->leaf->reason.note, "use", 3) != 0) return SUCCESS;
+    for (size_t i = 0; i < entry->used_count && is_same; i++) {
+        const json_t *each = json_array_get(used, i);
+        is_same = has_key(entry->used[i], json_object_get(each, "exception")) &&
+                  strcmp(json_text_of(each, "id"), entry->used[i]->id) == 0 &&
+                  json_equal(json_object_get(each, "evidence"), entry->used[i]->evidence) == 1;
+        entry->replay->uses_max = entry->used[i]->uses > entry->replay->uses_max ? entry->used[i]->uses : entry->replay->uses_max;
+    }
+    return is_same ? SUCCESS : differs(err, "other exceptions have lifted rules than the facts say, for", entry->scope);
+}
+
 static struct result read_entry(struct facts_view *entry, const json_t *json, struct error *err)
 {
     const json_t *before = json_object_get(json, "before");
@@ -178,7 +235,7 @@ static struct result read_entry(struct facts_view *entry, const json_t *json, st
 
     TRY(check_scope(entry, scope, err));
     (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry->project); /* the shape has checked it */
-    entry->exceptions = policy_set_exceptions(entry->replay->set, &entry->project, &entry->exception_count);
+    TRY(read_exceptions(entry, json_object_get(json, "spent"), err));
     if (scope != NULL) entry->scope = scope;
     entry->has_before = before != NULL;
     if (entry->has_before) TRY(read_label(before, &entry->before, &entry->was_labelled, err));
@@ -194,7 +251,7 @@ static struct result replay_entry(struct facts_view *entry, const json_t *json, 
         return failure(err, ERROR_NOT_FOUND, "the event had no room for the digest that exceptions look at");
     TRY(check_label(entry, err));
     for (size_t i = 0; i < json_array_size(operations); i++) TRY(replay_operation(entry, json_array_get(operations, i), err));
-    return SUCCESS;
+    return check_used(entry, json_object_get(json, "used"), err);
 }
 
 /* --- one target --- */

@@ -16,6 +16,7 @@ struct replay {
     const struct leaf *leaf;
     const struct policy_set *set;
     bool is_missing, is_omitted, lacks_set;
+    int64_t uses_max; /* the most uses that an exception of this decision allows; 0: it needs none */
     size_t denial_count;
     struct {
         char rule[sizeof((struct denial *)NULL)->rule], policy[sizeof((struct denial *)NULL)->policy];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "policy/known_truths_priv.h"
+#include "policy/no_memory_priv.h"
 
 /* The canonical text of a test, and where its number belongs. */
 struct numbered_test {
@@ -26,11 +27,6 @@ struct index_draft {
     struct numbered_rule *rules; /* document after document */
     struct numbered_test *whens, *conditions;
 };
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for the index of a policy set");
-}
 
 static int compare_tests(const void *a, const void *b)
 {
@@ -66,7 +62,7 @@ static struct result condition_text(struct arena *arena, const json_t *rule, con
         TRY(canonical_take(arena, member, &content, err));
         *text_out = arena_format(arena, "%s %s", members[i], content);
     }
-    return *text_out == NULL ? no_memory(err) : SUCCESS;
+    return *text_out == NULL ? policy_no_memory(err) : SUCCESS;
 }
 
 static struct result read_rule(struct index_draft *draft, const struct rule *rule, const json_t *json, size_t at,
@@ -123,7 +119,7 @@ static struct result group_rules(struct index_draft *draft, const struct numbere
     uint16_t *indices = arena_take(draft->index.arena, (count + 1) * sizeof *indices);
     size_t found = 0;
 
-    if (groups == NULL || indices == NULL) return no_memory(err);
+    if (groups == NULL || indices == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         indices[i] = rules[i].rule;
         if (found == 0 || !belongs_to(&groups[found - 1], &rules[i]))
@@ -157,7 +153,7 @@ static struct result group_all(struct index_draft *draft, struct error *err)
     const struct numbered_rule *rules = draft->rules;
 
     draft->index.documents = arena_take(draft->index.arena, (draft->document_count + 1) * sizeof *draft->index.documents);
-    if (draft->index.documents == NULL) return no_memory(err);
+    if (draft->index.documents == NULL) return policy_no_memory(err);
     for (size_t i = 0; i < draft->document_count; i++) {
         for (unsigned operation = 0; operation < OP_COUNT; operation++)
             TRY(group_operation(draft, draft->documents[i], rules, operation, &draft->index.documents[i][operation], err));
@@ -173,7 +169,7 @@ static struct result fill(struct index_draft *draft, struct error *err)
     draft->rules = arena_take(draft->texts, room * sizeof *draft->rules);
     draft->whens = arena_take(draft->texts, room * sizeof *draft->whens);
     draft->conditions = arena_take(draft->texts, room * sizeof *draft->conditions);
-    if (draft->rules == NULL || draft->whens == NULL || draft->conditions == NULL) return no_memory(err);
+    if (draft->rules == NULL || draft->whens == NULL || draft->conditions == NULL) return policy_no_memory(err);
     TRY(read_rules(draft, err));
     return group_all(draft, err);
 }
@@ -189,7 +185,7 @@ struct result rule_index_new(struct policy_document *const *documents, size_t co
     for (size_t i = 0; i < count; i++) draft.rule_count += documents[i]->rule_count;
     TRY(fill(&draft, err));
     struct rule_index *index = arena_take(arena, sizeof *index);
-    if (index == NULL) return no_memory(err);
+    if (index == NULL) return policy_no_memory(err);
     *index = draft.index;
     index->serial = known_truths_serial();
     (void)GIVE(arena); /* the index owns its arena and lies in it */

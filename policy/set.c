@@ -5,12 +5,8 @@
 #include "base/memory.h"
 #include "crypto/dsse.h"
 #include "documents/format/set_approval.h"
+#include "policy/no_memory_priv.h"
 #include "policy/set_priv.h"
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a policy set");
-}
 
 /* --- compiling --- */
 
@@ -19,7 +15,7 @@ static struct result compile_networks(struct policy_set *set, const json_t *arra
     const size_t count = json_array_size(array);
 
     set->networks = memory_zeroed(count + 1, sizeof *set->networks);
-    if (set->networks == NULL) return no_memory(err);
+    if (set->networks == NULL) return policy_no_memory(err);
     for (; set->network_count < count; set->network_count++) {
         const json_t *each = json_array_get(array, set->network_count);
         struct set_network *network = &set->networks[set->network_count];
@@ -41,14 +37,6 @@ static int compare_by_project(const void *a, const void *b)
     return by_project != 0 ? by_project : strcmp((*left)->canonical, (*right)->canonical);
 }
 
-/* The reason to refuse an exception; NULL if it is acceptable. A limit on uses is refused, because no program counts uses. */
-static const char *problem_of(const struct policy_exception *exception)
-{
-    if (policy_exception_problem(exception) != NULL) return policy_exception_problem(exception);
-    if (json_object_get(exception->json, "uses_left") == NULL || exception->uses_left == 0) return NULL;
-    return "exception.uses_left: this version does not count uses: leave it out, and let not_after end the exception";
-}
-
 /* A malformed exception makes a signed set invalid. */
 static struct result compile_exceptions(struct policy_set *set, const json_t *array, struct error *err)
 {
@@ -56,12 +44,12 @@ static struct result compile_exceptions(struct policy_set *set, const json_t *ar
 
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     set->exceptions = memory_zeroed(count + 1, sizeof *set->exceptions);
-    if (set->exceptions == NULL) return no_memory(err);
+    if (set->exceptions == NULL) return policy_no_memory(err);
     for (; set->exception_count < count; set->exception_count++) {
         struct policy_exception **exception = &set->exceptions[set->exception_count];
         TRY(policy_exception_new(json_array_get(array, set->exception_count), exception, err));
-        if (problem_of(*exception) == NULL) continue;
-        const struct result refused = failure(err, ERROR_INVALID, "%s", problem_of(*exception));
+        if (policy_exception_problem(*exception) == NULL) continue;
+        const struct result refused = failure(err, ERROR_INVALID, "%s", policy_exception_problem(*exception));
         policy_exception_free(*exception);
         return refused;
     }
@@ -75,7 +63,7 @@ static struct result compile_declassified(struct policy_set *set, const json_t *
 
     TRY(arena_new(POLICY_ARENA_MAX, &set->arena, err));
     set->declassified = arena_take(set->arena, (count + 1) * sizeof *set->declassified);
-    if (set->declassified == NULL) return no_memory(err);
+    if (set->declassified == NULL) return policy_no_memory(err);
     for (; set->declassified_count < count; set->declassified_count++) {
         const json_t *each = json_array_get(array, set->declassified_count);
         struct declassification *place = &set->declassified[set->declassified_count];
@@ -92,7 +80,7 @@ static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_
     const unsigned before = json_lacks();
     OWNED_JSON rest = json_copy((json_t *)(uintptr_t)json); /* a shallow copy */
 
-    if (rest == NULL || json_lacks() != before) return no_memory(err);
+    if (rest == NULL || json_lacks() != before) return policy_no_memory(err);
     (void)json_object_del(rest, "digest");
     (void)json_object_del(rest, "approval");
     TRY(json_write_canonical(&text, rest, err));
@@ -139,7 +127,7 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     TRY(shape_check(&shape_set, set->json, "set", err));
     TRY(check_signing(set->json, err));
     TRY(check_digest(set, err));
-    if (nothing == NULL) return no_memory(err);
+    if (nothing == NULL) return policy_no_memory(err);
     set->epoch = (uint64_t)json_integer_value(json_object_get(set->json, "epoch"));
     TRY(policy_target_new(nothing, &set->unknown, err));
     TRY(compile_policies(set, json_object_get(set->json, "policies"), err));
@@ -157,7 +145,7 @@ NO_LEAK_BEGIN /* its last holder frees it */
     OWNED(policy_set) *set = memory_zeroed(1, sizeof *set);
     struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_SET_BYTES_MAX);
 
-    if (set == NULL) return no_memory(err);
+    if (set == NULL) return policy_no_memory(err);
     atomic_init(&set->holders, 1);
     TRY(json_read(payload, POLICY_SET_BYTES_MAX, &set->json, err));
     TRY(compile_set(set, err));
@@ -186,12 +174,13 @@ static struct result put_together(const struct policy_set_parts *parts, json_t *
                                 "epoch", (json_int_t)parts->epoch, "policies", or_empty(parts->policies, json_array), "regions",
                                 or_empty(parts->regions, json_object), "groups", or_empty(parts->groups, json_object), "networks",
                                 or_empty(parts->networks, json_array), "exceptions", or_empty(parts->exceptions, json_array));
-    if (json == NULL) return no_memory(err);
-    if (parts->declassified != NULL && json_object_set(json, "declassified", parts->declassified) != 0) return no_memory(err);
-    if (parts->root != NULL && json_object_set(json, "root", parts->root) != 0) return no_memory(err);
-    if (parts->approval != NULL && json_object_set(json, "approval", parts->approval) != 0) return no_memory(err);
+    if (json == NULL) return policy_no_memory(err);
+    if (parts->declassified != NULL && json_object_set(json, "declassified", parts->declassified) != 0)
+        return policy_no_memory(err);
+    if (parts->root != NULL && json_object_set(json, "root", parts->root) != 0) return policy_no_memory(err);
+    if (parts->approval != NULL && json_object_set(json, "approval", parts->approval) != 0) return policy_no_memory(err);
     TRY(digest_of_set(json, digest, err));
-    if (json_object_set_new(json, "digest", json_string(digest)) != 0) return no_memory(err);
+    if (json_object_set_new(json, "digest", json_string(digest)) != 0) return policy_no_memory(err);
     *json_out = GIVE(json);
     return SUCCESS;
 }
@@ -358,7 +347,7 @@ struct result policy_set_write(const struct policy_set *set, struct buffer *json
     const unsigned before = json_lacks();
     OWNED_JSON content = json_copy(set->json); /* a shallow copy */
 
-    if (content == NULL || json_lacks() != before) return no_memory(err);
+    if (content == NULL || json_lacks() != before) return policy_no_memory(err);
     (void)json_object_del(content, "approval");
     (void)json_object_del(content, "root");
     return json_write_canonical(json, content, err);

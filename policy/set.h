@@ -79,8 +79,14 @@ const struct policy_groups *policy_set_groups(const struct policy_set *set);
 const struct policy_target *policy_set_region(const struct policy_set *set, const char *region, int64_t now_us);
 /** The first moment at which an attested attribute of a region has expired, in microseconds since 1970; 0: none ever does. */
 int64_t policy_set_attested_until(const struct policy_set *set);
+/** The whole record of a region, as signed. NULL: the set lacks the region. Borrowed. */
+const json_t *policy_set_region_record(const struct policy_set *set, const char *region);
 /** The member `store` of a region: which store it is (docs/regions.md). NULL: the set does not say, or lacks the region. Borrowed. */
 const json_t *policy_set_region_store(const struct policy_set *set, const char *region);
+/** The thumbprint of the key of the region's own sijil-keyd (docs/region-keyd.md). NULL: it has none. Borrowed. */
+const char *policy_set_region_keyd(const struct policy_set *set, const char *region);
+/** What the set says of the region's keys: "ring", "geo", "control". May be NULL. Borrowed. */
+const json_t *policy_set_region_key(const struct policy_set *set, const char *region);
 /** Facts of the network with the longest prefix that contains `address`, and its name ("10.1.0.0/16"); NULL if there is none. */
 const struct policy_target *policy_set_network(const struct policy_set *set, const struct sockaddr *address,
                                                const char **name_out);

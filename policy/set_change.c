@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "crypto/dsse.h"
+#include "documents/format/set_exceptions.h"
 #include "policy/compare.h"
 #include "policy/set_priv.h"
 
@@ -41,11 +42,70 @@ static bool is_same(const struct policy_set *base, const struct policy_set *next
     return before != NULL && after != NULL && json_equal(before, after) == 1;
 }
 
-bool policy_set_only_adds(const struct policy_set *base, const struct policy_set *next)
+static bool has_exception(const struct policy_set *set, const struct policy_exception *wanted)
 {
-    static const char *const others[] = {"regions", "groups", "networks", "exceptions", "declassified"};
-    const struct policy_documents *before = base->documents, *after = next->documents;
+    for (size_t i = 0; i < set->exception_count; i++)
+        if (memcmp(set->exceptions[i]->key, wanted->key, sizeof wanted->key) == 0) return true;
+    return false;
+}
 
+static bool shares(const struct text_list *left, const struct text_list *right)
+{
+    for (size_t i = 0; i < left->count; i++)
+        for (size_t j = 0; j < right->count; j++)
+            if (strcmp(left->texts[i], right->texts[j]) == 0) return true;
+    return false;
+}
+
+/* Where one that stays may lift the same rule for the same request, it would be used instead, and may have fewer duties. */
+static bool has_substitute(const struct policy_set *set, const struct policy_exception *gone)
+{
+    for (size_t i = 0; i < set->exception_count; i++) {
+        const struct policy_exception *other = set->exceptions[i];
+        if (uuid_equal(&other->project, &gone->project) && strcmp(other->policy_id, gone->policy_id) == 0 &&
+            (other->operations & gone->operations) != 0 && shares(&other->lifts, &gone->lifts) &&
+            shares(&other->targets, &gone->targets) && shares(&other->digests, &gone->digests))
+            return true;
+    }
+    return false;
+}
+
+/* *ended_out: how many exceptions of the base end with the next set. */
+static bool only_ends_exceptions(const struct policy_set *base, const struct policy_set *next, size_t *ended_out)
+{
+    size_t ended = 0;
+
+    for (size_t i = 0; i < next->exception_count; i++)
+        if (!has_exception(base, next->exceptions[i])) return false;
+    for (size_t i = 0; i < base->exception_count; i++) {
+        if (has_exception(next, base->exceptions[i])) continue;
+        if (has_substitute(next, base->exceptions[i])) return false;
+        ended++;
+    }
+    *ended_out = ended;
+    return true;
+}
+
+void policy_set_kept_exceptions(const struct policy_set *base, const struct policy_set *next,
+                                uint8_t kept_out[SET_EXCEPTIONS_MAX / 8])
+{
+    const json_t *old = base == NULL ? NULL : json_object_get(base->json, "exceptions");
+    const json_t *new = json_object_get(next->json, "exceptions");
+
+    _Static_assert(POLICY_LIST_MAX <= SET_EXCEPTIONS_MAX, "each exception of a set has a bit");
+    memset(kept_out, 0, SET_EXCEPTIONS_MAX / 8);
+    for (size_t i = 0; i < json_array_size(new); i++)
+        for (size_t j = 0; j < json_array_size(old); j++)
+            if (json_equal(json_array_get(new, i), json_array_get(old, j)) == 1) set_exception_keep(kept_out, i);
+}
+
+bool policy_set_only_restricts(const struct policy_set *base, const struct policy_set *next)
+{
+    static const char *const others[] = {"regions", "groups", "networks", "declassified"};
+    const struct policy_documents *before = base->documents, *after = next->documents;
+    size_t ended = 0;
+
+    if (!only_ends_exceptions(base, next, &ended)) return false;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (!is_same(base, next, others[i])) return false;
     for (size_t i = 0; i < before->count; i++)
@@ -54,7 +114,7 @@ bool policy_set_only_adds(const struct policy_set *base, const struct policy_set
         const struct policy_document *policy = after->documents[i];
         if (!has_document(base, policy) && (has_id(base, policy->id) || !restricts(policy))) return false;
     }
-    return after->count > before->count;
+    return after->count > before->count || ended > 0;
 }
 
 /* ---- judging ---- */
@@ -83,7 +143,7 @@ static bool adds_new_ids(const struct policy_succession *succession, const char 
 {
     const struct policy_documents *after = succession->next->documents;
 
-    if (!policy_set_only_adds(succession->base, succession->next)) return false;
+    if (!policy_set_only_restricts(succession->base, succession->next)) return false;
     for (size_t i = 0; i < after->count; i++)
         if (!has_id(succession->base, after->documents[i]->id) && !is_among(after->documents[i]->id, unused, count)) return false;
     return true;
@@ -124,7 +184,7 @@ struct result policy_succession_judge(const struct policy_succession *succession
     struct set_change_found found = {.change = SET_CHANGES};
 
     if (adds_new_ids(succession, unused, count)) {
-        *found_out = (struct set_change_found){SET_RESTRICTS, "it only adds policies that restrict"};
+        *found_out = (struct set_change_found){SET_RESTRICTS, "it only adds policies that restrict, or ends exceptions", {0}};
         return SUCCESS;
     }
     TRY(compare(succession, unused, count, &found, err));
@@ -158,5 +218,9 @@ struct result policy_set_change(const struct set_change_query *query, struct set
     TRY(read_base(query, &base, err));
     TRY(policy_set_compile(query->payload, &next, err));
     const struct policy_succession succession = {base, next, query->unused, query->now_ms};
-    return policy_succession_judge(&succession, found_out, err);
+    struct set_change_found found = {.change = SET_LOOSENS};
+    if (!query->is_about_exceptions) TRY(policy_succession_judge(&succession, &found, err));
+    policy_set_kept_exceptions(base, next, found.kept);
+    *found_out = found;
+    return SUCCESS;
 }

@@ -18,11 +18,14 @@ struct policy_succession {
     uint64_t unused;
     int64_t now_ms;
 };
+/** A bit for each exception of `next`, in the order of the signed document, that `base` has, too; NULL: there is no set before. */
+void policy_set_kept_exceptions(const struct policy_set *base, const struct policy_set *next,
+                                uint8_t kept_out[SET_EXCEPTIONS_MAX / 8]);
 /** ERROR_NO_MEMORY alone. */
 RESULT policy_succession_judge(const struct policy_succession *succession, struct set_change_found *found_out, struct error *err);
 
 /**
- * Whether `next` has all of `base`, and beside it only policies that restrict: rules of `require` and `deny`, no `labels` and no exception types, under ids
- * that are not in `base`. If no set ever had these ids, it restricts and does nothing else.
+ * Whether `next` has all of `base` but some exceptions, and beside it only policies that restrict: rules of `require` and `deny`, no `labels` and no exception
+ * types, under ids that are not in `base`. If no set ever had these ids, it restricts and does nothing else.
  */
-bool policy_set_only_adds(const struct policy_set *base, const struct policy_set *next);
+bool policy_set_only_restricts(const struct policy_set *base, const struct policy_set *next);

@@ -9,9 +9,36 @@
 #include "base/text.h"
 #include "policy/set_text.h"
 
+static struct result write_link(const struct set_export_link *link, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "{\"entry\":", err));
+    TRY(json_write_string(text, link->entry, err));
+    TRY(buffer_add_text(text, ",\"envelopes\":[", err));
+    for (size_t i = 0; i < link->count; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(json_write_string(text, link->envelopes[i], err));
+    }
+    TRY(buffer_add_text(text, "],\"proof\":", err));
+    TRY(json_write_string(text, link->proof, err));
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result write_chain(const struct set_export_parts *parts, struct buffer *text, struct error *err)
+{
+    if (parts->chain_count == 0) return SUCCESS;
+    TRY(buffer_add_text(text, "\"chain\":[", err));
+    for (size_t i = 0; i < parts->chain_count; i++) {
+        if (i > 0) TRY(buffer_add_text(text, ",\n", err));
+        TRY(write_link(&parts->chain[i], text, err));
+    }
+    return buffer_add_text(text, "],", err);
+}
+
 struct result set_export_write(const struct set_export_parts *parts, struct buffer *text, struct error *err)
 {
-    TRY(buffer_add_text(text, "{\"apiVersion\":\"sijil.policy/v1\",\"entry\":", err));
+    TRY(buffer_add_text(text, "{\"apiVersion\":\"sijil.policy/v1\",", err));
+    TRY(write_chain(parts, text, err));
+    TRY(buffer_add_text(text, "\"entry\":", err));
     TRY(json_write_string(text, parts->entry, err));
     TRY(buffer_add_text(text, ",\"envelopes\":[", err));
     TRY(json_write_string(text, parts->envelope, err));
@@ -20,24 +47,68 @@ struct result set_export_write(const struct set_export_parts *parts, struct buff
     return buffer_add_text(text, "}\n", err);
 }
 
-/* Nothing is ignored: whoever adds a member can't have it taken for checked. */
-static struct result read_parts(const json_t *json, struct set_export_parts *parts, struct error *err)
+/* ---- reading ---- */
+
+/* What is checked of a file. */
+struct checking {
+    const struct proof_trust *trust; /* NULL: there is no key of the log */
+    struct set_chain *chain;         /* NULL: the file has none */
+    struct proof_report proof;       /* of the entry that was read last */
+};
+
+bool set_export_is(const json_t *json)
+{
+    const char *kind = json_text_of(json, "kind");
+
+    return kind != NULL && strcmp(kind, SET_EXPORT_KIND) == 0;
+}
+
+static struct result read_link(const json_t *json, struct set_export_link *link, struct error *err)
 {
     const json_t *envelopes = json_object_get(json, "envelopes");
-    const char *envelope = json_string_value(json_array_get(envelopes, 0)), *entry = json_text_of(json, "entry");
-    const char *proof = json_text_of(json, "proof"), *kind = json_text_of(json, "kind");
-    const char *version = json_text_of(json, "apiVersion");
+    const char *entry = json_text_of(json, "entry"), *proof = json_text_of(json, "proof");
 
-    if (kind == NULL || strcmp(kind, SET_EXPORT_KIND) != 0 || version == NULL || strcmp(version, "sijil.policy/v1") != 0)
-        return failure(err, ERROR_INVALID, "this is no policy set with its proof ('sijil policy export' writes one)");
-    if (json_object_size(json) != 5 || json_array_size(envelopes) != 1 || envelope == NULL || entry == NULL || proof == NULL)
-        return failure(err, ERROR_INVALID, "an exported policy set has one envelope, an entry and a proof, and nothing else");
-    *parts = (struct set_export_parts){bytes_of_text(envelope), bytes_of_text(entry), bytes_of_text(proof)};
+    *link = (struct set_export_link){.count = json_array_size(envelopes)};
+    if (entry == NULL || proof == NULL || link->count == 0 || link->count > DOCUMENT_SIGNATURES_MAX)
+        return failure(err, ERROR_INVALID, "a document of an exported policy set has 1 to %d envelopes, an entry and a proof",
+                       DOCUMENT_SIGNATURES_MAX);
+    link->entry = bytes_of_text(entry);
+    link->proof = bytes_of_text(proof);
+    for (size_t i = 0; i < link->count; i++) {
+        const char *envelope = json_string_value(json_array_get(envelopes, i));
+        if (envelope == NULL) return failure(err, ERROR_INVALID, "an envelope of an exported policy set is text");
+        link->envelopes[i] = bytes_of_text(envelope);
+    }
     return SUCCESS;
 }
 
+/* Nothing is ignored: whoever adds a member can't have it taken for checked. */
+static struct result read_file(const json_t *json, struct set_export_link *last, struct error *err)
+{
+    const json_t *chain = json_object_get(json, "chain");
+    const char *version = json_text_of(json, "apiVersion");
+
+    if (!set_export_is(json) || version == NULL || strcmp(version, "sijil.policy/v1") != 0)
+        return failure(err, ERROR_INVALID, "this is no policy set with its proof ('sijil policy export' writes one)");
+    TRY(read_link(json, last, err));
+    if (json_object_size(json) == (chain == NULL ? 5 : 6) && last->count == 1 && (chain == NULL || json_array_size(chain) > 0))
+        return SUCCESS;
+    return failure(
+        err, ERROR_INVALID,
+        "an exported policy set has one envelope, an entry, a proof, and a chain if several persons sign, and nothing else");
+}
+
+/* Without the log's key the entry is taken as it is. */
+static struct result read_event(struct checking *checking, const struct set_export_link *link, struct error *err)
+{
+    checking->proof = (struct proof_report){.is_event = true};
+    if (checking->trust == NULL) return leaf_read(link->entry, &checking->proof.event, err);
+    TRY(proof_check_cosigned(checking->trust, link->entry, link->proof, &checking->proof, err));
+    return checking->proof.is_event ? SUCCESS : failure(err, ERROR_DENIED, "the entry of the log is no event");
+}
+
 /* The event names the bytes of the envelope, so no other signature and no other set fits it. */
-static struct result check_event(const struct leaf *event, bool is_event, const struct policy_set *set, struct error *err)
+static struct result check_event(const struct leaf *event, const struct policy_set *set, struct error *err)
 {
     char detail[1 + POLICY_LOAD_DETAIL_SIZE] = "#";
     uint8_t digest[32];
@@ -45,7 +116,7 @@ static struct result check_event(const struct leaf *event, bool is_event, const 
     if (!text_from_hex(bytes_of_text(policy_set_digest(set) + strlen("sha256:")), digest, sizeof digest))
         return failure(err, ERROR_INVALID, "the set has no digest");
     policy_load_detail(policy_set_envelope(set), policy_set_epoch(set), digest, detail + 1);
-    if (!is_event || event->target_count != 1 || strcmp(event->targets[0].action, POLICY_LOAD_ACTION) != 0 ||
+    if (event->target_count != 1 || strcmp(event->targets[0].action, POLICY_LOAD_ACTION) != 0 ||
         strcmp(event->outcome, POLICY_LOAD_OUTCOME) != 0)
         return failure(err, ERROR_DENIED, "the entry of the log is no event that loads a policy set");
     if (strcmp(event->targets[0].resource, detail) != 0)
@@ -56,25 +127,121 @@ static struct result check_event(const struct leaf *event, bool is_event, const 
 void set_export_report_done(struct set_export_report *report)
 {
     policy_set_free(report->set);
+    set_chain_free(report->chain);
     report->set = NULL;
+    report->chain = NULL;
+}
+
+/* ---- the chain ---- */
+
+static struct result add_link(struct checking *checking, const struct set_export_link *link, struct error *err)
+{
+    const struct leaf *event = &checking->proof.event;
+    const struct set_chain_link added = {link->envelopes, link->count, link->entry, event->sequence, event->time_ms};
+    const struct result taken = set_chain_add(checking->chain, &added, err);
+
+    if (!taken.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_DENIED; /* another event */
+    return taken;
+}
+
+static struct result follow_chain(struct checking *checking, const json_t *chain, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(chain); i++) {
+        const json_t *each = json_array_get(chain, i);
+        struct set_export_link link;
+        TRY(read_link(each, &link, err));
+        if (json_object_size(each) != 3)
+            return failure(err, ERROR_INVALID, "a document of an exported policy set has a member too many");
+        TRY(read_event(checking, &link, err));
+        TRY(add_link(checking, &link, err));
+    }
+    return SUCCESS;
+}
+
+/* As sijil-keyd counts; without a chain the root has to have signed. */
+static struct result check_signers(struct checking *checking, const json_t *json, const struct ecdsa_key *root,
+                                   const struct set_export_link *last, struct policy_set **set_out, struct error *err)
+{
+    const json_t *chain = json_object_get(json, "chain");
+    struct set_chain_end end;
+
+    if (chain == NULL) {
+        TRY(read_event(checking, last, err));
+        return policy_set_read(last->envelopes[0], root, set_out, err);
+    }
+    TRY(set_chain_new(root, &checking->chain, err));
+    TRY(follow_chain(checking, chain, err));
+    TRY(read_event(checking, last, err));
+    TRY(add_link(checking, last, err));
+    set_chain_end(checking->chain, &end);
+    if (end.set == NULL || !bytes_equal(policy_set_envelope(end.set), last->envelopes[0]))
+        return failure(err, ERROR_DENIED, "the last document of the file is no policy set");
+    *set_out = policy_set_keep(end.set);
+    return SUCCESS;
+}
+
+static struct result check_file(struct bytes text, struct checking *checking, const struct ecdsa_key *root,
+                                struct policy_set **set_out, struct error *err)
+{
+    struct set_export_link last;
+    OWNED(policy_set) *set = NULL;
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(text, SET_EXPORT_MAX, &json, err));
+    TRY(read_file(json, &last, err));
+    TRY(check_signers(checking, json, root, &last, &set, err));
+    TRY(check_event(&checking->proof.event, set, err));
+    *set_out = GIVE(set);
+    return SUCCESS;
 }
 
 struct result set_export_check(struct bytes text, const struct proof_trust *trust, const struct ecdsa_key *root,
                                struct set_export_report *report_out, struct error *err)
 {
-    struct set_export_parts parts;
-    struct proof_report proof;
-    OWNED(policy_set) *set = NULL;
-    OWNED_JSON json = NULL;
+    struct checking checking = {.trust = trust};
+    struct policy_set *set = NULL;
+    const struct result checked = check_file(text, &checking, root, &set, err);
 
-    TRY(json_read(text, SET_EXPORT_MAX, &json, err));
-    TRY(read_parts(json, &parts, err));
-    TRY(policy_set_read(parts.envelope, root, &set, err));
-    TRY(proof_check_cosigned(trust, parts.entry, parts.proof, &proof, err));
-    TRY(check_event(&proof.event, proof.is_event, set, err));
-    report_out->proof = proof;
-    report_out->set = GIVE(set);
-    return SUCCESS;
+    if (checked.ok) *report_out = (struct set_export_report){checking.proof, checking.chain, set};
+    else set_chain_free(checking.chain);
+    return checked;
+}
+
+struct result set_export_open(struct bytes text, const struct ecdsa_key *root, struct policy_set **set_out,
+                              struct set_chain **chain_out, struct error *err)
+{
+    struct checking checking = {.trust = NULL};
+    const struct result checked = check_file(text, &checking, root, set_out, err);
+
+    if (checked.ok) *chain_out = checking.chain;
+    else set_chain_free(checking.chain);
+    return checked;
+}
+
+/* ---- the report ---- */
+
+static struct result tell_signers(const struct set_export_report *report, struct buffer *text, struct error *err)
+{
+    struct buffer OWNED_BUFFER line = BUFFER(1024);
+    struct set_chain_end end;
+
+    if (report->chain == NULL) return buffer_add_text(text, "  - the root has signed exactly this set;\n", err);
+    set_chain_end(report->chain, &end);
+    TRY(set_chain_text(&end, &line, err));
+    return set_text_paragraph("  - ", 4, buffer_text(&line), text, err);
+}
+
+static struct result tell_unknown(const struct set_export_report *report, struct buffer *text, struct error *err)
+{
+    if (report->chain != NULL)
+        return buffer_add_text(
+            text,
+            "  - that no key of these signers had been withdrawn before: whoever wrote the\n    file may have left that out;\n",
+            err);
+    return buffer_add_text(
+        text,
+        "  - that it came into force: where several persons must sign a set, the\n    registry's log may have one that sijil-keyd has refused;\n",
+        err);
 }
 
 struct result set_export_report_text(const struct set_export_report *report, struct buffer *text, struct error *err)
@@ -86,21 +253,32 @@ struct result set_export_report_text(const struct set_export_report *report, str
     clock_format(proof->event.time_ms, loaded);
     TRY(buffer_format(text, err,
                       "Verified: the policy set of epoch %" PRIu64 ", digest\n%s.\n\n"
-                      "Proven, given the keys of the log and of the root:\n"
-                      "  - the root has signed exactly this set;\n"
-                      "  - entry %" PRIu64 " of the log %s says that it was loaded,\n    at %s.\n",
-                      policy_set_epoch(report->set), policy_set_digest(report->set), proof->index, proof->checkpoint.origin,
-                      loaded));
+                      "Proven, given the keys of the log and of the root:\n",
+                      policy_set_epoch(report->set), policy_set_digest(report->set)));
+    TRY(tell_signers(report, text, err));
+    TRY(buffer_format(text, err, "  - entry %" PRIu64 " of the log %s says that it was loaded,\n    at %s.\n", proof->index,
+                      proof->checkpoint.origin, loaded));
     TRY(certificate_witnesses_text(proof, text, err));
-    TRY(buffer_add_text(
-        text,
-        "\nNot proven:\n"
-        "  - that it came into force: where several persons must sign a set, the\n    registry's log may have one that sijil-keyd has refused;\n"
-        "  - that no later set is in force: ask the registry for the newest event\n    policy.load;\n"
-        "  - that what it says fits a law: it is evidence for a review.\n\n"
-        "The set, as of that time:\n\n",
-        err));
+    TRY(buffer_add_text(text, "\nNot proven:\n", err));
+    TRY(tell_unknown(report, text, err));
+    TRY(buffer_add_text(text,
+                        "  - that no later set is in force: ask the registry for the newest event\n    policy.load;\n"
+                        "  - that what it says fits a law: it is evidence for a review.\n\n"
+                        "The set, as of that time:\n\n",
+                        err));
     return policy_set_text(report->set, &reading, text, err);
+}
+
+static struct result write_signers(const struct set_chain *chain, struct buffer *text, struct error *err)
+{
+    struct set_chain_end end;
+
+    set_chain_end(chain, &end);
+    const struct set_signers *signers = &end.signers;
+    return buffer_format(text, err,
+                         ",\"signers\":{\"from_first\":%s,\"needed\":%u,\"persons\":%u,\"policies\":%u,\"root\":%s,\"sets\":%zu}",
+                         end.is_whole ? "true" : "false", signers->needed, signers->persons, end.terms.policies,
+                         signers->has_root ? "true" : "false", end.sets);
 }
 
 struct result set_export_report_json(const struct set_export_report *report, struct buffer *text, struct error *err)
@@ -114,5 +292,6 @@ struct result set_export_report_json(const struct set_export_report *report, str
     TRY(json_write_string(text, bytes_of_text(proof->checkpoint.origin), err));
     TRY(buffer_add_text(text, ",\"set\":", err));
     TRY(policy_set_describe(report->set, text, err));
+    if (report->chain != NULL) TRY(write_signers(report->chain, text, err));
     return buffer_add_text(text, "}\n", err);
 }

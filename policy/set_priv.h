@@ -50,6 +50,12 @@ RESULT set_network_parse(const char *cidr, struct set_network *network, struct e
 /** For qsort: longest prefix first. */
 int compare_networks(const void *a, const void *b);
 
+/* set_exceptions.c */
+/** The policy of the set that an exception is bound to, by id, version and digest; NULL: the set does not have it. */
+const struct policy_document *exception_policy(const struct policy_set *set, const struct policy_exception *exception);
+/** At its own beginning; whether it has ended is another question. */
+bool exception_lifts_something(const struct policy_exception *exception, const struct policy_document *policy);
+
 /* set_region.c */
 RESULT set_compile_regions(struct policy_set *set, json_t *object, struct error *err);
 void set_free_regions(struct policy_set *set);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "policy/no_memory_priv.h"
 #include "policy/set_priv.h"
 
 #define DAY_US ((int64_t)86400 * 1000000)
@@ -11,11 +12,6 @@ static int compare_regions(const void *a, const void *b)
     const struct set_region *left = a, *right = b;
 
     return strcmp(left->id, right->id);
-}
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a region");
 }
 
 static bool lists(const json_t *texts, const char *text)
@@ -55,9 +51,10 @@ static struct result compile_facts(json_t *record, const char *without, struct p
     const unsigned before = json_lacks();
     OWNED_JSON facts = json_copy(record); /* a shallow copy */
 
-    if (facts == NULL || json_lacks() != before) return no_memory(err);
+    if (facts == NULL || json_lacks() != before) return policy_no_memory(err);
     (void)json_object_del(facts, "store");
     (void)json_object_del(facts, "attested");
+    (void)json_object_del(facts, "keyd");
     if (without != NULL) (void)json_object_del(facts, without);
     return policy_target_new(facts, target_out, err);
 }
@@ -76,7 +73,7 @@ struct result set_compile_regions(struct policy_set *set, json_t *object, struct
     json_t *record;
 
     set->regions = memory_zeroed(json_object_size(object) + 1, sizeof *set->regions);
-    if (set->regions == NULL) return no_memory(err);
+    if (set->regions == NULL) return policy_no_memory(err);
     json_object_foreach (object, id, record) {
         set->regions[set->region_count].id = id;
         TRY(compile_region(&set->regions[set->region_count++], record, err));
@@ -113,11 +110,32 @@ const struct policy_target *policy_set_region(const struct policy_set *set, cons
     return found == NULL ? NULL : set_region_facts(found, now_us);
 }
 
+const json_t *policy_set_region_record(const struct policy_set *set, const char *region)
+{
+    const struct set_region *found = set_region(set, region);
+
+    return found == NULL ? NULL : found->record;
+}
+
 const json_t *policy_set_region_store(const struct policy_set *set, const char *region)
 {
     const struct set_region *found = set_region(set, region);
 
     return found == NULL ? NULL : json_object_get(found->record, "store");
+}
+
+const char *policy_set_region_keyd(const struct policy_set *set, const char *region)
+{
+    const struct set_region *found = set_region(set, region);
+
+    return found == NULL ? NULL : json_text_of(found->record, "keyd");
+}
+
+const json_t *policy_set_region_key(const struct policy_set *set, const char *region)
+{
+    const struct set_region *found = set_region(set, region);
+
+    return found == NULL ? NULL : json_object_get(found->record, "key");
 }
 
 int64_t policy_set_attested_until(const struct policy_set *set)

@@ -240,8 +240,10 @@ static struct result tell_exception(const struct policy_exception *exception, co
     TRY(sentence_operations(exception->operations, &line, err));
     TRY(buffer_add_text(&line, " at ", err));
     TRY(sentence_list(&exception->targets, "and", &line, err));
-    TRY(buffer_format(&line, err, "; asked by %s, approved by %zu others; uses are not counted", json_text_of(asked, "sub"),
+    TRY(buffer_format(&line, err, "; asked by %s, approved by %zu others; ", json_text_of(asked, "sub"),
                       exception->approver_count));
+    if (exception->uses == INT64_MAX) TRY(buffer_add_text(&line, "any number of uses", err));
+    else TRY(buffer_format(&line, err, "%" PRId64 " use%s", exception->uses, exception->uses == 1 ? "" : "s"));
     return set_text_paragraph("  ", 4, buffer_text(&line), text, err);
 }
 
@@ -295,7 +297,8 @@ static struct result tell_record(const struct set_region *region, struct buffer 
         const char *text = json_text_of(store, members[i]);
         if (text != NULL && text[0] != '\0') TRY(buffer_format(line, err, "%s %s", i == 0 ? "; store:" : "", text));
     }
-    return SUCCESS;
+    if (json_text_of(region->record, "keyd") == NULL) return SUCCESS;
+    return buffer_format(line, err, "; its own sijil-keyd: %s", json_text_of(region->record, "keyd"));
 }
 
 static struct result tell_places(const struct policy_set *set, struct buffer *text, struct error *err)

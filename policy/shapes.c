@@ -149,6 +149,12 @@ static bool is_mark(struct bytes text)
     return text.length == 32 && text_consists_of(text, "0123456789abcdef");
 }
 
+/* RFC 7638, SHA-256. */
+static bool is_thumbprint(struct bytes text)
+{
+    return text.length == 43 && text_consists_of(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ" LOWER DIGITS "-_");
+}
+
 /* Of keys in a bucket; "" is none. */
 static bool is_prefix(struct bytes text)
 {
@@ -326,8 +332,12 @@ PUBLIC_OBJECT_OF(shape_facts, {"digest", &anything, true}, {"exceptions", &excep
 /* Both labels may be null: replay_entries.c checks them. */
 OBJECT_OF(asked_operation, {"op", &operation_word, true}, {"target", &shape_target, true}, {"target_id", &target_id, true});
 LIST_OF(asked_operations, asked_operation, 0, OP_COUNT);
+LIST_OF(spent_exceptions, content_digest, 1, POLICY_LIST_MAX);
+OBJECT_OF(used_exception, {"evidence", &evidence, true}, {"exception", &content_digest, true}, {"id", &identifier, true});
+LIST_OF(used_exceptions, used_exception, 1, POLICY_LIST_MAX);
 OBJECT_OF(facts_entry, {"before", &anything, false}, {"label", &anything, true}, {"operations", &asked_operations, true},
-          {"project", &uuid_text, true}, {"scope", &scope, false});
+          {"project", &uuid_text, true}, {"scope", &scope, false}, {"spent", &spent_exceptions, false},
+          {"used", &used_exceptions, false});
 LIST_OF(facts_entries, facts_entry, 0, POLICY_LIST_MAX);
 LIST_OF(refused_rules, some_text, 0, 8); /* twice the most of a pair */
 WHOLE_OF(version_one, 1, 1);
@@ -340,6 +350,7 @@ static const struct shape attested = {.kind = SHAPE_MAP, .what = "an object", .e
 WORD_OF(store_driver, "\"fs\" or \"s3\"", store_drivers);
 TEXT_OF(store_mark, "32 hex digits", is_mark);
 TEXT_OF(store_prefix, "a prefix of keys", is_prefix);
+TEXT_OF(keyd_key, "the thumbprint of a key", is_thumbprint);
 OBJECT_OF(store, {"bucket", &some_text, false}, {"bucket_location", &some_text, false}, {"driver", &store_driver, true},
           {"endpoint", &some_text, false}, {"file_system", &some_text, false}, {"mark", &store_mark, false},
           {"prefix", &store_prefix, false});
@@ -347,7 +358,7 @@ static const struct shape_member region_members[] = {
 #define FACT(constant, fact, fact_form, test, test_form, comparison) {fact, &(fact_form), false},
 #include "policy/facts.def"
 #undef FACT
-    OTHER_FACTS, {"attested", &attested, false}, {"store", &store, false}, {NULL, NULL, false}};
+    OTHER_FACTS, {"attested", &attested, false}, {"keyd", &keyd_key, false}, {"store", &store, false}, {NULL, NULL, false}};
 static const struct shape region = {.kind = SHAPE_OBJECT, .what = "an object", .members = region_members};
 
 LIST_OF(policies, anything, 0, POLICY_COUNT_MAX);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "policy/evaluate.h"
+#include "policy/no_memory_priv.h"
 #include "policy/places.h"
 #include "policy/set_priv.h"
 #include "policy/template_priv.h"
@@ -14,11 +15,6 @@
 #define REGION_TEXT    256 /* "provider/region=AE/DU,REGIME,...", with room for seven regimes */
 #define SCOPE_ROOM     (POLICY_SCOPE_MAX + 4)
 #define LETTERS_OF_ONE "abcdefghijklmnopqrstuvwxyz0123456789._-/"
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a policy set");
-}
 
 const char *policy_template_regime(size_t index)
 {
@@ -80,13 +76,13 @@ static struct result set_scope_and_days(json_t *metadata, const struct template_
     review[10] = '\0'; /* the day alone */
     (void)snprintf(below, sizeof below, "%s/**", answers->place);
     OWNED_JSON fresh = json_pack("{s:[s], s:s, s:s}", "scope", below, "effective_from", from, "review_by", review);
-    return fresh != NULL && json_object_update(metadata, fresh) == 0 ? SUCCESS : no_memory(err);
+    return fresh != NULL && json_object_update(metadata, fresh) == 0 ? SUCCESS : policy_no_memory(err);
 }
 
 /* jansson takes no text that is not UTF-8, and says nothing else when there is no memory. */
 static struct result no_text(unsigned lacks_before, const char *option, struct error *err)
 {
-    if (json_lacks() != lacks_before) return no_memory(err);
+    if (json_lacks() != lacks_before) return policy_no_memory(err);
     return failure(err, ERROR_INVALID, "%s: it is no text of UTF-8", option);
 }
 
@@ -102,7 +98,7 @@ static struct result tell_officers(json_t *policy, const struct template_answers
         if (json_array_append_new(officers, json_string(answers->officers[i])) != 0) return no_text(lacks, "--officer", err);
     json_object_foreach (json_object_get(policy, "exception_types"), name, type) {
         json_t *adds = json_object_get(type, "adds");
-        if (adds != NULL && json_object_set(adds, "notify", officers) != 0) return no_memory(err);
+        if (adds != NULL && json_object_set(adds, "notify", officers) != 0) return policy_no_memory(err);
     }
     return SUCCESS;
 }
@@ -114,7 +110,7 @@ static struct result fill_policy(json_t *policy, const struct template_answers *
 
     TRY(check_place(answers->place, err));
     TRY(name_policy(policy, answers->place, id, err));
-    if (json_object_set_new(metadata, "id", json_string(id)) != 0) return no_memory(err);
+    if (json_object_set_new(metadata, "id", json_string(id)) != 0) return policy_no_memory(err);
     TRY(set_scope_and_days(metadata, answers, err));
     return tell_officers(policy, answers, err);
 }
@@ -127,13 +123,13 @@ static struct result region_of(char *stated, json_t **facts_out, struct error *e
     char *place = stated, *regime = strchr(stated, ',');
     OWNED_JSON regimes = json_array();
 
-    if (regimes == NULL) return no_memory(err);
+    if (regimes == NULL) return policy_no_memory(err);
     while (regime != NULL) {
         *regime++ = '\0';
         char *next = strchr(regime, ',');
         if (next != NULL) *next = '\0';
         if (!regime_is_known(regime)) return failure(err, ERROR_INVALID, "--region: no known regime: %.24s", regime);
-        if (json_array_append_new(regimes, json_string(regime)) != 0) return no_memory(err);
+        if (json_array_append_new(regimes, json_string(regime)) != 0) return policy_no_memory(err);
         regime = next;
     }
     if (!place_is_known(place)) return failure(err, ERROR_INVALID, "--region: no place of ISO 3166: %.24s", place);
@@ -141,7 +137,7 @@ static struct result region_of(char *stated, json_t **facts_out, struct error *e
         (void)json_array_append_new(regimes, json_string("AE-FED"));
     *facts_out = json_pack("{s:s, s:O, s:s, s:{s:s, s:s}}", "geo", place, "regimes", regimes, "location_evidence", "statement",
                            "key", "geo", place, "control", "customer-soft");
-    return *facts_out == NULL ? no_memory(err) : SUCCESS;
+    return *facts_out == NULL ? policy_no_memory(err) : SUCCESS;
 }
 
 static struct result add_region(json_t *regions, const char *answer, const json_t **facts_out, struct error *err)
@@ -162,7 +158,7 @@ static struct result add_region(json_t *regions, const char *answer, const json_
         return failure(err, ERROR_INVALID, "--region: the set has %.70s already, and its facts stay: give the name alone", text);
     if (facts == NULL) {
         TRY(region_of(stated, &facts, err));
-        if (json_object_set_new(regions, text, facts) != 0) return no_memory(err);
+        if (json_object_set_new(regions, text, facts) != 0) return policy_no_memory(err);
     }
     *facts_out = facts;
     return SUCCESS;
@@ -191,7 +187,7 @@ static struct result add_networks(json_t *networks, const struct template_answer
         json_t *geo = json_object_get(region, "geo"), *regimes = json_object_get(region, "regimes");
         if (facts == NULL || (geo != NULL && json_object_set(facts, "geo", geo) != 0) ||
             (regimes != NULL && json_object_set(facts, "regimes", regimes) != 0))
-            return no_memory(err);
+            return policy_no_memory(err);
         json_t *network = json_pack("{s:s, s:O}", "cidr", answers->networks[i], "facts", facts);
         if (network == NULL || json_array_append_new(networks, network) != 0) return no_text(lacks, "--network", err);
     }
@@ -204,7 +200,7 @@ static struct result add_groups(json_t *groups, const json_t *wanted, struct err
     json_t *group = NULL;
 
     json_object_foreach ((json_t *)(uintptr_t)wanted, name, group) {
-        if (json_object_get(groups, name) == NULL && json_object_set(groups, name, group) != 0) return no_memory(err);
+        if (json_object_get(groups, name) == NULL && json_object_set(groups, name, group) != 0) return policy_no_memory(err);
     }
     return SUCCESS;
 }
@@ -221,7 +217,7 @@ static struct result add_policy(json_t *policies, json_t *policy, struct error *
             return failure(err, ERROR_CONFLICT,
                            "the set has a policy %.64s already: change that one, with 'sijil policy show --document'", id);
     }
-    return json_array_append(policies, policy) == 0 ? SUCCESS : no_memory(err);
+    return json_array_append(policies, policy) == 0 ? SUCCESS : policy_no_memory(err);
 }
 
 /* A copy of a part of the set in force; an empty one, if there is no set. */
@@ -276,7 +272,8 @@ struct result policy_template_set(const struct template_answers *answers, const 
                                            .networks = networks,
                                            .exceptions = json_object_get(before, "exceptions"),
                                            .declassified = json_object_get(before, "declassified")};
-    if (policies == NULL || regions == NULL || groups == NULL || networks == NULL || json_lacks() != lacks) return no_memory(err);
+    if (policies == NULL || regions == NULL || groups == NULL || networks == NULL || json_lacks() != lacks)
+        return policy_no_memory(err);
     TRY(add_all(answers, whole, &parts, err));
-    return json_lacks() == lacks ? compose(&parts, payload, err) : no_memory(err);
+    return json_lacks() == lacks ? compose(&parts, payload, err) : policy_no_memory(err);
 }

@@ -3,11 +3,7 @@
 
 #include "policy/analysis_priv.h"
 #include "policy/facts_priv.h"
-
-static struct result no_memory(struct error *err)
-{
-    return failure(err, ERROR_NO_MEMORY, "no memory for a witness");
-}
+#include "policy/no_memory_priv.h"
 
 static bool holds(const struct universe *universe, int literal)
 {
@@ -113,12 +109,12 @@ static struct result find_target(const struct universe *universe, struct policy_
         !put_text(key, "geo", chosen(universe, &universe->key_geo)) ||
         !put_text(key, "control", chosen(universe, &universe->key_control)) ||
         !put_texts(universe, operator_facts, "controlled_from", &universe->controllers) || !put_facts(universe, json))
-        return no_memory(err);
-    if (json_object_size(key) > 0 && json_object_set(json, "key", key) != 0) return no_memory(err);
+        return policy_no_memory(err);
+    if (json_object_size(key) > 0 && json_object_set(json, "key", key) != 0) return policy_no_memory(err);
     if (json_array_size(json_object_get(operator_facts, "controlled_from")) > 0 &&
         json_object_set(json, "operator", operator_facts) != 0)
-        return no_memory(err);
-    if (json_lacks() != before) return no_memory(err);
+        return policy_no_memory(err);
+    if (json_lacks() != before) return policy_no_memory(err);
     return policy_target_new(json, target_out, err);
 }
 

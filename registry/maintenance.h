@@ -34,7 +34,13 @@ RESULT registry_scan_regions(struct registry *registry, struct decider *decider,
  * is, if this gateway has the place for it (struct registry_recorded). A region that can't be opened is named by `err`; the others are opened.
  */
 RESULT registry_open_recorded(struct registry *registry, struct decider *decider, struct error *err);
-/** The regions that are quarantined, as this gateway knows it: "" or "quarantined: a/b, c/d". For /readyz. */
+/**
+ * Call it every few seconds, from the same thread, before registry_open_recorded(). Asks the sijil-keyd of each region that has one of its own who and where it
+ * is, and gives it the statement of the main one about the policy set in force (docs/region-keyd.md). `err` names the first region with which something is wrong;
+ * the others are asked, too.
+ */
+RESULT registry_follow_keys(struct registry *registry, struct decider *decider, struct error *err);
+/** The regions that are quarantined or retired, or whose own sijil-keyd opens no key, as this gateway knows it: "" or "a/b, c/d". For /readyz. */
 void registry_closed_regions(struct registry *registry, char *text, size_t size);
 /** ERROR_INVALID: the database has blobs in a region that is not configured here. Stores the result as well. */
 RESULT registry_check_served(struct registry *registry, struct pg *pg, struct error *err);

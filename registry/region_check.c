@@ -172,6 +172,14 @@ bool registry_region_has_problem(struct registry *registry, const char *region)
     return has_problem;
 }
 
+bool registry_region_is_readable(struct registry *registry, const char *region)
+{
+    struct blob_store *blobs = NULL;
+    struct error ignored = {0};
+
+    return registry_blobs(registry, region, &blobs, &ignored).ok && !registry_region_has_problem(registry, region);
+}
+
 /* ---- The state of the regions as metrics ---- */
 
 enum {
@@ -190,8 +198,32 @@ static const struct metric region_metrics[REGION_METRIC_COUNT] = {
 #undef X
 };
 
+static bool has_keys(const struct region_keys *keys)
+{
+    return keys->is_open && !keys->is_grave && keys->place.is_current;
+}
+
+/* Call it with the lock held. */
+static const struct region_keys *keys_of(const struct registry *registry, const char *region)
+{
+    for (size_t i = 0; i < registry->key_count; i++)
+        if (strcmp(registry->key_places[i].id, region) == 0) return &registry->key_places[i];
+    return NULL;
+}
+
+static bool value_of_copies(const struct registry_store *store, int metric, int64_t *value_out)
+{
+    if (metric == REGION_COPIES_WAITING) *value_out = (int64_t)atomic_load(&store->copies_waiting);
+    else if (metric == REGION_COPIES_BYTES) *value_out = (int64_t)atomic_load(&store->copies_waiting_bytes);
+    else if (metric == REGION_COPIES_DENIED) *value_out = (int64_t)atomic_load(&store->copies_denied);
+    else if (metric == REGION_COPIES_LAG) *value_out = atomic_load(&store->copies_lag_s);
+    else return false;
+    return true;
+}
+
 static bool value_of(const struct registry_store *store, const struct registry_store *silent, int metric, int64_t *value_out)
 {
+    if (value_of_copies(store, metric, value_out)) return true;
     if (metric == REGION_CLOSED) *value_out = blob_store_is_closed(store->blobs);
     if (metric == REGION_DISAGREES) *value_out = store->disagreement[0] != '\0';
     if (metric == REGION_USABLE) *value_out = store->problem[0] == '\0' && store != silent;
@@ -212,7 +244,9 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
     for (int metric = 0; metric < REGION_METRIC_COUNT; metric++) {
         for (size_t i = 0; i < registry->region_count; i++) {
             int64_t value = 0;
-            if (!value_of(&registry->regions[i], silent, metric, &value)) continue;
+            const struct region_keys *keys = keys_of(registry, registry->regions[i].id);
+            if (metric == REGION_KEYS ? keys == NULL : !value_of(&registry->regions[i], silent, metric, &value)) continue;
+            if (metric == REGION_KEYS) value = has_keys(keys);
             (void)snprintf(labels[i], sizeof labels[i], "region=\"%s\"", registry->regions[i].id);
             rows[table.count] = region_metrics[metric];
             rows[table.count].labels = labels[i];
@@ -223,6 +257,15 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
     return metrics_write(text, tables, 1, err);
 }
 
+static bool lacks_keys(struct registry *registry, const char *region)
+{
+    (void)pthread_mutex_lock(&registry->problem_lock);
+    const struct region_keys *keys = keys_of(registry, region);
+    const bool lacks = keys != NULL && !has_keys(keys);
+    (void)pthread_mutex_unlock(&registry->problem_lock);
+    return lacks;
+}
+
 void registry_closed_regions(struct registry *registry, char *text, size_t size)
 {
     size_t at = 0;
@@ -230,7 +273,7 @@ void registry_closed_regions(struct registry *registry, char *text, size_t size)
     text[0] = '\0';
     for (size_t i = 0; i < registry->region_count && at < size; i++) {
         const struct registry_store *store = &registry->regions[i];
-        if (!blob_store_is_closed(store->blobs)) continue;
+        if (!blob_store_is_closed(store->blobs) && !lacks_keys(registry, store->id)) continue;
         const int written = snprintf(text + at, size - at, "%s%s", at == 0 ? "" : ", ", store->id);
         at += written < 0 ? 0 : (size_t)written;
     }
@@ -252,6 +295,21 @@ static void describe_problem(struct registry *registry, struct region_view *view
     }
 }
 
+static void describe_keys(struct registry *registry, struct region_view *view)
+{
+    struct region_keys keys;
+
+    view->has_keyd = registry_region_keys(registry, view->id, &keys);
+    if (!view->has_keyd) return;
+    view->has_keys = has_keys(&keys);
+    memcpy(view->keyd, keys.key, sizeof view->keyd);
+    memcpy(view->keyd_problem, keys.problem, sizeof view->keyd_problem);
+    view->keyd_epoch = keys.place.epoch;
+    view->keyd_unwraps = keys.place.unwraps;
+    view->keyd_current_ms = keys.place.current_ms;
+    view->keyd_version = keys.place.key_version;
+}
+
 struct result registry_list_regions(const struct permit *permit, struct registry *registry, struct pg *pg,
                                     struct region_view **views_out, size_t *count_out, struct error *err)
 {
@@ -265,6 +323,7 @@ struct result registry_list_regions(const struct permit *permit, struct registry
         (void)snprintf(views[i].id, sizeof views[i].id, "%s", regions[i].id);
         (void)snprintf(views[i].driver, sizeof views[i].driver, "%s", region_driver_name(regions[i].driver));
         describe_problem(registry, &views[i]);
+        describe_keys(registry, &views[i]);
     }
     free(regions);
     if (views == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu regions", count);

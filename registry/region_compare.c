@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/terminal_text.h"
+#include "registry/region_keys_priv.h"
 #include "registry/region_scan_priv.h"
 
 __attribute__((format(printf, 4, 5))) static void add(struct region_report *report, bool is_grave, const char *about,
@@ -76,6 +77,11 @@ void region_compare(const struct region_record *record, const struct region_plac
     } else demand(report, "file system", record->file_system, survey->place);
     compare_marks(record, known_mark, survey->mark, report);
     compare_rules(record, survey, report);
+}
+
+void region_compare_keys(const struct region_keys *keys, struct region_report *report)
+{
+    if (keys->problem[0] != '\0') add(report, keys->is_grave, "keyd", "%.200s", keys->problem);
 }
 
 bool region_report_is_grave(const struct region_report *report)

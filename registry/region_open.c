@@ -8,8 +8,6 @@
 #include "registry/region_scan_priv.h"
 #include "registry/registry_priv.h"
 
-#define PATH_ROOM 1024
-
 static const char *or_empty(const char *text)
 {
     return text == NULL ? "" : text;
@@ -24,25 +22,25 @@ static bool is_open(const struct registry *registry, const char *id)
 }
 
 /* "aws/x" is aws-x below the folder. An id has no dots, so no path leads out of it. */
-static struct result path_below(const char *folder, const char *id, char path_out[PATH_ROOM], struct error *err)
+struct result region_path_below(const char *folder, const char *id, char path_out[REGION_PATH_ROOM], struct error *err)
 {
-    const int length = snprintf(path_out, PATH_ROOM, "%s/%s", folder, id);
+    const int length = snprintf(path_out, REGION_PATH_ROOM, "%s/%s", folder, id);
 
-    if (length < 0 || length >= PATH_ROOM) return failure(err, ERROR_LIMIT, "the path of region %.63s is too long", id);
+    if (length < 0 || length >= REGION_PATH_ROOM) return failure(err, ERROR_LIMIT, "the path of region %.63s is too long", id);
     for (char *at = path_out + strlen(folder) + 1; *at != '\0'; at++)
         if (*at == '/') *at = '-';
     return SUCCESS;
 }
 
-static struct result open_store(struct registry *registry, const char *id, const json_t *store, char path[PATH_ROOM],
-                                struct error *err)
+static struct result open_store(struct registry *registry, const char *id, const json_t *store, bool has_keyd,
+                                char path[REGION_PATH_ROOM], struct error *err)
 {
     const struct registry_recorded *recorded = &registry->recorded;
     const bool is_bucket = strcmp(json_text_of(store, "driver"), "s3") == 0;
     const char *folder = is_bucket ? recorded->key_folder : recorded->folder;
 
     if (or_empty(folder)[0] == '\0') return SUCCESS; /* other gateways serve it */
-    TRY(path_below(folder, id, path, err));
+    TRY(region_path_below(folder, id, path, err));
     const struct registry_region region = {.id = id,
                                            .driver = json_text_of(store, "driver"),
                                            .location = is_bucket ? "" : path,
@@ -54,6 +52,7 @@ static struct result open_store(struct registry *registry, const char *id, const
                                            .ca_file = or_empty(recorded->ca_file),
                                            .endpoint_networks = or_empty(recorded->networks),
                                            .page_cache_blob_max = recorded->page_cache_blob_max};
+    if (has_keyd) TRY(registry_use_keyd(registry, id, err)); /* before the first key */
     return registry_open_region(registry, &region, err);
 }
 
@@ -73,15 +72,15 @@ static void describe(const char *id, const json_t *store, const char *path, stru
 /* Whether another region of the set has the same place here: a/b-c and a-b/c. */
 static bool shares_place(const struct policy_set *set, const char *id)
 {
-    char own[PATH_ROOM], other[PATH_ROOM];
+    char own[REGION_PATH_ROOM], other[REGION_PATH_ROOM];
     struct error ignored = {0};
     bool shares = false;
 
-    if (!path_below("", id, own, &ignored).ok) return true;
+    if (!region_path_below("", id, own, &ignored).ok) return true;
     for (size_t i = 0; i < policy_set_region_count(set); i++) {
         const char *name = policy_set_region_name(set, i);
         if (policy_set_region_store(set, name) == NULL || strcmp(name, id) == 0) continue;
-        shares = shares || !path_below("", name, other, &ignored).ok || strcmp(own, other) == 0;
+        shares = shares || !region_path_below("", name, other, &ignored).ok || strcmp(own, other) == 0;
     }
     return shares;
 }
@@ -90,7 +89,7 @@ static struct result open_one(struct registry *registry, struct decider *decider
                               struct error *err)
 {
     const json_t *store = policy_set_region_store(set, id);
-    char path[PATH_ROOM] = "";
+    char path[REGION_PATH_ROOM] = "";
     struct region_state state;
     struct region region;
 
@@ -100,7 +99,8 @@ static struct result open_one(struct registry *registry, struct decider *decider
     if (!is_known && shares_place(set, id))
         return failure(err, ERROR_INVALID, "region %.63s would have the place of another one here, because \"/\" is \"-\" there",
                        id);
-    TRY(open_store(registry, id, store, path, err));
+    const bool has_keyd = policy_set_region_keyd(set, id) != NULL || (is_known && state.keyd[0] != '\0');
+    TRY(open_store(registry, id, store, has_keyd, path, err));
     if (!is_open(registry, id) || decider_region_state(decider, id, &state)) return SUCCESS;
     describe(id, store, path, &region);
     return region_record_opening(registry, &region, err);

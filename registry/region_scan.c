@@ -37,9 +37,10 @@ static struct registry_store *store_of(struct registry *registry, const char *re
     return NULL;
 }
 
-static struct region_record record_of(const struct policy_set *set, const char *region)
+struct region_record region_record_of(const struct policy_set *set, const char *region)
 {
     const json_t *store = set == NULL ? NULL : policy_set_region_store(set, region);
+    const json_t *key = set == NULL ? NULL : policy_set_region_key(set, region);
 
     return (struct region_record){.is_signed = store != NULL,
                                   .driver = json_text_of(store, "driver"),
@@ -48,13 +49,17 @@ static struct region_record record_of(const struct policy_set *set, const char *
                                   .endpoint = json_text_of(store, "endpoint"),
                                   .bucket = json_text_of(store, "bucket"),
                                   .bucket_location = json_text_of(store, "bucket_location"),
-                                  .prefix = json_text_of(store, "prefix")};
+                                  .prefix = json_text_of(store, "prefix"),
+                                  .keyd = set == NULL ? NULL : policy_set_region_keyd(set, region),
+                                  .key_ring = json_text_of(key, "ring"),
+                                  .key_geo = json_text_of(key, "geo"),
+                                  .key_control = json_text_of(key, "control")};
 }
 
 /* ---- Consequences ---- */
 
 /* Another gateway may be first; then its record stands. */
-static struct result record_step(struct registry *registry, const char *region, struct region_step *step, const char *note,
+struct result region_record_step(struct registry *registry, const char *region, struct region_step *step, const char *note,
                                  struct error *err)
 {
     struct action_pair pair = {.action = step->action, .resource = {.kind = RESOURCE_SYSTEM}};
@@ -81,7 +86,7 @@ static struct result take_step(const struct look *look, enum action action, cons
     region_step_prepare(action, &step);
     step.text = text;
     step.epoch = look->epoch;
-    return record_step(look->registry, look->store->id, &step, text, err);
+    return region_record_step(look->registry, look->store->id, &step, text, err);
 }
 
 struct result region_record_opening(struct registry *registry, const struct region *region, struct error *err)
@@ -90,7 +95,7 @@ struct result region_record_opening(struct registry *registry, const struct regi
 
     region_step_prepare(ACTION_REGION_OPEN, &step);
     step.opened = region;
-    return record_step(registry, region->id, &step, "named by the policy set", err);
+    return region_record_step(registry, region->id, &step, "named by the policy set", err);
 }
 
 /* A region is begun by the gateway that records its mark. Another one may have another store, so it looks again when it knows what was recorded. */
@@ -100,7 +105,7 @@ static struct result record_mark(struct look *look, const char *mark, struct err
 
     region_step_prepare(ACTION_REGION_MARK, &step);
     step.text = mark;
-    TRY(record_step(look->registry, look->store->id, &step, mark, err));
+    TRY(region_record_step(look->registry, look->store->id, &step, mark, err));
     look->is_early = !step.is_done;
     if (step.is_done) (void)text_copy(look->state.mark, sizeof look->state.mark, mark);
     return SUCCESS;
@@ -221,6 +226,13 @@ static void keep(struct look *look, const struct region_report *report)
     (void)pthread_mutex_unlock(&look->registry->problem_lock);
 }
 
+static void compare_keys(const struct look *look, struct region_report *report)
+{
+    struct region_keys keys;
+
+    if (registry_region_keys(look->registry, look->store->id, &keys)) region_compare_keys(&keys, report);
+}
+
 static struct result look_at(struct look *look, struct region_report *report, struct error *err)
 {
     const struct region_place place = place_of(look->store);
@@ -229,6 +241,7 @@ static struct result look_at(struct look *look, struct region_report *report, st
     TRY(survey(look, report, err));
     if (!report->is_told) return SUCCESS;
     region_compare(look->record, &place, look->state.mark, &look->survey, report);
+    compare_keys(look, report);
     keep(look, report);
     return conclude(look, report, err);
 }
@@ -236,7 +249,7 @@ static struct result look_at(struct look *look, struct region_report *report, st
 static struct result look_with_set(struct look *look, struct decider *decider, struct region_report *report, struct error *err)
 {
     struct policy_set *set = decider_policy_set(decider);
-    const struct region_record record = record_of(set, look->state.id);
+    const struct region_record record = region_record_of(set, look->state.id);
 
     look->record = &record;
     look->epoch = set == NULL ? 0 : policy_set_epoch(set);
@@ -270,7 +283,10 @@ struct result registry_region_check(const struct permit *permit, struct registry
     if (!decider_region_state(decider, region, &look.state)) return no_region(decider, region, err);
     if (look.store == NULL) (void)snprintf(report.trouble, sizeof report.trouble, "this gateway does not serve the region");
     else if (look.state.is_retired) (void)snprintf(report.trouble, sizeof report.trouble, "the region is retired");
-    else TRY(look_with_set(&look, decider, &report, err));
+    else {
+        TRY(registry_ask_keys(registry, decider, region, err));
+        TRY(look_with_set(&look, decider, &report, err));
+    }
     *report_out = report;
     return SUCCESS;
 }
@@ -279,7 +295,8 @@ struct result registry_region_check(const struct permit *permit, struct registry
 
 static bool is_due(const struct registry_store *store, uint64_t epoch, int64_t interval_ms)
 {
-    return store->scanned_ms == 0 || store->scanned_epoch != epoch || clock_monotonic_ms() - store->scanned_ms >= interval_ms;
+    return store->scanned_ms == 0 || atomic_load(&store->wants_look) || store->scanned_epoch != epoch ||
+           clock_monotonic_ms() - store->scanned_ms >= interval_ms;
 }
 
 static uint64_t epoch_of_set(struct decider *decider)
@@ -317,6 +334,7 @@ static struct result scan(struct look *look, struct decider *decider, int64_t in
 {
     struct region_report report = {.count = 0};
 
+    atomic_store(&look->store->wants_look, false);
     const struct result looked = look_with_set(look, decider, &report, err);
     if (look->is_early && look->survey.mark[0] == '\0') blob_store_close(look->store->blobs, true);
     else if ((report.is_told || look->is_silent) && !region_report_is_grave(&report) && !is_forbidden(&look->state))

@@ -39,6 +39,7 @@ static const struct pg_statement region_retire_sql = {
     "UPDATE region SET retired_at = now() WHERE region_id = $1 AND draining_since IS NOT NULL AND retired_at IS NULL AND " OTHERS " = 0"
     " AND NOT EXISTS (SELECT FROM blob WHERE region_id = $1)"
     " AND NOT EXISTS (SELECT FROM project WHERE home_region = $1 AND emptied_at IS NULL)"
+    " AND NOT EXISTS (SELECT FROM project_copy WHERE region_id = $1)"
     " AND NOT EXISTS (SELECT FROM forgotten_key WHERE region_id = $1 AND sequence IS NULL)",
     "text", ""};
 static const struct pg_statement region_quarantine_sql = {
@@ -53,11 +54,18 @@ static const struct pg_statement region_release_sql = {
     "text", ""};
 static const struct pg_statement region_mark_sql = {
     "region_mark", "UPDATE region SET mark = $2 WHERE region_id = $1 AND mark IS NULL AND retired_at IS NULL", "text text", ""};
+/* Keys that are there already are under another sijil-keyd. */
+static const struct pg_statement region_keyd_sql = {
+    "region_keyd",
+    "UPDATE region SET keyd = $2 WHERE region_id = $1 AND keyd IS NULL AND retired_at IS NULL"
+    " AND NOT EXISTS (SELECT FROM blob WHERE region_id = $1) AND NOT EXISTS (SELECT FROM project_key WHERE region_id = $1)"
+    " AND NOT EXISTS (SELECT FROM upload WHERE region_id = $1) AND NOT EXISTS (SELECT FROM run_log_piece WHERE region_id = $1)",
+    "text text", ""};
 static const struct pg_statement region_raise_epoch_sql = {
     "region_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement *const statements[] = {
     &region_content_sql, &region_projects_sql, &region_drain_sql, &region_reopen_sql, &region_retire_sql, &region_quarantine_sql,
-    &region_release_sql, &region_mark_sql, &region_raise_epoch_sql,
+    &region_release_sql, &region_mark_sql, &region_keyd_sql, &region_raise_epoch_sql,
 };
 /* clang-format on */
 const struct pg_table region_state_statements = PG_TABLE(statements);
@@ -152,29 +160,34 @@ static struct result add_row(const struct region_step *step, struct pg *pg, stru
     return added.ok ? raise_epoch(pg, err) : failure(err, why.kind, "%s", why.message);
 }
 
+static const struct pg_statement *statement_of(enum action action)
+{
+    if (action == ACTION_REGION_MARK) return &region_mark_sql;
+    if (action == ACTION_REGION_KEYD) return &region_keyd_sql;
+    return action == ACTION_REGION_QUARANTINE ? &region_quarantine_sql : &region_release_sql;
+}
+
 static struct result run_step(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct region_step *step = (struct region_step *)(void *)change; /* its first member */
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
-    const struct pg_statement *statement =
-        step->action == ACTION_REGION_QUARANTINE ? &region_quarantine_sql : &region_release_sql;
 
     permit_require(permit, step->action, &step->where);
     if (step->action == ACTION_REGION_OPEN) return add_row(step, pg, err);
     pg_add_text(&arguments, step->where.region);
     if (step->action != ACTION_REGION_RELEASE) pg_add_text(&arguments, step->text);
     if (step->action == ACTION_REGION_QUARANTINE) pg_add_int8(&arguments, (int64_t)step->epoch);
-    TRY(pg_run(pg, step->action == ACTION_REGION_MARK ? &region_mark_sql : statement, &arguments, &rows, err));
+    TRY(pg_run(pg, statement_of(step->action), &arguments, &rows, err));
     step->is_done = pg_rows_affected(rows) == 1;
-    if (!step->is_done) return failure(err, ERROR_CONFLICT, "another gateway was first");
+    if (!step->is_done) return failure(err, ERROR_CONFLICT, "another gateway was first, or the region has keys already");
     return raise_epoch(pg, err);
 }
 
 void region_step_prepare(enum action action, struct region_step *step_out)
 {
     assert(action == ACTION_REGION_QUARANTINE || action == ACTION_REGION_RELEASE || action == ACTION_REGION_MARK ||
-           action == ACTION_REGION_OPEN);
+           action == ACTION_REGION_OPEN || action == ACTION_REGION_KEYD);
     *step_out = (struct region_step){.change = {.run = run_step, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                      .action = action};
 }

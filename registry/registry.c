@@ -236,3 +236,27 @@ void key_record_add(struct pg_arguments *arguments, const struct key_record *rec
     pg_add_bytes(arguments, (struct bytes){record->wrapped.bytes, record->wrapped.length});
     pg_add_bytes(arguments, (struct bytes){record->commitment, sizeof record->commitment});
 }
+
+/* ---- What was found of the sijil-keyd of regions (registry/region_keys.c) ---- */
+
+bool registry_region_keys(struct registry *registry, const char *region, struct region_keys *keys_out)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&registry->problem_lock);
+    for (size_t i = 0; i < registry->key_count && !found; i++) {
+        found = strcmp(registry->key_places[i].id, region) == 0;
+        if (found) *keys_out = registry->key_places[i];
+    }
+    (void)pthread_mutex_unlock(&registry->problem_lock);
+    return found;
+}
+
+bool registry_region_keys_at(struct registry *registry, size_t index, struct region_keys *keys_out)
+{
+    (void)pthread_mutex_lock(&registry->problem_lock);
+    const bool is_there = index < registry->key_count;
+    if (is_there) *keys_out = registry->key_places[index];
+    (void)pthread_mutex_unlock(&registry->problem_lock);
+    return is_there;
+}

@@ -58,6 +58,7 @@ struct registry_recorded {
     const char *key_folder; /* for the bucket aws/x the file aws-x; "": none is a bucket */
     const char *networks, *ca_file;
     uint64_t page_cache_blob_max;
+    const char *keyd_folder; /* the sockets of the sijil-keyd of regions: for aws/x aws-x; "": there are none here */
 };
 
 struct registry_options {
@@ -81,13 +82,21 @@ RESULT registry_new(const struct registry_options *options, struct registry **re
 /** From memory: does a person have to repair the region, or does it not answer a check? */
 bool registry_region_has_problem(struct registry *registry, const char *region);
 
+/** From memory: does this gateway serve the region, is it open, and has it no problem? */
+bool registry_region_is_readable(struct registry *registry, const char *region);
+
 /** A region as this gateway sees it. */
 struct region_view {
     char id[REGION_ID_MAX + 1];
-    char driver[8];         /* "fs", "s3", "memory" */
-    bool is_served;         /* it is in this gateway's configuration */
-    char problem[256];      /* why it is not ready; "": it is */
-    char disagreement[304]; /* what its record and its store do not agree on, at this gateway's last look; "": nothing */
+    char driver[8];          /* "fs", "s3", "memory" */
+    bool is_served;          /* it is in this gateway's configuration */
+    char problem[256];       /* why it is not ready; "": it is */
+    char disagreement[304];  /* what its record and its store do not agree on, at this gateway's last look; "": nothing */
+    bool has_keyd, has_keys; /* its keys are with a sijil-keyd of its own; this gateway can have them now */
+    char keyd[44], keyd_problem[256];  /* thumbprint of its key; what is wrong with it, "": nothing */
+    uint64_t keyd_epoch, keyd_unwraps; /* the policy set that it was told of; keys that it has opened */
+    int64_t keyd_current_ms;           /* when it was told last, by wall time; 0: not since its start */
+    uint32_t keyd_version;             /* of its key-encryption keys, the newest; 0: it did not answer */
 };
 /** All regions in the database, by id. The permit is for ACTION_REGION_READ. The caller owns *views_out (free()). */
 RESULT registry_list_regions(const struct permit *permit, struct registry *registry, struct pg *pg,

@@ -7,6 +7,7 @@
 #include "audit/archive.h"
 #include "crypto/digest.h"
 #include "registry/key_cache.h"
+#include "registry/region_keys_priv.h"
 #include "registry/registry.h"
 #include "storage/blob.h"
 
@@ -35,6 +36,8 @@ struct registry {
     int64_t lease_s; /* how long a blob is safe from collection after a push or a HEAD */
     const char *database;
     struct registry_recorded recorded;
+    size_t key_count; /* under `problem_lock`, like the next member */
+    struct region_keys key_places[REGISTRY_REGIONS_MAX];
     atomic_size_t region_count; /* grows after a region was opened, by the checking thread alone */
     struct registry_store {
         char id[REGION_ID_MAX + 1];
@@ -44,6 +47,7 @@ struct registry {
         int64_t
             scanned_ms; /* monotonic; of the last look at the store; used by the checking thread only, as is the next member */
         uint64_t scanned_epoch; /* of the policy set at that time */
+        atomic_bool wants_look; /* its keys are newly not where its record says */
         bool lacked_mark;       /* then its mark was recorded, and not there; used by the checking thread only */
         atomic_bool is_marking; /* this gateway has recorded the mark, and has yet to write it */
         char disagreement[304]; /* under `problem_lock`: what its record and the store do not agree on; "": they agree */
@@ -52,6 +56,8 @@ struct registry {
             problem[sizeof((struct error *)0)->message]; /* under `problem_lock`: a problem that a person must repair; "": none */
         bool has_room;                                   /* under `problem_lock`, like the next member */
         struct driver_room room;                         /* at the last check */
+        _Atomic uint64_t copies_waiting, copies_waiting_bytes, copies_denied; /* of all projects (registry/copies/copier.h) */
+        _Atomic int64_t copies_lag_s;
         size_t unremovable; /* oldest abandoned objects that could not be removed lately; used by the maintenance thread only */
     } regions[REGISTRY_REGIONS_MAX];
 };

@@ -120,10 +120,20 @@ static struct result check_digest(const struct manifest_row *row, struct bytes b
     return SUCCESS;
 }
 
+/* Manifests are in the database, under the key of the home region: a read that is decided for another region, with copies of the blobs, finds them there. */
+static struct resource where_sealed(const struct resource *where, const struct manifest_row *row)
+{
+    struct resource sealed_at = *where;
+
+    memcpy(sealed_at.region, row->key_region, sizeof sealed_at.region);
+    return sealed_at;
+}
+
 static struct result unseal(struct registry *registry, const struct resource *where, const struct manifest_row *row,
                             struct buffer *body, struct error *err)
 {
-    const struct sealing sealing = {.where = where, .digest = row->digest, .key = &row->key};
+    const struct resource sealed_at = where_sealed(where, row);
+    const struct sealing sealing = {.where = &sealed_at, .digest = row->digest, .key = &row->key};
 
     TRY(manifest_unseal(registry, &sealing, row->sealed, body, err));
     return check_digest(row, buffer_bytes(body), err);
@@ -186,7 +196,8 @@ struct result stored_manifest_find(const struct permit *permit, struct registry 
 static bool unseal_cached(struct registry *registry, const struct manifest_query *query, const struct manifest_row *row,
                           struct buffer *body)
 {
-    const struct sealing sealing = {.where = query->where, .digest = row->digest, .key = &row->key};
+    const struct resource sealed_at = where_sealed(query->where, row);
+    const struct sealing sealing = {.where = &sealed_at, .digest = row->digest, .key = &row->key};
     struct error ignored = {0};
 
     return manifest_unseal_cached(registry, &sealing, row->sealed, body) && check_digest(row, buffer_bytes(body), &ignored).ok;

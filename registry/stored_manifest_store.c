@@ -15,10 +15,10 @@
 /* clang-format off */
 #define VALUES                                                                                             \
     "SELECT m.digest, m.media_type, coalesce(m.artifact_type, ''), m.size_bytes, k.key_id, k.key_version," \
-    " k.wrapped_key, k.commitment, m.sealed FROM "
+    " k.wrapped_key, k.commitment, m.sealed, k.region_id FROM "
 #define COLUMNS VALUES "manifest m JOIN project_key k USING (key_id)"
 #define AFTER(m) m ".digest > $3 AND ($4 = '' OR " m ".artifact_type = $4) ORDER BY " m ".digest LIMIT $5)"
-#define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
+#define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea text"
 
 /* Reasons to refuse a push, or the deletion of a manifest. */
 #define MISSING   0
@@ -409,6 +409,7 @@ struct result manifest_row_read(const struct pg_rows *rows, size_t row, struct m
     };
 
     TRY(key_record_read(rows, row, 5, &read.key, err));
+    (void)snprintf(read.key_region, sizeof read.key_region, "%s", pg_text(rows, row, 9));
     *row_out = read;
     return SUCCESS;
 }

@@ -45,6 +45,7 @@ struct manifest_row {
     const char *digest, *media_type, *artifact_type; /* artifact_type may be "" */
     int64_t size_bytes;
     struct key_record key;
+    char key_region[REGION_ID_MAX + 1]; /* the home, also if the read is decided for a region with copies */
     struct bytes sealed;
 };
 /** By digest or by tag: one row in *rows_out, or none. */

@@ -163,17 +163,14 @@ struct result residency_take_content(struct residency *residency, const struct l
     static const struct {
         const char *action, *outcome;
         unsigned word;
-    } comes[] = {{"manifest.push", "allowed", 0},
-                 {"manifest.promote", "allowed", 0},
-                 {"blob.mount", "allowed", 0},
-                 {"upload.commit", "completed", 1},
-                 {"upload.begin", "completed", 1}};
+    } comes[] = {{"manifest.push", "allowed", 0},   {"manifest.promote", "allowed", 0}, {"blob.mount", "allowed", 0},
+                 {"upload.commit", "completed", 1}, {"upload.begin", "completed", 1},   {"copy.write", "completed", 0}};
     static const struct {
         const char *action;
         bool is_whole;
-    } goes[] = {{"manifest.delete", false},  {"manifest.collect", false}, {"manifest.expire", false},
-                {"blob.delete", false},      {"blob.collect", false},     {"key.forgotten", false},
-                {"repository.delete", true}, {"project.delete", true},    {"organisation.delete", true}};
+    } goes[] = {{"manifest.delete", false}, {"manifest.collect", false},  {"manifest.expire", false}, {"blob.delete", false},
+                {"blob.collect", false},    {"key.forgotten", false},     {"copy.withdraw", false},   {"repository.delete", true},
+                {"project.delete", true},   {"organisation.delete", true}};
     const struct leaf_target *target = &leaf->targets[0];
 
     for (size_t i = 0; i < sizeof comes / sizeof comes[0]; i++) {

@@ -1,4 +1,5 @@
 /* Events of the project: decided again, and counted by place, reader and refusal. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/terminal_text.h"
@@ -114,6 +115,55 @@ static struct result take_label(struct residency *residency, const struct leaf *
     return residency_put_time(row, "since_at", leaf->time_ms, err);
 }
 
+static void note_difference(struct residency_findings *findings, const struct leaf *leaf, const char *what)
+{
+    if (findings->differ++ > 0) return;
+    findings->first = leaf->sequence;
+    (void)snprintf(findings->what, sizeof findings->what, "%s", what);
+    terminal_sanitize(findings->what);
+}
+
+/* The number of the only exception that was used: "use 3 of ID". 0: several were. */
+static uint64_t use_number(const struct leaf *leaf)
+{
+    struct bytes rest = bytes_of_text(leaf->reason.note);
+    uint64_t number = 0;
+
+    if (!bytes_equal(text_cut(&rest, ' '), bytes_of_text("use"))) return 0;
+    return text_to_u64(text_cut(&rest, ' '), INT64_MAX, &number) ? number : 0;
+}
+
+/* All uses of an exception are events of its project, in the order in which they were counted: a number that does not grow was given twice. */
+static struct result count_use(struct residency *residency, const struct leaf *leaf, const json_t *used, struct error *err)
+{
+    const char *key = json_text_of(used, "exception");
+    const uint64_t number = use_number(leaf);
+    json_t *known = key == NULL ? NULL : json_object_get(residency->uses, key);
+
+    if (key == NULL) return SUCCESS;
+    if (known == NULL) {
+        known = json_pack("{s:i, s:i, s:i}", "count", 0, "last", 0, "event", -1);
+        if (json_object_set_new(residency->uses, key, known) != 0) return residency_no_memory(err);
+    }
+    if (json_integer_value(json_object_get(known, "event")) == (json_int_t)leaf->sequence)
+        return SUCCESS; /* for another operation */
+    if (number > 0 && (json_int_t)number <= json_integer_value(json_object_get(known, "last")))
+        note_difference(&residency->findings, leaf, "the number of this use of an exception was given to an event before");
+    if (number > 0) TRY(residency_put(known, "last", json_integer((json_int_t)number), err));
+    TRY(residency_put(known, "event", json_integer((json_int_t)leaf->sequence), err));
+    return residency_put(known, "count", json_integer(json_integer_value(json_object_get(known, "count")) + 1), err);
+}
+
+static struct result count_uses(struct residency *residency, const struct leaf *leaf, const json_t *entry, struct error *err)
+{
+    const json_t *used = NULL;
+    size_t i = 0;
+
+    if (strncmp(leaf->reason.note, "use", 3) != 0) return SUCCESS; /* a later decision of a request that was counted */
+    json_array_foreach (json_object_get(entry, "used"), i, used) TRY(count_use(residency, leaf, used, err));
+    return SUCCESS;
+}
+
 static struct result take_entry(struct residency *residency, const struct leaf *leaf, const struct leaf_target *target,
                                 const json_t *entry, struct error *err)
 {
@@ -123,6 +173,7 @@ static struct result take_entry(struct residency *residency, const struct leaf *
 
     if (project != NULL && json_object_set_new(residency->projects, project, json_true()) != 0) return residency_no_memory(err);
     TRY(take_label(residency, leaf, target, json_object_get(entry, "label"), err));
+    TRY(count_uses(residency, leaf, entry, err));
     json_array_foreach (operations, i, operation) {
         const char *op = json_text_of(operation, "op");
         if (op == NULL || json_text_of(operation, "target_id") == NULL || !json_is_object(json_object_get(operation, "target")))

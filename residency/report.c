@@ -3,7 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
+#include "crypto/digest.h"
 #include "policy/document.h"
+#include "policy/set_exceptions.h"
 #include "residency/residency_priv.h"
 
 #define STATEMENT \
@@ -93,21 +96,33 @@ static struct result add_rule(struct residency *residency, const struct residenc
     return add_epoch(row, set, err);
 }
 
-static const char *state_of(const json_t *exception, int64_t now_ms)
+static const char *state_of(const struct policy_exception_view *view, int64_t used)
 {
-    int64_t from = 0, until = 0;
+    static const char *const words[][2] = {
+        {"revoked", "revoked"}, {"ended", "ended"}, {"lifts-nothing", "lifts nothing"}, {"not-begun", "not yet in force"}};
 
-    if (json_is_true(json_object_get(exception, "revoked"))) return "revoked";
-    if (!clock_parse(bytes_of_text(json_text_of(exception, "not_before")), &from) ||
-        !clock_parse(bytes_of_text(json_text_of(exception, "not_after")), &until))
-        return "unknown";
-    if (now_ms < from) return "not yet in force";
-    return now_ms < until ? "in force" : "ended";
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(view->state, words[i][0]) == 0) return words[i][1];
+    return used >= view->uses ? "used up" : "in force";
 }
 
-static struct result add_exception(struct residency *residency, const struct residency_set *set, const json_t *exception,
-                                   struct error *err)
+/* Counted from the events; a limit that the exception does not have is left out. */
+static struct result put_uses(const struct residency *residency, const struct policy_exception_view *view, json_t *row,
+                              int64_t *used_out, struct error *err)
 {
+    char key[sizeof "sha256:" + 2 * SHA256_SIZE] = "sha256:";
+
+    text_hex(view->key, SHA256_SIZE, key + strlen("sha256:"));
+    *used_out = json_integer_value(json_object_get(json_object_get(residency->uses, key), "count"));
+    TRY(residency_put(row, "used", json_integer(*used_out), err));
+    return view->uses == INT64_MAX ? SUCCESS : residency_put(row, "uses", json_integer(view->uses), err);
+}
+
+static struct result add_exception(struct residency *residency, const struct residency_set *set,
+                                   const struct policy_exception_view *view, struct error *err)
+{
+    const json_t *exception = view->json;
+    int64_t used = 0;
     static const char *const members[] = {"id",        "type",     "policy",     "lifts",     "ops",
                                           "targets",   "digests",  "not_before", "not_after", "requested_by",
                                           "approvals", "evidence", "revoked",    NULL};
@@ -119,21 +134,25 @@ static struct result add_exception(struct residency *residency, const struct res
     TRY(json_write_canonical(&key, exception, err));
     TRY(residency_row(residency, TABLE_EXCEPTIONS, buffer_text(&key), &row, err));
     TRY(copy_members(exception, members, row, err));
+    TRY(put_uses(residency, view, row, &used, err));
     const bool is_of_moment = set == set_of_moment(residency);
     if (is_of_moment || json_object_get(row, "state") == NULL)
-        TRY(residency_put_text(row, "state", is_of_moment ? state_of(exception, moment_ms(residency)) : "its set was replaced",
-                               err));
+        TRY(residency_put_text(row, "state", is_of_moment ? state_of(view, used) : "its set was replaced", err));
     return add_epoch(row, set, err);
 }
 
 static struct result add_parts(struct residency *residency, const struct residency_set *set, struct error *err)
 {
-    const json_t *json = policy_set_json(set->set), *policy = NULL, *rule = NULL, *exception = NULL;
+    const json_t *json = policy_set_json(set->set), *policy = NULL, *rule = NULL;
+    struct policy_exception_view view;
     size_t i = 0, j = 0;
 
     json_array_foreach (json_object_get(json, "policies"), i, policy)
         json_array_foreach (json_object_get(policy, "rules"), j, rule) TRY(add_rule(residency, set, policy, rule, err));
-    json_array_foreach (json_object_get(json, "exceptions"), i, exception) TRY(add_exception(residency, set, exception, err));
+    for (i = 0; i < policy_set_exception_count(set->set); i++) {
+        policy_set_exception(set->set, i, moment_ms(residency) * 1000, &view);
+        TRY(add_exception(residency, set, &view, err));
+    }
     return SUCCESS;
 }
 

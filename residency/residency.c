@@ -43,7 +43,9 @@ struct result residency_new(const struct residency_question *question, struct re
     residency->texts = json_object();
     residency->facts = json_object();
     residency->projects = json_object();
-    if (!make_tables(residency) || residency->texts == NULL || residency->facts == NULL || residency->projects == NULL)
+    residency->uses = json_object();
+    if (!make_tables(residency) || residency->texts == NULL || residency->facts == NULL || residency->projects == NULL ||
+        residency->uses == NULL)
         return residency_no_memory(err);
     *residency_out = GIVE(residency);
     return SUCCESS;
@@ -63,6 +65,7 @@ void residency_free(struct residency *residency)
     json_decref(residency->texts);
     json_decref(residency->facts);
     json_decref(residency->projects);
+    json_decref(residency->uses);
     free(residency);
 }
 

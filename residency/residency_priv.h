@@ -42,6 +42,7 @@ struct residency {
     int64_t last_ms;             /* time of the last event */
     size_t rows;                 /* of all tables */
     json_t *projects;            /* object: ids that the project had -> true */
+    json_t *uses; /* object: SHA-256 of an exception -> how often it was used, and the number of the last use and its event */
     struct residency_set sets[RESIDENCY_SETS_MAX];
     struct residency_findings findings;
 };

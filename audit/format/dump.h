@@ -37,6 +37,8 @@
     X(TAG, 'G', "tag")                             \
     X(BINDING, 'D', "binding")                     \
     X(PERSON, 'U', "person of SCIM")               \
+    X(IDENTITY, 'I', "externalId of a person")     \
+    X(LINK, 'L', "subject of a person's tokens")   \
     X(GROUP, 'M', "group of SCIM")                 \
     X(END, 'Z', "end")
 
@@ -110,6 +112,11 @@ struct dump_record {
             struct uuid id; /* of SCIM */
             enum scim_state state;
         } person;
+        struct dump_told {
+            struct uuid id;      /* of SCIM */
+            bool names_event;    /* the row says which event tells it */
+            struct bytes digest; /* SHA256_SIZE: of a salt, and of what the row says */
+        } told;                  /* of IDENTITY and LINK */
         struct dump_group {
             struct uuid id;
             struct bytes members; /* SHA256_SIZE: of the externalId, and of their ids */

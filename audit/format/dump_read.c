@@ -148,6 +148,15 @@ static void read_group(struct reader *fields, struct dump_group *group)
     group->members = reader_take(fields, SHA256_SIZE);
 }
 
+static void read_told(struct reader *fields, struct dump_told *told)
+{
+    const struct bytes id = reader_take(fields, sizeof told->id.bytes);
+
+    if (id.length == sizeof told->id.bytes) memcpy(told->id.bytes, id.data, id.length);
+    told->names_event = read_bool(fields);
+    told->digest = reader_take(fields, SHA256_SIZE);
+}
+
 static void read_body(struct reader *fields, struct dump_record *record)
 {
     switch (record->type) {
@@ -171,6 +180,8 @@ static void read_body(struct reader *fields, struct dump_record *record)
         return;
     case DUMP_BINDING: read_binding(fields, &record->binding); return;
     case DUMP_PERSON: read_person(fields, &record->person); return;
+    case DUMP_IDENTITY:
+    case DUMP_LINK: read_told(fields, &record->told); return;
     case DUMP_GROUP: read_group(fields, &record->group); return;
     case DUMP_END:
         record->end.count = reader_u64(fields);

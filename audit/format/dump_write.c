@@ -144,6 +144,11 @@ static struct result write_body(const struct dump_record *record, struct buffer 
     case DUMP_PERSON:
         TRY(buffer_add(out, record->person.id.bytes, sizeof record->person.id.bytes, err));
         return buffer_add_u8(out, (uint8_t)record->person.state, err);
+    case DUMP_IDENTITY:
+    case DUMP_LINK:
+        TRY(buffer_add(out, record->told.id.bytes, sizeof record->told.id.bytes, err));
+        TRY(buffer_add_u8(out, record->told.names_event ? 1 : 0, err));
+        return add_fixed(out, record->told.digest, SHA256_SIZE, err);
     case DUMP_GROUP:
         TRY(buffer_add(out, record->group.id.bytes, sizeof record->group.id.bytes, err));
         return add_fixed(out, record->group.members, SHA256_SIZE, err);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "audit/format/signed_act.h"
 #include "base/memory.h"
 
 struct export_check {
@@ -105,6 +106,19 @@ static struct result check_inclusion(const struct export_check *check, const str
                    check->line, leaf->sequence);
 }
 
+/* What its principal has signed, the verifier checks with the key that the event names. */
+static struct result check_act(struct export_check *check, const struct export_line *line, const struct leaf *leaf,
+                               struct error *err)
+{
+    struct error why = {0};
+    bool is_signed = false;
+
+    if (!signed_act_check(leaf, line->payload, &is_signed, &why).ok)
+        return why.kind == ERROR_DENIED ? denied(check, err, why.message) : failure(err, why.kind, "%s", why.message);
+    check->report.acts += is_signed;
+    return SUCCESS;
+}
+
 /* Only the bytes that the event committed to can be what was sealed beside it. */
 static struct result check_payload(struct export_check *check, const struct export_line *line, const struct leaf *leaf,
                                    struct error *err)
@@ -118,7 +132,7 @@ static struct result check_payload(struct export_check *check, const struct expo
     if (memcmp(commitment, leaf->payload, sizeof commitment) != 0)
         return denied(check, err, "the event committed to another sealed part than the one that is shown");
     check->report.opened++;
-    return SUCCESS;
+    return check_act(check, line, leaf, err);
 }
 
 /* Whether the place is the right one for what the entry is and when it was. */

@@ -29,6 +29,7 @@ struct export_report {
     uint64_t events;        /* in the range */
     uint64_t first, last;   /* their sequence numbers, if there is one */
     uint64_t opened;        /* events with what was sealed */
+    uint64_t acts;          /* of these, requests with a good signature of the person that asked */
     uint64_t first_ordinal; /* of the first entry of the file, under the key */
     enum export_edge left, right;
     size_t other_signatures;             /* on the checkpoint, by keys that were not given; not checked */

@@ -6,6 +6,21 @@
 #include "base/json.h"
 #include "base/text.h"
 
+static struct result write_opened(const struct export_report *report, struct buffer *text, struct error *err)
+{
+    if (!report->terms.is_opened)
+        return buffer_add_text(text, "  sealed    names and addresses: no sealed part was opened\n", err);
+    TRY(buffer_format(text, err,
+                      "  opened    the sealed parts of %" PRIu64
+                      " events; the log has that they were opened, and for which purpose\n",
+                      report->opened));
+    if (report->acts == 0) return SUCCESS;
+    return buffer_format(text, err,
+                         "  signed    %" PRIu64 " requests, by the person that asked: each signature is that of the key that its "
+                         "event names\n",
+                         report->acts);
+}
+
 static struct result write_bound(const struct export_terms *terms, const char *word, uint64_t bound, struct buffer *text,
                                  struct error *err)
 {
@@ -51,12 +66,7 @@ static struct result write_found(const struct export_report *report, struct buff
     TRY(buffer_format(text, err, "  asked     %s, by the auditor with the pseudonym %s; entry %" PRIu64 "\n", when,
                       report->auditor, report->closing));
     TRY(buffer_format(text, err, "  nonce     %s\n", report->terms.nonce));
-    if (report->terms.is_opened)
-        return buffer_format(text, err,
-                             "  opened    the sealed parts of %" PRIu64
-                             " events; the log has that they were opened, and for which purpose\n",
-                             report->opened);
-    return buffer_add_text(text, "  sealed    names and addresses: no sealed part was opened\n", err);
+    return write_opened(report, text, err);
 }
 
 static struct result write_witnesses(const struct export_report *report, struct buffer *text, struct error *err)
@@ -151,8 +161,9 @@ struct result export_report_json(const struct export_report *report, struct buff
     TRY(add_text(text, "root", root, err));
     TRY(buffer_format(text, err, ",\"from\":%" PRIu64 ",\"until\":%" PRIu64 ",\"closing\":%" PRIu64 ",\"closing_ms\":%" PRId64,
                       terms->from, terms->until, report->closing, report->closing_ms));
-    TRY(buffer_format(text, err, ",\"size\":%" PRIu64 ",\"events\":%" PRIu64 ",\"is_opened\":%s,\"opened\":%" PRIu64,
-                      report->checkpoint.size, report->events, terms->is_opened ? "true" : "false", report->opened));
+    TRY(buffer_format(
+        text, err, ",\"size\":%" PRIu64 ",\"events\":%" PRIu64 ",\"is_opened\":%s,\"opened\":%" PRIu64 ",\"acts\":%" PRIu64,
+        report->checkpoint.size, report->events, terms->is_opened ? "true" : "false", report->opened, report->acts));
     if (report->events > 0)
         TRY(buffer_format(text, err, ",\"first\":%" PRIu64 ",\"last\":%" PRIu64, report->first, report->last));
     TRY(witness_policy_json(report->policy, &report->witnesses, text, err));

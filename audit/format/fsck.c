@@ -93,6 +93,8 @@ static struct result take(void *context, const struct dump_record *record, struc
     case DUMP_TAG: fsck_rows_tag(fsck, &record->tag); return SUCCESS;
     case DUMP_BINDING: fsck_rows_binding(fsck, &record->binding); return SUCCESS;
     case DUMP_PERSON: fsck_persons_row(fsck, &record->person); return SUCCESS;
+    case DUMP_IDENTITY: fsck_identity_row(fsck, &record->told); return SUCCESS;
+    case DUMP_LINK: fsck_link_row(fsck, &record->told); return SUCCESS;
     case DUMP_GROUP: fsck_groups_row(fsck, &record->group); return SUCCESS;
     case DUMP_END: fsck_end_indexes(fsck); return SUCCESS;
     }

@@ -61,7 +61,9 @@ struct fsck_report {
     uint64_t keys;            /* under which events are counted */
     struct merkle_hash heads; /* the root over the heads of the keys (docs/formats/audit-dump.md, "Heads of keys") */
     uint64_t payloads, checkpoints, foreign, facts, tags, bindings, persons,
-        groups;              /* rows; foreign: checkpoints that the key has not signed */
+        groups; /* rows; foreign: checkpoints that the key has not signed */
+    uint64_t links,
+        untold; /* subjects of persons' tokens; rows about persons that no event tells, because an earlier version wrote them: they give no role */
     uint64_t erased;         /* sealed parts that are gone by an event */
     uint64_t indexed;        /* entries that the index of searches has */
     uint64_t unwraps, reads; /* keys that sijil-keyd has unwrapped, by the last event; events that allow reading content */

@@ -41,7 +41,7 @@ static bool is_about_rows(const struct leaf *leaf)
     bool is_needed = false;
 
     for (size_t i = 0; i < leaf->target_count && !is_needed; i++)
-        is_needed = fsck_rows_need(leaf->targets[i].action, leaf->outcome);
+        is_needed = fsck_rows_need(leaf->targets[i].action, leaf->outcome) || fsck_persons_tell(&leaf->targets[i], leaf->outcome);
     return is_needed;
 }
 

@@ -105,6 +105,10 @@ struct fsck_slot;
 bool fsck_persons_need(const char *action, const char *outcome) __attribute__((nonnull));
 RESULT fsck_persons_event(struct fsck *fsck, const struct leaf *leaf, struct error *err) __attribute__((nonnull));
 void fsck_persons_row(struct fsck *fsck, const struct dump_person *person) __attribute__((nonnull));
+/** A token tells a person of SCIM. */
+bool fsck_persons_tell(const struct leaf_target *target, const char *outcome) __attribute__((nonnull));
+void fsck_identity_row(struct fsck *fsck, const struct dump_told *told) __attribute__((nonnull));
+void fsck_link_row(struct fsck *fsck, const struct dump_told *told) __attribute__((nonnull));
 void fsck_groups_row(struct fsck *fsck, const struct dump_group *group) __attribute__((nonnull));
 /** At the end, of each slot. */
 void fsck_persons_judge(struct fsck *fsck, const struct fsck_slot *slot) __attribute__((nonnull));

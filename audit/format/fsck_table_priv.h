@@ -15,7 +15,9 @@ enum slot_flag {
     IS_BINDING = 32,
     IS_PERSON = 64,
     IS_PROVISIONED = 128,
-    IS_GROUP = 256
+    IS_GROUP = 256,
+    IS_LINK = 512,
+    IS_TOLD = 1024 /* of a person: its first event tells the externalId, so all its rows are told */
 };
 
 /* What one name stands for; the name itself is only in the key, as a keyed hash. */
@@ -23,9 +25,12 @@ struct fsck_slot {
     uint64_t key; /* 0: free */
     uint64_t
         value; /* hash of the manifest of a tag, of the grant of a binding, of the members of a group; how many sealed parts of a person are missing */
-    uint64_t sequence;  /* of the last event about it, plus 1 */
-    uint64_t scopes[3]; /* the places that it is in; the first: the last entry of a person whose sealed part is missing */
-    uint64_t holder;    /* hash of the robot of a binding; the first entry of a person whose sealed part is missing */
+    uint64_t sequence; /* of the last event about it, plus 1 */
+    uint64_t scopes
+        [3]; /* the places that it is in; the first: the last entry of a person whose sealed part is missing; of a person of SCIM the erasure and the
+                           externalId */
+    uint64_t
+        holder; /* hash of the robot of a binding; the first entry of a person whose sealed part is missing; the pseudonym of a person of SCIM */
     uint16_t flags;
 };
 

@@ -159,7 +159,7 @@ static void take_officers(struct lines *lines, unsigned *officers)
     const struct bytes rest = take(lines, "officers");
     uint64_t number = 0;
 
-    if (lines->wrong == NULL && (!text_to_u64(rest, SUCCESSION_OFFICERS, &number) || number == 0)) lines->wrong = "officers";
+    if (lines->wrong == NULL && (!text_to_u64(rest, SUCCESSION_OFFICERS_MAX, &number) || number == 0)) lines->wrong = "officers";
     *officers = (unsigned)number;
 }
 

@@ -2,7 +2,7 @@
  * audit/format/succession.h -- the statement that a log goes on under a new origin, because entries that were signed are lost
  * (docs/formats/succession.md).
  *
- * Two officers sign its text; for a registry on one machine, with one administrator, the root of approvers alone. sijil-keyd checks the signatures, and takes the
+ * Two officers sign its text, or as many persons as the root is by the policy set; for a registry on one machine, with one administrator, the root of approvers alone. sijil-keyd checks the signatures, and takes the
  * statement for the one log that it states. A registry keeps its name; its first log has this name as origin, and the log after the n-th recovery has "NAME/N", with
  * N = n + 1. Reading a statement proves nothing.
  */
@@ -19,7 +19,9 @@
 #define SUCCESSION_MAX          16384 /* bytes of a statement: two of them, signed, fit into a message to sijil-keyd */
 #define SUCCESSION_ENVELOPE_MAX 26624 /* the same in base64, and a signature */
 #define SUCCESSION_REASON_MAX   200
-#define SUCCESSION_OFFICERS     2 /* persons that must sign, at most */
+#define SUCCESSION_OFFICERS \
+    2 /* persons that must sign, unless the policy set says that the root is more, or a registry has one administrator */
+#define SUCCESSION_OFFICERS_MAX ROOT_PERSONS_MAX
 
 /** A log up to a size. */
 struct succession_log {
@@ -32,8 +34,9 @@ struct succession {
     struct succession_log before; /* the log that ends, as sijil-keyd has signed it last */
     struct succession_log after;  /* the log that begins, with the entries that are left of the other one */
     struct note_key key;          /* of the log that begins: its name is the origin of `after` */
-    unsigned officers; /* persons that must sign: SUCCESSION_OFFICERS; 1: the root of approvers, in a registry on one machine */
-    uint64_t made_ms;  /* since 1970 */
+    unsigned
+        officers; /* persons that must sign: SUCCESSION_OFFICERS or more; 1: the root of approvers, in a registry on one machine */
+    uint64_t made_ms; /* since 1970 */
     char reason[SUCCESSION_REASON_MAX + 1];
     struct document_pin pins[DOCUMENT_KINDS_MAX]; /* what is in force from now on, of the kind with the number i + 1 */
     struct bytes checkpoint;                      /* the note of the newest checkpoint of the log that ends: a view */

@@ -1,5 +1,6 @@
 #include "audit/format/succession_check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -13,8 +14,9 @@ struct result succession_plans_read(struct bytes file, struct succession_plans *
     while (file.length > 0) {
         const struct bytes line = text_cut(&file, '\n');
         if (line.length == 0) continue;
-        if (plans->count == SUCCESSION_OFFICERS)
-            return failure(err, ERROR_LIMIT, "the plan is signed by %d officers, one line for each", SUCCESSION_OFFICERS);
+        if (plans->count == SUCCESSION_OFFICERS_MAX)
+            return failure(err, ERROR_LIMIT, "the plan is signed by at most %d officers, one line for each",
+                           SUCCESSION_OFFICERS_MAX);
         TRY(dsse_read(line, SUCCESSION_ENVELOPE_MAX, &plans->each[plans->count], err));
         const struct dsse *first = plans->each[0], *newest = plans->each[plans->count++];
         if (strcmp(newest->payload_type, SUCCESSION_PAYLOAD) != 0)
@@ -46,33 +48,56 @@ static bool has_signed(const struct succession_plans *plans, const struct ecdsa_
     return false;
 }
 
+static unsigned count_given(const struct succession_trust *trust)
+{
+    unsigned count = 0;
+
+    while (count < SUCCESSION_OFFICERS_MAX && trust->officers[count] != NULL) count++;
+    return count;
+}
+
+static bool are_one(const struct ecdsa_key *key, const struct ecdsa_key *other)
+{
+    uint8_t first[ECDSA_PUBLIC_SIZE], second[ECDSA_PUBLIC_SIZE];
+
+    ecdsa_key_public(key, first);
+    ecdsa_key_public(other, second);
+    return memcmp(first, second, sizeof first) == 0;
+}
+
 /* A verifier that asks for two officers is not content with one, and the other way round it would not see that there is a second one. */
 static struct result check_number(const struct succession_trust *trust, unsigned wanted, struct error *err)
 {
-    uint8_t first[ECDSA_PUBLIC_SIZE], second[ECDSA_PUBLIC_SIZE];
-    const bool has_second = trust->officers[1] != NULL;
+    const unsigned given = count_given(trust);
 
-    if (has_second != (wanted == SUCCESSION_OFFICERS))
+    if (wanted < trust->root)
         return failure(err, ERROR_DENIED,
-                       has_second
-                           ? "the root of approvers alone has signed the statement, as in a registry with one administrator: if "
-                             "that is enough for you, leave out --signer"
-                           : "two officers have signed the statement: the key of the second one is needed, too (--signer)");
-    if (!has_second) return SUCCESS;
-    ecdsa_key_public(trust->officers[0], first);
-    ecdsa_key_public(trust->officers[1], second);
-    if (memcmp(first, second, sizeof first) != 0) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the keys of two officers are needed, and both are one");
+                       "the statement says that %u officers sign, and the policy set says that the root is %u persons", wanted,
+                       trust->root);
+    if (wanted == 1 && given > 1)
+        return failure(
+            err, ERROR_DENIED,
+            "the root of approvers alone has signed the statement, as in a registry with one administrator: if that is "
+            "enough for you, leave out --signer");
+    if (wanted != given)
+        return failure(err, ERROR_DENIED,
+                       "%u officers have signed the statement, and the keys of %u are given: give the key of each (--root, and "
+                       "--signer for each other one)",
+                       wanted, given);
+    for (unsigned i = 0; i < given; i++)
+        for (unsigned k = 0; k < i; k++)
+            if (are_one(trust->officers[i], trust->officers[k]))
+                return failure(err, ERROR_INVALID, "the keys of %u officers are needed, and two are one", wanted);
+    return SUCCESS;
 }
 
 static struct result check_officers(const struct succession_trust *trust, const struct succession_plans *plans, unsigned wanted,
                                     struct error *err)
 {
     TRY(check_number(trust, wanted, err));
-    for (size_t i = 0; i < wanted; i++)
+    for (unsigned i = 0; i < wanted; i++)
         if (!has_signed(plans, trust->officers[i]))
-            return failure(err, ERROR_DENIED, "the %s of the given officers has not signed the statement",
-                           i == 0 ? "first" : "second");
+            return failure(err, ERROR_DENIED, "number %u of the given officers has not signed the statement", i + 1);
     return SUCCESS;
 }
 
@@ -173,11 +198,14 @@ struct result succession_check_entry(struct succession_report *report, const str
 struct result succession_report_text(const struct succession_report *report, struct buffer *text, struct error *err)
 {
     const struct succession *plan = &report->plan;
+    char who[64] = "the root of approvers ALONE has";
 
+    if (plan->officers > 1)
+        (void)snprintf(who, sizeof who, plan->officers == 2 ? "both officers have" : "all %u officers have", plan->officers);
     TRY(buffer_format(text, err,
                       "Verified: %s signed that %s ended with %llu entries, and that %s goes on with the first %llu of them.\n\n",
-                      plan->officers == 1 ? "the root of approvers ALONE has" : "both officers have", plan->before.origin,
-                      (unsigned long long)plan->before.size, plan->after.origin, (unsigned long long)plan->after.size));
+                      who, plan->before.origin, (unsigned long long)plan->before.size, plan->after.origin,
+                      (unsigned long long)plan->after.size));
     if (plan->officers == 1)
         TRY(buffer_add_text(
             text, "  officers    one: no second person has looked at the loss (a registry with one administrator)\n", err));

@@ -12,7 +12,7 @@
 /** The statement, as each officer has signed it. */
 struct succession_plans {
     size_t count;
-    struct dsse *each[SUCCESSION_OFFICERS];
+    struct dsse *each[SUCCESSION_OFFICERS_MAX];
 };
 /** `file` has their envelopes, one a line. ERROR_INVALID, ERROR_LIMIT: it is no statement that as many officers have signed as it demands. Checks no signature. */
 RESULT succession_plans_read(struct bytes file, struct succession_plans *plans, struct error *err);
@@ -27,9 +27,10 @@ struct succession_report {
 };
 struct succession_trust {
     struct proof_trust log; /* of the log that ended: all its keys, if one has followed another (audit/format/log_keys.h) */
-    const struct ecdsa_key *officers[SUCCESSION_OFFICERS]; /* the second one is NULL: one officer is enough for this verifier */
+    const struct ecdsa_key *officers[SUCCESSION_OFFICERS_MAX]; /* as many as are enough for this verifier, then NULL */
+    unsigned root; /* persons that the root is by its policy set, as the verifier knows it; 0: it does not */
 };
-/** ERROR_DENIED: another number of officers must sign than are given, an officer has not signed, the checkpoint is not of the log that ended or names a newer key, or the policy's quorum has not cosigned it. ERROR_INVALID: a key has no good form. */
+/** ERROR_DENIED: another number of officers must sign than are given, or fewer than the root is, an officer has not signed, the checkpoint is not of the log that ended or names a newer key, or the policy's quorum has not cosigned it. ERROR_INVALID: a key has no good form. */
 RESULT succession_check(const struct succession_trust *trust, const struct succession_plans *plans,
                         struct succession_report *report_out, struct error *err);
 /** The first own entry of the new log, and its proof under the new key: ERROR_DENIED unless it names this statement. */

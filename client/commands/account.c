@@ -277,6 +277,31 @@ static void show_waiting_keys(const json_t *keys)
     }
 }
 
+static void show_unknown(const json_t *members)
+{
+    static const char *const words[][2] = {{"waiting_keys", "keys that wait"}, {"break_glass", "broken glasses"}};
+
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        const char *member = json_string_value(json_array_get(members, i));
+        for (size_t k = 0; member != NULL && k < sizeof words / sizeof words[0]; k++)
+            if (strcmp(member, words[k][0]) == 0)
+                (void)printf("%-17s %s of yours, because the registry's keys are out of reach: ask again\n", "can't be told",
+                             words[k][1]);
+    }
+}
+
+/* What is stored here is known without the registry. */
+static void show_stored(const char *host)
+{
+    struct host_login login;
+    struct error ignored = {0};
+
+    if (!host_login_find(host, &login, &ignored).ok) return;
+    (void)printf("%-17s %s\n", "login", login.issuer.url[0] != '\0' ? login.issuer.url : login.username);
+    (void)printf("%-17s name, person and roles: the registry does not answer\n", "can't be told");
+    explicit_bzero(&login, sizeof login);
+}
+
 struct result command_whoami(struct invocation *invocation, struct error *err)
 {
     static const char *const lines[][2] = {
@@ -290,7 +315,9 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
 
     TRY(line_check(invocation, login_check_host(invocation->operands[0], err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(session_call(session, "", &request, &response, err));
+    const struct result called = session_call(session, "", &request, &response, err);
+    if (!called.ok && err->kind == ERROR_UNAVAILABLE && !invocation->json) show_stored(invocation->operands[0]);
+    TRY(called);
     TRY(json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &answer, err));
     if (invocation->json) return api_print_json(answer, err);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -304,5 +331,6 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     show_roles(json_object_get(answer, "roles"));
     show_glasses(json_object_get(answer, "break_glass"));
     show_waiting_keys(json_object_get(answer, "waiting_keys"));
+    show_unknown(json_object_get(answer, "unknown"));
     return SUCCESS;
 }

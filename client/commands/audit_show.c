@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/signed_act.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
@@ -66,6 +67,28 @@ static void print_who(const json_t *event)
     print_member("pseudonym", json_object_get(json_object_get(event, "entry"), "actor"));
 }
 
+/* The signature of the person that asked is checked here: the registry need not be believed. */
+static void print_act(const json_t *event)
+{
+    const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
+    const char *note = json_text_of(json_object_get(entry, "why"), "note"), *text = json_text_of(who, SIGNED_ACT_MEMBER);
+    OWNED_SIGNED_ACT act = {.proof = {.claims = NULL}};
+    char key[KEY_PROOF_KEY_SIZE], method[CELL_MAX], target[CELL_MAX], body[CELL_MAX];
+    struct error why = {0};
+
+    if (note == NULL || !signed_act_key(note, key)) return;
+    print_line("signed by", key);
+    if (text == NULL) return;
+    if (!signed_act_read(text, &act, &why).ok || strcmp(act.proof.key, key) != 0) {
+        print_line("signature", "WRONG: it is not that of this key");
+        return;
+    }
+    cell_text(json_object_get(act.proof.claims, "htm"), method);
+    cell_text(json_object_get(act.proof.claims, "target"), target);
+    cell_text(json_object_get(act.proof.claims, "body"), body);
+    (void)printf("%-10s good, over %s %s; SHA-256 of the body: %s\n", "signature", method, target, body);
+}
+
 static void print_why(const json_t *event)
 {
     const json_t *entry = json_object_get(event, "entry"), *why = json_object_get(entry, "why");
@@ -73,6 +96,7 @@ static void print_why(const json_t *event)
     print_member("rules", json_object_get(why, "rules"));
     audit_print_denials(event, "           ");
     print_member("note", json_object_get(why, "note"));
+    print_act(event);
     print_member("count", json_object_get(why, "count"));
     print_member("decision", json_object_get(why, "id"));
     print_member("policies", json_object_get(why, "policy"));

@@ -233,6 +233,21 @@ static const struct option_row policy_draft_options[] = {
     {'O', "officers", "NUMBER", "with --root: so many must sign the key of an approver (default: 1)"},
     {'H', "holder", "PRINCIPAL", "with --root: the person that has the root's key, as \"whoami\" shows it"},
 };
+static const struct option_row policy_exception_options[] = {
+    {'t', "type", "TYPE", "one of the policy's types of exceptions (default: its only one)"},
+    {'l', "lift", "RULE", "a rule that it lifts; may be repeated (default: all that the type lifts)"},
+    {'o', "op", "OPERATION", "an operation: read, ingest; may be repeated"},
+    {'T', "target", "TARGET", "a region, or a network as the set names it; may be repeated"},
+    {'d', "digest", "DIGEST", "of the content, sha256:...; may be repeated"},
+    {'b', "begin", "TIME", "not before (default: now)"},
+    {'u', "until", "TIME", "its end, such as 2026-12-08T00:00:00Z"},
+    {'n', "uses", "NUMBER", "how many requests may use it (default: 1)"},
+    {'a', "approver", "SUBJECT", "a person that is to sign it, of your own issuer, or \"ISSUER SUBJECT\"; may be repeated"},
+    {'e', "evidence", "NAME=FILE", "a file with the grounds, of which the digest is signed; may be repeated"},
+    {'i', "id", "ID", "its name (default: the type and a random number)"},
+    {'c', "comment", "TEXT", "what it is for; signed with it"},
+    {'w', "wait", "DAYS", "how long it waits for signatures, at most 7 (default: 7)"},
+};
 static const struct option_row region_add_options[] = {
     {'g', "geo", "PLACE", "where it is: AE, AE/DU"},
     {'r', "regime", "REGIME", "whose law it is under: AE-FED, DIFC; may be repeated"},
@@ -241,6 +256,7 @@ static const struct option_row region_add_options[] = {
     {'K', "key-ring", "NAME", "the key ring that its keys are in"},
     {'G', "key-geo", "PLACE", "where these keys are"},
     {'x', "key-control", "HOW", "customer-hsm, customer-soft or provider-kms"},
+    {'D', "keyd", "THUMBPRINT", "its own sijil-keyd, by the key that 'sijil-keyd --init --region' printed"},
     {'a', "attr", "NAME[=DAY,FILE]", "an attribute, with the last day on which FILE attests it; may be repeated"},
     {'E', "location-evidence", "TEXT", "what the place is known from"},
     {'s', "site", "NAME", "its site"},

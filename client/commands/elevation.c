@@ -11,6 +11,12 @@
 #define HOURS_MAX 72
 #define PATH_ROOM 1024
 
+static struct result read_hours(struct invocation *invocation, const char *text, uint64_t *hours_out, struct error *err)
+{
+    if (text_to_u64(bytes_of_text(text), HOURS_MAX, hours_out) && *hours_out > 0) return SUCCESS;
+    return line_check(invocation, failure(err, ERROR_INVALID, "--hours %.20s: a number from 1 to %d", text, HOURS_MAX));
+}
+
 struct result command_elevation_request(struct invocation *invocation, struct error *err)
 {
     const char *hours = invocation_option(invocation, 'H'), *reason = invocation_option(invocation, 'r');
@@ -18,8 +24,7 @@ struct result command_elevation_request(struct invocation *invocation, struct er
     uint64_t number = 1;
 
     if (reason == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "--reason TEXT: why, for whoever grants it"));
-    if (hours != NULL && (!text_to_u64(bytes_of_text(hours), HOURS_MAX, &number) || number == 0))
-        return line_check(invocation, failure(err, ERROR_INVALID, "--hours %.20s: a number from 1 to %d", hours, HOURS_MAX));
+    if (hours != NULL) TRY(read_hours(invocation, hours, &number, err));
     OWNED_JSON body = json_pack("{s:s, s:s, s:I, s:s}", "role", invocation->operands[1], "scope", invocation->operands[2],
                                 "hours", (json_int_t)number, "reason", reason);
     if (body == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "a role, a scope or a reason that is not UTF-8"));
@@ -91,18 +96,50 @@ static void show(const json_t *row)
     }
 }
 
+/* What the person says that it grants; the registry says the rest. */
+static struct result read_said(struct invocation *invocation, uint64_t *hours_out, struct error *err)
+{
+    const char *hours = invocation_option(invocation, 'H');
+
+    if (hours == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "--hours HOURS: for how long you grant it"));
+    TRY(read_hours(invocation, hours, hours_out, err));
+    if (invocation_option(invocation, SIGN_WITH) == NULL ||
+        (invocation_option(invocation, 'R') != NULL && invocation_option(invocation, 's') != NULL))
+        return SUCCESS;
+    return line_check(invocation,
+                      failure(err, ERROR_INVALID, "--sign-with: say what you sign, with --role ROLE and --subject SUBJECT"));
+}
+
+static struct result check_row(const struct invocation *invocation, const json_t *row, uint64_t hours, struct error *err)
+{
+    const char *role = invocation_option(invocation, 'R'), *subject = invocation_option(invocation, 's');
+    const char *asked = json_text_of(row, "role"), *by = json_text_of(row, "subject");
+    int64_t wanted = 0;
+
+    if (!json_integer_of(row, "hours", &wanted) || wanted < 0 || (uint64_t)wanted != hours)
+        return failure(err, ERROR_CONFLICT, "the request is for %lld hours, and not for %llu: nothing was granted",
+                       (long long)wanted, (unsigned long long)hours);
+    if (role != NULL && (asked == NULL || strcmp(asked, role) != 0))
+        return failure(err, ERROR_CONFLICT, "the request is for another role than %.60s: nothing was granted", role);
+    if (subject == NULL || (by != NULL && strcmp(by, subject) == 0)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the request is of another person than %.100s: nothing was granted", subject);
+}
+
 struct result command_elevation_approve(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(session) *session = NULL;
     OWNED_JSON row = NULL;
     OWNED_JSON answer = NULL;
+    uint64_t hours = 0;
 
+    TRY(read_said(invocation, &hours, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(find(session, invocation->operands[1], invocation->operands[2], &row, err));
-    OWNED_JSON body = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?}", "role", json_object_get(row, "role"), "scope",
-                                json_object_get(row, "scope"), "issuer", json_object_get(row, "issuer"), "subject",
-                                json_object_get(row, "subject"), "hours", json_object_get(row, "hours"));
+    TRY(check_row(invocation, row, hours, err));
+    OWNED_JSON body = json_pack("{s:O?, s:s, s:O?, s:O?, s:I}", "role", json_object_get(row, "role"), "scope",
+                                invocation->operands[1], "issuer", json_object_get(row, "issuer"), "subject",
+                                json_object_get(row, "subject"), "hours", (json_int_t)hours);
     if (body == NULL) return api_no_memory(err);
     if (!invocation->json) show(row);
     TRY(buffer_add_text(&path, "/elevations/", err));

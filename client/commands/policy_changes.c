@@ -111,7 +111,7 @@ static size_t added_ids(const struct policy_set *base, const struct policy_set *
     const json_t *policies = json_object_get(policy_set_json(next), "policies");
     size_t count = 0;
 
-    if (!policy_set_only_adds(base, next)) return 0;
+    if (!policy_set_only_restricts(base, next)) return 0;
     for (size_t i = 0; i < json_array_size(policies) && i < POLICY_COUNT_MAX; i++)
         ids_out[count++] = json_text_of(json_object_get(json_array_get(policies, i), "metadata"), "id");
     return count;
@@ -135,8 +135,10 @@ static struct result tell_loosenings(const struct policy_set *base, const struct
         if (!policy_change_loosens(difference->change)) continue;
         if (loosenings++ < LOOSENINGS_SHOWN) tell_loosening(difference);
     }
-    if (policy_set_only_adds(base, next))
-        (void)fprintf(stderr, "  It only adds policies that restrict: one person is enough, if no earlier set had their ids.\n");
+    if (policy_set_only_restricts(base, next))
+        (void)fprintf(
+            stderr,
+            "  It only adds policies that restrict, or ends exceptions: one person is enough, if no earlier set had their ids.\n");
     else if (loosenings == 0) (void)fprintf(stderr, "  It loosens nothing.\n");
     else
         (void)fprintf(

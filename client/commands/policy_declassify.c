@@ -9,7 +9,7 @@
 #include "client/commands/policy_source_priv.h"
 #include "client/hash.h"
 
-static struct result digest_of_file(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err)
+struct result policy_digest_file(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err)
 {
     OWNED(hasher) *hasher = NULL;
     OWNED_FD fd = -1;
@@ -29,7 +29,7 @@ static struct result make_entry(const struct invocation *invocation, json_t **en
     char digest[DIGEST_TEXT_SIZE];
     OWNED_JSON scopes = json_array();
 
-    TRY(digest_of_file(invocation_option(invocation, 'e'), digest, err));
+    TRY(policy_digest_file(invocation_option(invocation, 'e'), digest, err));
     for (size_t i = 2; i < invocation->operand_count; i++)
         if (json_array_append_new(scopes, json_string(invocation->operands[i])) != 0)
             return failure(err, ERROR_INVALID, "%.200s is no scope", invocation->operands[i]);

@@ -1,4 +1,4 @@
-/* `sijil policy draft`, `approve`, `activate`, `discard`, `drafts`, `history` and `revert`: sets that several persons sign (docs/policies.md). */
+/* `sijil policy draft`, `approve`, `activate`, `discard` and `drafts`: sets that several persons sign (docs/policies.md). */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,6 @@
 #include "client/commands/policy_priv.h"
 #include "client/local.h"
 #include "crypto/digest.h"
-#include "crypto/dsse.h"
 #include "documents/format/set_approval.h"
 
 #define DAY_MS    INT64_C(86400000)
@@ -20,33 +19,16 @@
 
 /* ---- the set in force ---- */
 
-/* From the bytes that were signed: the registry's words about it are not trusted. */
-struct active_set {
-    struct policy_set *set; /* NULL: none is in force */
-};
-
-static void active_done(struct active_set *active)
+/* source->set NULL: none is. */
+static struct result read_active(struct session *session, struct policy_source *source, struct error *err)
 {
-    policy_set_free(active->set);
-}
-#define OWNED_ACTIVE __attribute__((cleanup(active_done))) struct active_set
-
-static struct result read_active(struct session *session, struct active_set *active_out, struct error *err)
-{
-    OWNED_JSON answer = NULL;
-    OWNED(dsse) *dsse = NULL;
     struct error none = {0};
 
-    active_out->set = NULL;
-    const struct result called = api_call_in(session, "GET", "/policies?envelope=true", NULL, &answer, &none);
-    if (!called.ok) return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
-    const char *envelope = json_text_of(answer, "envelope");
-    if (envelope == NULL) return failure(err, ERROR_CORRUPT, "the registry answered without the envelope of the policy set");
-    TRY(dsse_read(bytes_of_text(envelope), POLICY_SET_ENVELOPE_MAX, &dsse, err));
-    return policy_set_compile(buffer_bytes(&dsse->payload), &active_out->set, err);
+    if (policy_source_fetch(session, 0, source, &none).ok) return SUCCESS;
+    return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
 }
 
-static void base_of(const struct active_set *active, struct document_pin *base)
+static void base_of(const struct policy_source *active, struct document_pin *base)
 {
     *base = (struct document_pin){.epoch = 0};
     if (active->set == NULL) return;
@@ -138,11 +120,11 @@ static struct result post(struct invocation *invocation, struct session *session
     return api_print(invocation, answer, err);
 }
 
-struct result policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content,
-                                   struct error *err)
+/* The payload of a draft of these members, after the person has been shown what it changes. */
+static struct result prepare(struct invocation *invocation, struct session *session, const json_t *content,
+                             struct buffer *payload, struct error *err)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    OWNED_ACTIVE active = {.set = NULL};
+    struct policy_source OWNED_SOURCE active = {.name = NULL};
     OWNED(policy_set) *set = NULL;
     OWNED_JSON root = NULL;
     struct set_approval approval = {.is_there = true};
@@ -152,10 +134,41 @@ struct result policy_draft_content(struct invocation *invocation, struct session
     TRY(policy_check_form(content, err));
     TRY(read_active(session, &active, err));
     base_of(&active, &approval.base);
-    TRY(compose(content, &approval, root, &payload, err));
-    TRY(policy_set_compile(buffer_bytes(&payload), &set, err));
-    TRY(policy_show_changes(active.set, set, err));
+    TRY(compose(content, &approval, root, payload, err));
+    TRY(policy_set_compile(buffer_bytes(payload), &set, err));
+    return policy_show_changes(active.set, set, err);
+}
+
+struct result policy_draft_content(struct invocation *invocation, struct session *session, const json_t *content,
+                                   struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+
+    TRY(prepare(invocation, session, content, &payload, err));
     return post(invocation, session, "/api/v1/policies/drafts", buffer_bytes(&payload), err);
+}
+
+struct result policy_draft_signed(struct invocation *invocation, struct session *session, const json_t *content,
+                                  const struct ecdsa_key *key, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    OWNED_RESPONSE response = RESPONSE;
+    char path[PATH_ROOM], name[NAME_SIZE];
+    uint8_t digest[SHA256_SIZE];
+
+    TRY(prepare(invocation, session, content, &payload, err));
+    sha256_of(buffer_bytes(&payload), digest);
+    text_hex(digest, (NAME_SIZE - 1) / 2, name);
+    const struct http_request drafted = {.method = "POST",
+                                         .path = "/api/v1/policies/drafts",
+                                         .content_type = "application/json",
+                                         .body = buffer_bytes(&payload),
+                                         .wanted = 201};
+    TRY(session_call(session, ADMIN_SCOPE, &drafted, &response, err));
+    TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
+    (void)snprintf(path, sizeof path, "/api/v1/policies/drafts/%s/approval", name);
+    return post(invocation, session, path, buffer_bytes(&envelope), err);
 }
 
 struct result command_policy_draft(struct invocation *invocation, struct error *err)
@@ -169,22 +182,6 @@ struct result command_policy_draft(struct invocation *invocation, struct error *
     TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &content, err), path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     return policy_draft_content(invocation, session, content, err);
-}
-
-struct result command_policy_revert(struct invocation *invocation, struct error *err)
-{
-    char path[PATH_ROOM];
-    OWNED(session) *session = NULL;
-    OWNED_JSON answer = NULL;
-    uint64_t epoch = 0;
-
-    if (!text_to_u64(bytes_of_text(invocation->operands[1]), INT64_MAX, &epoch) || epoch == 0)
-        return line_check(invocation, failure(err, ERROR_INVALID, "%.30s: the number of a set, as \"policy history\" shows it",
-                                              invocation->operands[1]));
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    (void)snprintf(path, sizeof path, "/policies?epoch=%llu", (unsigned long long)epoch);
-    TRY(api_call_in(session, "GET", path, NULL, &answer, err));
-    return policy_draft_content(invocation, session, json_object_get(answer, "set"), err);
 }
 
 /* ---- approving ---- */
@@ -218,7 +215,7 @@ static struct result read_draft(const struct invocation *invocation, const json_
     return policy_set_compile(*payload_out, set_out, err);
 }
 
-static struct result check_base(const struct policy_set *set, const struct active_set *active, struct error *err)
+static struct result check_base(const struct policy_set *set, const struct policy_source *active, struct error *err)
 {
     struct set_approval approval;
     struct document_pin base;
@@ -260,7 +257,7 @@ struct result command_policy_approve(struct invocation *invocation, struct error
 {
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
     char shown[PATH_ROOM], path[PATH_ROOM];
-    OWNED_ACTIVE active = {.set = NULL};
+    struct policy_source OWNED_SOURCE active = {.name = NULL};
     OWNED(session) *session = NULL;
     OWNED(policy_set) *set = NULL;
     OWNED(ecdsa_key) *key = NULL;
@@ -309,12 +306,4 @@ struct result command_policy_drafts(struct invocation *invocation, struct error 
                                             {"NEEDED", "needed"}, {"EXPIRES", "expires"}, {"COMMENT", "comment"}};
 
     return api_table(invocation, "/policies/drafts", "drafts", columns, sizeof columns / sizeof columns[0], err);
-}
-
-struct result command_policy_history(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"EPOCH", "epoch"},  {"LOADED", "loaded"},   {"IN FORCE", "in_force"},
-                                            {"BY", "loaded_by"}, {"COMMENT", "comment"}, {"DIGEST", "digest"}};
-
-    return api_list(invocation, "/policies/history", "sets", columns, sizeof columns / sizeof columns[0], err);
 }

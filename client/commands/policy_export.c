@@ -1,9 +1,11 @@
 /* `sijil policy export`: the set in force, with the event that loaded it and the proof, for somebody that can't ask the registry. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "audit/format/policy_load.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
@@ -11,8 +13,11 @@
 #include "crypto/digest.h"
 #include "policy/set_export.h"
 
+/* ---- the last event, where the root's key alone signs ---- */
+
 /* The resource of the event: "#sha256:ENVELOPE EPOCH sha256:SET". */
-static struct result resource_of(const struct found_set *found, char resource_out[1 + POLICY_LOAD_DETAIL_SIZE], struct error *err)
+static struct result resource_of(const struct policy_source *found, char resource_out[1 + POLICY_LOAD_DETAIL_SIZE],
+                                 struct error *err)
 {
     uint8_t digest[SHA256_SIZE];
 
@@ -63,23 +68,99 @@ static struct result fetch_bytes(struct session *session, int64_t number, const 
     return session_call(session, ADMIN_SCOPE, &request, response, err);
 }
 
-struct result command_policy_export(struct invocation *invocation, struct error *err)
+/* ---- the file ---- */
+
+/* Entry and proof of each document; the texts of `json` are views. */
+struct gathered {
+    size_t count;
+    struct set_export_link *links;
+    struct http_response *responses; /* two for each */
+};
+
+static void gathered_done(struct gathered *gathered)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
-    OWNED(session) *session = NULL;
-    OWNED_FOUND found = {.set = NULL};
+    for (size_t i = 0; i < 2 * gathered->count; i++) http_response_done(&gathered->responses[i]);
+    free(gathered->links);
+    free(gathered->responses);
+}
+#define OWNED_GATHERED __attribute__((cleanup(gathered_done))) struct gathered
+
+static struct result begin(struct gathered *gathered, size_t count, struct error *err)
+{
+    gathered->links = memory_zeroed(count + 1, sizeof *gathered->links);
+    gathered->responses = memory_zeroed(2 * count + 1, sizeof *gathered->responses);
+    if (gathered->links == NULL || gathered->responses == NULL) return api_no_memory(err);
+    gathered->count = count;
+    for (size_t i = 0; i < 2 * count; i++) gathered->responses[i] = RESPONSE;
+    return SUCCESS;
+}
+
+static struct result gather_one(struct session *session, const json_t *json, struct gathered *gathered, size_t at,
+                                struct error *err)
+{
+    const json_t *texts = json_object_get(json, "envelopes");
+    struct set_export_link *link = &gathered->links[at];
+    struct http_response *entry = &gathered->responses[2 * at], *proof = &gathered->responses[2 * at + 1];
+
+    link->count = json_array_size(texts);
+    if (link->count > DOCUMENT_SIGNATURES_MAX)
+        return failure(err, ERROR_INVALID, "the registry answered with too many envelopes");
+    for (size_t i = 0; i < link->count; i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        link->envelopes[i] = bytes_of_text(text == NULL ? "" : text);
+    }
+    TRY(fetch_bytes(session, number_of(json, "event"), "entry", entry, err));
+    TRY(fetch_bytes(session, number_of(json, "event"), "proof", proof, err));
+    link->entry = buffer_bytes(&entry->body);
+    link->proof = buffer_bytes(&proof->body);
+    return SUCCESS;
+}
+
+/* The set in force is the last one. */
+static struct result write_whole(struct session *session, const json_t *links, struct buffer *text, struct error *err)
+{
+    const size_t count = json_array_size(links);
+    OWNED_GATHERED gathered = {.count = 0};
+
+    TRY(begin(&gathered, count, err));
+    for (size_t i = 0; i < count; i++) TRY(gather_one(session, json_array_get(links, i), &gathered, i, err));
+    const struct set_export_link *last = &gathered.links[count - 1];
+    const struct set_export_parts parts = {last->envelopes[0], last->entry, last->proof, gathered.links, count - 1};
+    return set_export_write(&parts, text, err);
+}
+
+static struct result write_bare(struct session *session, const struct policy_source *found, struct buffer *text,
+                                struct error *err)
+{
     OWNED_RESPONSE entry = RESPONSE;
     OWNED_RESPONSE proof = RESPONSE;
     char resource[1 + POLICY_LOAD_DETAIL_SIZE];
     int64_t number = 0;
 
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(policy_set_fetch(session, &found, err));
-    TRY(resource_of(&found, resource, err));
+    TRY(resource_of(found, resource, err));
     TRY(find_event(session, resource, &number, err));
     TRY(fetch_bytes(session, number, "entry", &entry, err));
     TRY(fetch_bytes(session, number, "proof", &proof, err));
-    const struct set_export_parts parts = {buffer_bytes(&found.envelope), buffer_bytes(&entry.body), buffer_bytes(&proof.body)};
-    TRY(set_export_write(&parts, &text, err));
+    const struct set_export_parts parts = {buffer_bytes(&found->envelope), buffer_bytes(&entry.body), buffer_bytes(&proof.body),
+                                           NULL, 0};
+    return set_export_write(&parts, text, err);
+}
+
+struct result command_policy_export(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+    struct policy_source OWNED_SOURCE found = {.name = NULL};
+    OWNED(session) *session = NULL;
+    OWNED_JSON links = NULL;
+    OWNED_JSON rows = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(policy_source_fetch(session, 0, &found, err));
+    if (!policy_set_has_approval(found.set)) {
+        TRY(write_bare(session, &found, &text, err));
+    } else {
+        TRY(policy_links_fetch(session, &found, &rows, &links, err));
+        TRY(write_whole(session, links, &text, err));
+    }
     return api_output(invocation, invocation_option(invocation, 'o'), buffer_bytes(&text), err);
 }

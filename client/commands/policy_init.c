@@ -166,11 +166,11 @@ static struct result read_before(struct invocation *invocation, json_t **before_
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED(session) *session = NULL;
-    OWNED_FOUND found = {.set = NULL};
+    struct policy_source OWNED_SOURCE found = {.name = NULL};
 
     if (invocation->operand_count == 0) return SUCCESS;
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(policy_set_fetch(session, &found, err));
+    TRY(policy_source_fetch(session, 0, &found, err));
     TRY(policy_set_write(found.set, &text, err));
     return json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, before_out, err);
 }

@@ -12,6 +12,7 @@
 #include "client/terminal.h"
 #include "client/yaml.h"
 #include "crypto/dsse.h"
+#include "policy/set_export.h"
 
 static struct result compile(struct policy_source *source, struct error *err)
 {
@@ -34,38 +35,62 @@ static struct result find_lines(struct bytes text, struct policy_source *source,
 }
 
 /* What its signers agreed to beside the policies is in the set alone. */
-static struct result open_envelope(struct bytes text, struct policy_source *source, struct error *err)
+static struct result take_document(struct policy_source *source, struct error *err)
 {
     struct buffer OWNED_BUFFER document = BUFFER(POLICY_SET_BYTES_MAX);
+
+    TRY(policy_set_write(source->set, &document, err));
+    return json_read(buffer_bytes(&document), POLICY_SET_BYTES_MAX, &source->document, err);
+}
+
+static struct result open_signed(struct bytes text, struct policy_source *source, struct error *err)
+{
     OWNED(dsse) *dsse = NULL;
 
+    source->envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    TRY(buffer_add(&source->envelope, text.data, text.length, err));
+    if (source->root != NULL) return policy_set_read(text, source->root, &source->set, err);
     TRY(dsse_read(text, POLICY_SET_ENVELOPE_MAX, &dsse, err));
     if (strcmp(dsse->payload_type, POLICY_SET_TYPE) != 0)
         return failure(err, ERROR_INVALID, "what is signed is no policy set: its payload type is not " POLICY_SET_TYPE);
-    TRY(policy_set_compile(buffer_bytes(&dsse->payload), &source->set, err));
-    TRY(policy_set_write(source->set, &document, err));
-    return json_read(buffer_bytes(&document), POLICY_SET_BYTES_MAX, &source->document, err);
+    return policy_set_compile(buffer_bytes(&dsse->payload), &source->set, err);
+}
+
+/* It says itself who must sign. */
+static struct result open_exported(struct bytes text, const json_t *json, struct policy_source *source, struct error *err)
+{
+    const char *envelope = json_string_value(json_array_get(json_object_get(json, "envelopes"), 0));
+
+    if (source->root == NULL && envelope != NULL) return open_signed(bytes_of_text(envelope), source, err);
+    if (source->root == NULL) return failure(err, ERROR_INVALID, "an exported policy set has an envelope");
+    TRY(set_export_open(text, source->root, &source->set, &source->chain, err));
+    const struct bytes checked = policy_set_envelope(source->set);
+    source->envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    return buffer_add(&source->envelope, checked.data, checked.length, err);
 }
 
 struct result policy_source_parse(struct bytes text, struct policy_source *source, struct error *err)
 {
     OWNED_JSON json = NULL;
 
-    TRY(json_read(text, POLICY_SET_ENVELOPE_MAX, &json, err));
-    if (json_object_get(json, "payloadType") != NULL) return open_envelope(text, source, err);
+    TRY(json_read(text, SET_EXPORT_MAX, &json, err));
+    const bool is_signed = json_object_get(json, "payloadType") != NULL, is_exported = set_export_is(json);
+    if (is_signed) TRY(open_signed(text, source, err));
+    else if (is_exported) TRY(open_exported(text, json, source, err));
+    if (is_signed || is_exported) return take_document(source, err);
+    if (source->root != NULL) return failure(err, ERROR_DENIED, "it is not signed");
     source->document = GIVE(json);
     TRY(find_lines(text, source, err));
     return compile(source, err);
 }
 
-static struct result read_source_file(struct invocation *invocation, const char *path, struct policy_source *source,
-                                      struct error *err)
+struct result policy_source_file(const char *path, struct policy_source *source, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_ENVELOPE_MAX + 1); /* and a line end */
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
 
     source->name = path;
     TRY(local(file_read(path, &text, err), path, err));
-    return line_check(invocation, local(policy_source_parse(buffer_bytes(&text), source, err), path, err));
+    return local(policy_source_parse(buffer_bytes(&text), source, err), path, err);
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -81,21 +106,48 @@ bool policy_source_is_file(const char *operand)
     return access(operand, F_OK) == 0 || strchr(operand, '/') != NULL || ends_in(operand, ".json") || ends_in(operand, ".dsse");
 }
 
+/* From the bytes that were signed: the registry's words about them are not trusted. */
+static struct result take_answer(const json_t *answer, struct policy_source *source, struct error *err)
+{
+    const char *envelope = json_text_of(answer, "envelope");
+    const json_t *set = json_object_get(answer, "set");
+    const struct ecdsa_key *root = source->root;
+
+    if (envelope == NULL || set == NULL)
+        return failure(err, ERROR_INVALID, "the registry answered without the set: it is older than this program");
+    source->root = NULL; /* its signatures are checked with the sets before it */
+    const struct result opened = open_signed(bytes_of_text(envelope), source, err);
+    source->root = root;
+    TRY(opened);
+    source->signers = json_incref(json_object_get(answer, "signers"));
+    TRY(take_document(source, err));
+    if (json_equal(source->document, set) == 1) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the registry shows another set than the one that was signed");
+}
+
+struct result policy_source_fetch(struct session *session, uint64_t epoch, struct policy_source *source, struct error *err)
+{
+    char path[64] = "/policies?envelope=true"; /* and a number of 20 digits */
+    OWNED_JSON answer = NULL;
+
+    source->is_registry = true;
+    if (epoch != 0) (void)snprintf(path, sizeof path, "/policies?envelope=true&epoch=%llu", (unsigned long long)epoch);
+    TRY(api_call_in(session, "GET", path, NULL, &answer, err));
+    TRY(take_answer(answer, source, err));
+    if (epoch == 0 || policy_set_epoch(source->set) == epoch) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the registry answered with the set of epoch %llu, and not with that of epoch %llu",
+                   (unsigned long long)policy_set_epoch(source->set), (unsigned long long)epoch);
+}
+
 struct result policy_source_read(struct invocation *invocation, const char *operand, struct policy_source *source,
                                  struct error *err)
 {
     OWNED(session) *session = NULL;
-    OWNED_JSON answer = NULL;
 
-    if (policy_source_is_file(operand)) return read_source_file(invocation, operand, source, err);
+    if (policy_source_is_file(operand)) return line_check(invocation, policy_source_file(operand, source, err));
     source->name = operand;
-    source->is_registry = true;
     TRY(command_session(invocation, operand, &session, err));
-    TRY(api_call_in(session, "GET", "/policies", NULL, &answer, err));
-    source->document = json_incref(json_object_get(answer, "set"));
-    if (source->document == NULL)
-        return failure(err, ERROR_INVALID, "the registry answered without the set: it is older than this program");
-    return compile(source, err);
+    return policy_source_fetch(session, 0, source, err);
 }
 
 /* --- lines --- */
@@ -148,5 +200,8 @@ void policy_source_done(struct policy_source *source)
     policy_set_free(source->set);
     json_decref(source->document);
     json_decref(source->lines);
+    json_decref(source->signers);
+    buffer_done(&source->envelope);
+    set_chain_free(source->chain);
     *source = (struct policy_source){.name = NULL};
 }

@@ -26,7 +26,7 @@ static struct result open_plan(struct bytes file, struct buffer *statement, stru
 
 static struct result read_plan(const char *path, struct buffer *statement, struct succession *succession, struct error *err)
 {
-    struct buffer OWNED_BUFFER file = BUFFER(2 * SUCCESSION_ENVELOPE_MAX);
+    struct buffer OWNED_BUFFER file = BUFFER(SUCCESSION_OFFICERS_MAX * SUCCESSION_ENVELOPE_MAX);
 
     TRY(local(file_read(path, &file, err), path, err));
     TRY(local(open_plan(buffer_bytes(&file), statement, err), path, err));
@@ -51,8 +51,8 @@ struct result command_recover_show(struct invocation *invocation, struct error *
                  plan.registry, made, plan.reason, plan.before.origin, (unsigned long long)plan.before.size, plan.after.origin,
                  (unsigned long long)plan.after.size, (unsigned long long)lost(&plan));
     TRY(note_key_write(&plan.key, &vkey, err));
-    (void)printf("new key   %s\nofficers  %s\n", buffer_text(&vkey),
-                 plan.officers == 1 ? "1: the root of approvers ALONE signs (a registry with one administrator)" : "2 must sign");
+    (void)printf("new key   %s\nofficers  %u%s\n", buffer_text(&vkey), plan.officers,
+                 plan.officers == 1 ? ": the root of approvers ALONE signs (a registry with one administrator)" : " must sign");
     for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++)
         if (plan.pins[i].epoch != 0)
             (void)printf("in force  documents of kind %zu up to %llu\n", i + 1, (unsigned long long)plan.pins[i].epoch);

@@ -226,6 +226,7 @@ static struct result set_facts(const struct invocation *invocation, struct sessi
     TRY(set_text(record, "site", invocation_option(invocation, 's'), err));
     TRY(set_operator(invocation, record, err));
     TRY(set_key(invocation, record, err));
+    TRY(set_text(record, "keyd", invocation_option(invocation, 'D'), err));
     TRY(set_attributes(invocation, record, err));
     return set_store(invocation, session, record, err);
 }
@@ -261,14 +262,14 @@ static struct result content_of(const struct policy_set *set, json_t **content_o
 
 struct result command_region_add(struct invocation *invocation, struct error *err)
 {
-    OWNED_FOUND found = {.set = NULL};
+    struct policy_source OWNED_SOURCE found = {.name = NULL};
     OWNED(session) *session = NULL;
     OWNED_JSON content = NULL;
     json_t *record = NULL;
 
     TRY(line_check(invocation, check_words(invocation, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(policy_set_fetch(session, &found, err));
+    TRY(policy_source_fetch(session, 0, &found, err));
     TRY(content_of(found.set, &content, err));
     TRY(line_check(invocation, find_record(invocation, content, &record, err)));
     TRY(line_check(invocation, set_facts(invocation, session, record, err)));

@@ -212,7 +212,7 @@ static bool is_before_moment(const struct making *making, const json_t *set)
 static struct result fetch_set(struct making *making, int64_t event, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
-    struct buffer OWNED_BUFFER path = BUFFER(1024), line = BUFFER(SET_EXPORT_MAX + 64);
+    struct buffer OWNED_BUFFER path = BUFFER(1024), line = BUFFER(SET_EXPORT_BARE_MAX + 64);
 
     TRY(buffer_format(&path, err, "/api/v1/reports/residency/sets/%" PRId64, event));
     TRY(audit_add_within(making->invocation, '?', &path, err));

@@ -55,6 +55,8 @@ const char *document_action(const struct document *document);
 
 /* --- the keys whose signatures count --- */
 
+#define SET_EXCEPTIONS_MAX 256 /* of a policy set */
+
 /** What a policy set changes: it says how many persons must sign it (documents/format/set_change.h). */
 enum set_change {
     SET_CHANGES,   /* as many as the numbers say */
@@ -66,8 +68,9 @@ struct document_trust {
     uint8_t root[ECDSA_PUBLIC_SIZE];                            /* the approver that was pinned first; all zero: none yet */
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX]; /* as sijil-keyd keeps them */
     int64_t now_ms;
-    struct root_terms terms; /* all zero: the root's key alone does */
-    enum set_change change;  /* of the policy set that is checked; other documents have none */
+    struct root_terms terms;              /* all zero: the root's key alone does */
+    enum set_change change;               /* of the policy set that is checked; other documents have none */
+    uint8_t kept[SET_EXCEPTIONS_MAX / 8]; /* likewise: a bit for each of its exceptions that the set before it has, too */
 };
 /** Whether the root's key does alone what else takes several approvers. */
 bool document_root_is_one(const struct document_trust *trust);

@@ -24,9 +24,9 @@
 
 /** What the tokens must be that are used in the organisation; all false and 0: nothing is demanded. */
 struct token_demand {
-    bool any;                /* bound to the client's key or to its certificate */
-    bool key, certificate;   /* bound to this one */
-    bool signed_acts;        /* authz/acts.def: each such request is signed with the enrolled key of the person that asks */
+    bool any;              /* bound to the client's key or to its certificate */
+    bool key, certificate; /* bound to this one */
+    bool signed_acts;      /* audit/format/acts.def: each such request is signed with the enrolled key of the person that asks */
     unsigned lifetime_max_s; /* 0: as long as the registry's tokens live */
 };
 

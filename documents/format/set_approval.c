@@ -8,6 +8,7 @@
 #include "base/uuid.h"
 #include "crypto/digest.h"
 #include "documents/format/document_priv.h"
+#include "documents/format/set_exceptions.h"
 
 #define EARLY_MS         60000 /* difference between the clocks of a person's machine and keyd's */
 #define DAY_MS           INT64_C(86400000)
@@ -230,7 +231,7 @@ struct result document_check_policy_set(const struct document *document, const s
     TRY(set_count_signers(document, trust, &signers, err));
     if (needs_root(document, trust) && !signers.has_root)
         return failure(err, ERROR_DENIED, "the document carries no valid signature of the trusted key");
-    if (set_is_signed_enough(&signers, trust)) return SUCCESS;
+    if (set_is_signed_enough(&signers, trust)) return set_check_exceptions(document, trust, &signers, err);
     const bool is_before = signers.persons < signers.needed;
     return failure(err, ERROR_DENIED, "the policy set needs the signatures of %u persons%s, and has those of %u",
                    is_before ? signers.needed : signers.demanded,

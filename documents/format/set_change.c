@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "crypto/digest.h"
+#include "documents/format/set_exceptions.h"
 
 static struct result is_enough_if(enum set_change change, const struct document *document, const struct document_trust *trust,
                                   bool *is_enough_out, struct error *err)
@@ -17,32 +18,37 @@ static struct result is_enough_if(enum set_change change, const struct document 
     return SUCCESS;
 }
 
-/* *is_open_out: enough have signed a set that restricts, and too few one that loosens. */
-static struct result is_open(const struct document *document, const struct document_trust *trust, bool *is_open_out,
-                             struct error *err)
+/* Nobody is asked about a set that too few have signed, whatever it changes, nor about what does not matter any more. */
+struct open_questions {
+    bool change, exceptions;
+};
+static struct result find_questions(const struct document *document, const struct document_trust *trust,
+                                    struct open_questions *open_out, struct error *err)
 {
     bool for_all = false, for_some = false;
 
     TRY(is_enough_if(SET_LOOSENS, document, trust, &for_all, err));
     TRY(is_enough_if(SET_RESTRICTS, document, trust, &for_some, err));
-    *is_open_out = for_some && !for_all;
+    *open_out = (struct open_questions){for_some && !for_all, for_some && set_exception_count(document) > 0};
     return SUCCESS;
 }
 
 struct result set_judge(const struct set_judging *judging, const struct document *document, struct document_trust *trust,
                         bool *is_asked_out, struct error *err)
 {
-    const struct set_change_query query = {judging->base, judging->pinned, document_payload(document), judging->unused,
-                                           trust->now_ms};
+    struct set_change_query query = {judging->base,   judging->pinned, document_payload(document),
+                                     judging->unused, trust->now_ms,   false};
     struct set_change_found found = {.change = SET_LOOSENS};
-    bool is_asked = false;
+    struct open_questions open;
 
     *is_asked_out = false;
-    if (document_root_is_one(trust)) return SUCCESS;
-    TRY(is_open(document, trust, &is_asked, err));
-    is_asked = is_asked && judging->check != NULL && judging->base.length > 0;
+    if (document_root_is_one(trust) && set_exception_count(document) == 0) return SUCCESS;
+    TRY(find_questions(document, trust, &open, err));
+    query.is_about_exceptions = !open.change;
+    const bool is_asked = (open.change || open.exceptions) && judging->check != NULL && judging->base.length > 0;
     if (is_asked) TRY(judging->check(&query, &found, err));
     trust->change = found.change;
+    memcpy(trust->kept, found.kept, sizeof trust->kept);
     *is_asked_out = is_asked;
     return SUCCESS;
 }

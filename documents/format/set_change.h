@@ -18,18 +18,20 @@ struct set_change_query {
     struct bytes payload;       /* of the new set */
     uint64_t unused;            /* a bit for each policy of the new set whose id no set ever had */
     int64_t now_ms;
+    bool is_about_exceptions; /* only `kept` is wanted, which takes no analysis */
 };
 struct set_change_found {
     enum set_change change;
-    char why[SET_CHANGE_WHY_SIZE]; /* for a person; "": nothing to say */
+    char why[SET_CHANGE_WHY_SIZE];        /* for a person; "": nothing to say */
+    uint8_t kept[SET_EXCEPTIONS_MAX / 8]; /* as of document_trust */
 };
 /** ERROR_DENIED: the base is another set than the pinned one. ERROR_INVALID, ERROR_LIMIT: one of them is no set. A doubt is a loosening. */
 typedef struct result set_change_check(const struct set_change_query *query, struct set_change_found *found_out,
                                        struct error *err);
 
 /**
- * Fills in `trust->change` for a set that several persons sign, so that document_check() counts as it must. `check` NULL, or a `base` that is empty:
- * nobody knows, so it is a loosening. *is_asked_out: the check has compared with `query->pinned`, so that must still be pinned afterwards.
+ * Fills in `trust->change` and `trust->kept` for a set that several persons sign, so that document_check() counts as it must. `check` NULL, or a `base` that is empty:
+ * nobody knows, so it is a loosening, and all its exceptions are new. *is_asked_out: the check has compared with `query->pinned`, so that must still be pinned afterwards.
  */
 struct set_judging {
     set_change_check *check;

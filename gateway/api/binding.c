@@ -263,13 +263,14 @@ static void take_decided_robot(const struct request *request, struct authz_bindi
         (void)uuid_parse(bytes_of_text(robot + sizeof mark - 1), &binding->robot);
 }
 
-/* The database is asked only for the name of a robot that the client has named by its id. */
+/* The database is asked only for the name of a robot that the client has named by its id, or for an end that came with a lost answer. */
 static struct result find_made(const struct request *request, struct pg *pg, const struct wanted_binding *wanted,
                                const struct authz_binding *made, struct binding_row *row, struct error *err)
 {
     struct uuid id;
+    const bool is_named_by_id = wanted->robot != NULL && uuid_parse(bytes_of_text(wanted->robot), &id);
 
-    if (wanted->robot != NULL && uuid_parse(bytes_of_text(wanted->robot), &id))
+    if (is_named_by_id || (wanted->lifetime_s > 0 && made->expires_ms == 0))
         return binding_find(request->permit, pg, &made->id, row, err);
     *row = (struct binding_row){.binding = *made};
     (void)text_copy(row->robot, sizeof row->robot, wanted->robot == NULL ? "" : wanted->robot);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "gateway/api/break_glass_priv.h"
+#include "gateway/api/self_priv.h"
 
 PART(glass_body, "who may pull where, and why",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, BREAK_GLASS_PRINCIPAL, BREAK_GLASS_PRINCIPAL,
@@ -239,8 +240,7 @@ struct result break_glass_add_own(const struct request *request, json_t *value, 
 
     if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     principal_key(request->principal, own.principal);
-    if (!list_own(request, &own, &problem).ok)
-        return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
+    if (!list_own(request, &own, &problem).ok) return self_cannot_tell(value, "break_glass", &problem, err);
     if (json_array_size(list) == 0 || json_object_set(value, "break_glass", list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }

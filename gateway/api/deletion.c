@@ -5,8 +5,9 @@
 #include "audit/format/merkle.h"
 #include "audit/query.h"
 #include "crypto/digest.h"
-#include "crypto/keyd_client.h"
+#include "crypto/keyd_region.h"
 #include "gateway/api/api_priv.h"
+#include "policy/decider/region_state.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/project.h"
 
@@ -58,12 +59,15 @@ static struct result certify(const struct request *request, const struct forgott
                                       .forgotten_ms = key->forgotten_ms,
                                       .key_version = key->key_version,
                                       .is_stored_again = key->is_stored_again};
+    struct region_state state;
     struct merkle_hash hash;
 
     merkle_leaf_hash(entry, &hash);
     memcpy(wanted.leaf_hash, hash.bytes, sizeof wanted.leaf_hash);
     (void)snprintf(wanted.scope.region, sizeof wanted.scope.region, "%s", key->region);
-    return keyd_certify_deletion(request->gateway->keyd, &wanted, envelope, err);
+    const bool is_elsewhere = decider_region_state(request->gateway->decider, key->region, &state) && state.keyd[0] != '\0';
+    return is_elsewhere ? keyd_certify_deletion_elsewhere(request->gateway->keyd, &wanted, envelope, err)
+                        : keyd_certify_deletion(request->gateway->keyd, &wanted, envelope, err);
 }
 
 static struct result answer(struct request *request, const struct buffer *envelope, const struct buffer *entry,

@@ -7,6 +7,7 @@
 #include "authz/trusted_issuer.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "crypto/key_proof.h"
 #include "gateway/api/api_priv.h"
 
 #define LIFETIME_DEFAULT_S 3600 /* GitLab's job tokens live that long; those of GitHub and Kubernetes are shorter */

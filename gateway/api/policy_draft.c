@@ -28,6 +28,7 @@ SCHEMA(policy_draft, "a policy set that waits for signatures",
        HAS_TEXTS("signed_by", REQUIRED, 0, SIGNERS_MAX, NULL, "the principals whose keys have signed it, and `root`"),
        HAS_COUNT("persons", REQUIRED, "how many different persons that count have signed it"),
        HAS_COUNT("needed", REQUIRED, "how many must"),
+       HAS_TEXTS("missing", REQUIRED, 0, 0, NULL, "the principals that its new exceptions name, and that have not signed yet"),
        HAS_WORD("change", REQUIRED, "changes loosens restricts",
                 "what it does to the set in force: a loosening takes one person more, and what only restricts takes one"),
        HAS_TEXT("why", OPTIONAL, FORM_FREE, 1, SET_CHANGE_WHY_SIZE, "what it loosens first, as far as the analysis has found"),
@@ -148,6 +149,7 @@ static struct result describe(const struct request *request, const struct policy
 {
     OWNED_DRAFT draft = {.document = NULL};
     OWNED_JSON signers = json_array();
+    OWNED_JSON missing = json_array();
 
     TRY(read_draft(row, trust, &draft, err));
     const json_t *set = draft.document->json, *approval = json_object_get(set, "approval");
@@ -156,14 +158,15 @@ static struct result describe(const struct request *request, const struct policy
     const unsigned needed = counted->demanded > counted->needed ? counted->demanded : counted->needed;
     const unsigned persons = changes && counted->others < counted->persons ? counted->others : counted->persons;
     TRY(list_signers(request, &draft, trust, signers, err));
-    json_t *value =
-        json_pack("{s:s, s:O, s:O, s:O, s:O, s:O*, s:O*, s:O*, s:s, s:O, s:i, s:i, s:s, s:s*, s:s, s:b}", "name", row->name,
-                  "epoch", json_object_get(set, "epoch"), "digest", json_object_get(set, "digest"), "replaces",
-                  json_object_get(approval, "replaces"), "expires", json_object_get(approval, "expires"), "effective_from",
-                  json_object_get(approval, "effective_from"), "comment", json_object_get(approval, "comment"), "plan",
-                  json_object_get(approval, "plan"), "drafted_by", row->drafted_by, "signed_by", signers, "persons", (int)persons,
-                  "needed", (int)needed, "change", change_names[row->change], "why", row->why[0] == '\0' ? NULL : row->why,
-                  "state", status == 0 ? "waits" : (status == 201 ? "in-force" : "recorded"), "changes_root", changes ? 1 : 0);
+    TRY(policy_missing_approvers(request, row->payload, draft.document, trust, missing, err));
+    json_t *value = json_pack("{s:s, s:O, s:O, s:O, s:O, s:O*, s:O*, s:O*, s:s, s:O, s:i, s:i, s:O, s:s, s:s*, s:s, s:b}", "name",
+                              row->name, "epoch", json_object_get(set, "epoch"), "digest", json_object_get(set, "digest"),
+                              "replaces", json_object_get(approval, "replaces"), "expires", json_object_get(approval, "expires"),
+                              "effective_from", json_object_get(approval, "effective_from"), "comment",
+                              json_object_get(approval, "comment"), "plan", json_object_get(approval, "plan"), "drafted_by",
+                              row->drafted_by, "signed_by", signers, "persons", (int)persons, "needed", (int)needed, "missing",
+                              missing, "change", change_names[row->change], "why", row->why[0] == '\0' ? NULL : row->why, "state",
+                              status == 0 ? "waits" : (status == 201 ? "in-force" : "recorded"), "changes_root", changes ? 1 : 0);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
     *value_out = value;
     return SUCCESS;
@@ -246,6 +249,7 @@ static struct result check_draft(const struct request *request, const struct pol
     TRY(policy_set_compile(row->payload, &set, err));
     TRY(places_check(set, err)); /* the last signer would learn it else, after all others */
     TRY(policy_set_check_evidence(set, before, err));
+    TRY(policy_check_exceptions(request, set, before, trust, err));
     TRY(read_draft(row, trust, &draft, err));
     TRY(check_follows(request, &draft, trust->now_ms, err));
     if (draft.approval.expires_ms - trust->now_ms > (int64_t)SET_APPROVAL_DAYS_MAX * 86400000)
@@ -328,6 +332,8 @@ static struct result check_signature(const struct request *request, const struct
     TRY(document_is_signed_by(draft->document, point, &is_there, err));
     if (is_there) return failure(err, ERROR_CONFLICT, "you have signed this draft already");
     if (document_root_is_one(trust) && memcmp(point, trust->root, ECDSA_PUBLIC_SIZE) == 0) return SUCCESS; /* no person's */
+    OWNED(policy_set) *before = decider_policy_set(request->gateway->decider);
+    TRY(policy_check_not_asking(request, signed_now, before, err));
     return check_other(request, point, draft, trust, err);
 }
 

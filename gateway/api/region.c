@@ -11,6 +11,13 @@
 
 #define FACTS_MAX ((size_t)64 << 10) /* of one region; a whole policy set has at most a megabyte */
 
+PART(region_keyd, "the sijil-keyd of a region", HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the thumbprint of its key"),
+     HAS_FLAG("usable", REQUIRED, "this gateway can have the region's keys now"),
+     HAS_TEXT("problem", OPTIONAL, FORM_FREE, 1, 0, "what is wrong with it"),
+     HAS_COUNT("epoch", REQUIRED, "the number of the policy set that it was told of"),
+     HAS_COUNT("told_ms", REQUIRED, "when it was told last, since 1970; 0: not since its start"),
+     HAS_COUNT("version", REQUIRED, "the version of its key-encryption keys that wraps new keys; 0: it did not answer"),
+     HAS_COUNT("unwraps", REQUIRED, "keys that it has opened"))
 PART(region, "a region", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, REGION_ID_MAX, "its name"),
      HAS_TEXT("driver", REQUIRED, FORM_FREE, 1, 0, "how its bytes are kept"),
      HAS_ANY("geo", OPTIONAL, "its place, as the policies state it"),
@@ -22,6 +29,7 @@ PART(region, "a region", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, REGION_ID_MAX, "
      HAS_TEXT("disagreement", OPTIONAL, FORM_FREE, 1, 0,
               "what its record and its store do not agree on, at this gateway's last look"),
      HAS_TEXT("mark", OPTIONAL, FORM_FREE, 32, 32, "the mark of its store, by which it is known"),
+     HAS_OBJECT("keyd", OPTIONAL, schema_region_keyd, "its own sijil-keyd, if its keys are with one"),
      HAS_ANY("record", OPTIONAL, "what the policy set in force says of it: facts, attested attributes, store"))
 SCHEMA(regions, "regions", HAS_LIST("regions", REQUIRED, 0, schema_region, "all that the database knows"))
 
@@ -59,6 +67,16 @@ static bool add_state(struct decider *decider, const struct policy_set *set, con
     return record == NULL || json_object_set(value, "record", (json_t *)(uintptr_t)record) == 0;
 }
 
+static bool add_keyd(const struct region_view *view, json_t *value)
+{
+    if (!view->has_keyd) return true;
+    return json_object_set_new(value, "keyd",
+                               json_pack("{s:s, s:b, s:s*, s:I, s:I, s:I, s:I}", "key", view->keyd, "usable", (int)view->has_keys,
+                                         "problem", view->keyd_problem[0] == '\0' ? NULL : view->keyd_problem, "epoch",
+                                         (json_int_t)view->keyd_epoch, "told_ms", (json_int_t)view->keyd_current_ms, "version",
+                                         (json_int_t)view->keyd_version, "unwraps", (json_int_t)view->keyd_unwraps)) == 0;
+}
+
 static struct result add_region(struct decider *decider, const struct policy_set *set, const struct region_view *view,
                                 json_t *list, struct error *err)
 {
@@ -69,7 +87,8 @@ static struct result add_region(struct decider *decider, const struct policy_set
         json_pack("{s:s, s:s, s:O*, s:O*, s:b, s:b, s:s*}", "id", view->id, "driver", view->driver, "geo",
                   json_object_get(facts, "geo"), "regimes", json_object_get(facts, "regimes"), "served", view->is_served, "ready",
                   view->problem[0] == '\0', "problem", view->problem[0] == '\0' ? NULL : view->problem);
-    if (value != NULL && add_state(decider, set, view, value) && json_array_append(list, value) == 0) return SUCCESS;
+    if (value != NULL && add_state(decider, set, view, value) && add_keyd(view, value) && json_array_append(list, value) == 0)
+        return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a list");
 }
 

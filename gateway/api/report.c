@@ -79,14 +79,15 @@ static struct result fill_set(struct request *request, struct pg *pg, struct buf
     TRY(policy_set_report(request->permit, pg, number, &envelope, err));
     TRY(api_newest(request, number + 1, &checkpoint, err));
     TRY(audit_prove_set(request->permit, pg, number, &checkpoint, &proven, err));
-    const struct set_export_parts parts = {buffer_bytes(&envelope), buffer_bytes(&entry), buffer_bytes(&proof)};
+    const struct set_export_parts parts = {
+        .envelope = buffer_bytes(&envelope), .entry = buffer_bytes(&entry), .proof = buffer_bytes(&proof)};
     return set_export_write(&parts, text, err);
 }
 
 static struct result handle_set(struct request *request, struct pg *pg, struct error *err)
 {
     static const struct api_large kind = {
-        .what = "policy sets of reports", .type = "application/json", .maximum = SET_EXPORT_MAX, .fill = fill_set};
+        .what = "policy sets of reports", .type = "application/json", .maximum = SET_EXPORT_BARE_MAX, .fill = fill_set};
     const struct result answered = api_answer_large(request, pg, &kind, err);
 
     if (!answered.ok && api_proves_later(request, pg, err)) return SUCCESS;

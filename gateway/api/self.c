@@ -55,6 +55,7 @@ SCHEMA(
     HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
     HAS_LIST("break_glass", OPTIONAL, 0, schema_own_glass, "its broken glasses in force, and those that wait for a review"),
     HAS_LIST("waiting_keys", OPTIONAL, KEY_WAITING_MAX, schema_own_waiting_key, "its keys that replace another one and wait"),
+    HAS_TEXTS("unknown", OPTIONAL, 1, 2, NULL, "members that can't be told now, because the registry's keys are out of reach"),
     HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
     HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
     HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),

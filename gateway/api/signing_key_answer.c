@@ -63,16 +63,32 @@ SCHEMA(signing_key_approval, "all signatures of a draft",
 
 /* ---- drafts ---- */
 
-/* A row without the holder's signature is not a draft, because others may have written it into the table; it is left out. */
+static struct result note_end(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    bool *is_withdrawn = context;
+
+    (void)err;
+    *is_withdrawn = *is_withdrawn || pinned->document->is_withdrawn || pinned->document->is_withdrawn_elsewhere;
+    return SUCCESS;
+}
+
+/*
+ * A row without the holder's signature is not a draft, because others may have written it into the table; it is left out. So is one of a key that was withdrawn, in whichever scope: it can't be
+ * approved any more.
+ */
 static struct result append_draft(void *context, const struct drafted_document *drafted, struct error *err)
 {
     const struct document_drafts *drafts = context;
     struct error refused = {0};
+    bool is_withdrawn = false;
     struct signing_key key;
     json_t *value = NULL;
 
     if (!signing_key_check_holder(drafted->document, clock_wall_ms(), &key, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
+    TRY(document_view_visit_name(drafts->request->gateway->documents, DOCUMENT_SIGNING_KEY, drafted->document->name, note_end,
+                                 &is_withdrawn, err));
+    if (is_withdrawn) return SUCCESS;
     TRY(document_describe(drafted->document, 0, &value, err));
     TRY(document_list_add(drafts->list, value, err));
     const bool is_of_several = key.purpose == SIGNING_APPROVE && !document_root_is_one(&drafts->trust);

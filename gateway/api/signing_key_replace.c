@@ -195,10 +195,12 @@ struct result self_add_waiting_keys(const struct request *request, json_t *self,
     uint8_t digest[DOCUMENT_DIGEST_SIZE];
     OWNED_JSON list = json_array();
     struct key_power power;
+    struct error why = {0};
 
     principal_key(request->principal, principal);
     sha256_of(bytes_of_text(principal), digest);
-    TRY(keyd_key_power(request->gateway->keyd, digest, &power, err));
+    if (!keyd_key_power(request->gateway->keyd, digest, &power, &why).ok)
+        return self_cannot_tell(self, "waiting_keys", &why, err);
     for (size_t i = 0; i < power.count; i++)
         if (memcmp(power.waiting[i].principal, digest, sizeof digest) == 0 &&
             json_array_append_new(list, describe(&power.waiting[i])) != 0)

@@ -56,6 +56,13 @@ static struct result retention(void *context, const char *repository, struct pol
     return decider_retention(workers->gateway->decider, repository, clock_wall_ms(), retention_out, err);
 }
 
+static struct result placed(void *context, const struct placed_query *query, struct placed_copies *copies_out, struct error *err)
+{
+    struct job_workers *workers = context;
+
+    return decider_placed(workers->gateway->decider, query, copies_out, err);
+}
+
 static bool go_on(void *context, enum plan_phase phase, uint64_t done, uint64_t total)
 {
     const struct job_plan_task *task = context;
@@ -100,6 +107,7 @@ static void work(struct job_worker *worker)
                                         .is_stopping = is_stopping,
                                         .context = worker->workers,
                                         .retention = retention,
+                                        .placed = placed,
                                         .plan = plan,
                                         .kept = (unsigned)gateway->settings->jobs_kept};
     struct error err = {0};

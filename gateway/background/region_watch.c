@@ -17,6 +17,7 @@ struct region_watch {
     struct thread thread;
     char said[256];    /* the newest log line, so that it is not repeated */
     char refused[256]; /* likewise, of regions of the policy set */
+    char keyless[256]; /* likewise, of regions with a sijil-keyd of their own */
 };
 
 static void check_stores(struct region_watch *watch)
@@ -29,6 +30,17 @@ static void check_stores(struct region_watch *watch)
     } else if (strcmp(watch->said, err.message) != 0) {
         log_error("a region can't be used", &err);
         (void)snprintf(watch->said, sizeof watch->said, "%s", err.message);
+    }
+}
+
+static void follow_keys(struct region_watch *watch)
+{
+    struct error err = {0};
+
+    if (registry_follow_keys(watch->gateway->registry, watch->gateway->decider, &err).ok) watch->keyless[0] = '\0';
+    else if (strcmp(watch->keyless, err.message) != 0) {
+        log_error("the sijil-keyd of a region is not as it must be", &err);
+        (void)snprintf(watch->keyless, sizeof watch->keyless, "%s", err.message);
     }
 }
 
@@ -53,6 +65,7 @@ static void *region_watch_main(void *argument)
 
     while (thread_sleep(&watch->thread, CHECK_INTERVAL_MS)) {
         check_stores(watch);
+        follow_keys(watch);
         scan(watch);
     }
     return NULL;

@@ -20,6 +20,7 @@ static struct result target_blob(struct request *request, enum action action)
     struct resource *resource = oci_target(request, action);
     if (resource == NULL) return SUCCESS;
     digest_format(&digest, resource->detail);
+    if (action == ACTION_BLOB_READ || action == ACTION_BLOB_STAT) oci_read_nearest(request, resource);
     oci_add_place(request);
     return SUCCESS;
 }
@@ -178,13 +179,21 @@ static bool fast_path(struct request *request)
     return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
 }
 
+/* The copy is not made yet: the content may well be there, so "not there" would be false. */
+static struct result fail_to_find(struct request *request, struct error *err)
+{
+    if (err->kind != ERROR_NOT_FOUND || !request->reads_copy) return oci_fail(request, "BLOB_UNKNOWN", err);
+    return failure(err, ERROR_UNAVAILABLE, "the home region can't be read now, and %.63s has no copy of this blob yet",
+                   oci_where(request)->region);
+}
+
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED(stored_blob) *blob = NULL;
 
     if (oci_is_probe(request))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "you may push here, and not read: push it without asking");
-    if (!find(request, pg, &blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
+    if (!find(request, pg, &blob, err).ok) return fail_to_find(request, err);
     if (is_answered_by_condition(request, blob)) return SUCCESS;
     if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");

@@ -46,6 +46,7 @@ static struct result target_manifest(struct request *request, enum action action
     struct resource *resource = oci_target(request, action);
     if (resource == NULL) return SUCCESS;
     (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    if (action == ACTION_MANIFEST_READ || action == ACTION_MANIFEST_STAT) oci_read_nearest(request, resource);
     oci_add_place(request);
     return SUCCESS;
 }

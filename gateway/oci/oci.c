@@ -9,6 +9,7 @@
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "gateway/pipeline/run_gate.h"
+#include "policy/decider/copies.h"
 #include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
@@ -56,6 +57,22 @@ struct resource *oci_target(struct request *request, enum action action)
     resource->kind = RESOURCE_REPOSITORY;
     resolve_name(request, resource);
     return resource;
+}
+
+static bool can_use(void *context, const char *region)
+{
+    return registry_region_is_readable(context, region);
+}
+
+void oci_read_nearest(struct request *request, struct resource *resource)
+{
+    struct reading_region reading = {.can_use = can_use, .context = request->gateway->registry};
+
+    request->reads_copy = false;
+    if (uuid_is_nil(&resource->project) || resource->region[0] == '\0') return;
+    if (!decider_reads_elsewhere(request->gateway->decider, resource->name, &reading)) return;
+    request->reads_copy = true;
+    (void)snprintf(resource->region, sizeof resource->region, "%s", reading.region);
 }
 
 /* A run asks with HEAD for blobs of its outputs before it pushes them. It may not read there, so it is told "not there". */

@@ -23,6 +23,11 @@ RESULT oci_fail_to_delete(struct request *request, const char *code, struct erro
 /** Adds a pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. NULL: an answer was
  *  made. */
 struct resource *oci_target(struct request *request, enum action action);
+/**
+ * After oci_target(), for a read of content: if the home region can't be read, the decision is about a further region of the project that has copies, and
+ * the log names that one (docs/replication.md).
+ */
+void oci_read_nearest(struct request *request, struct resource *resource);
 /** The action of a route that reads content: `read`, but run.fetch for the token of a run (gateway/pipeline/run_gate.h). */
 enum action oci_reading(const struct request *request, enum action read);
 /** After oci_target(), for a run that reads: a second pair, which decides `train` for the place of its runner. */

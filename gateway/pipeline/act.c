@@ -4,6 +4,7 @@
 #include "authz/act.h"
 #include "authz/dpop_spent.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "documents/format/signing_key.h"
 #include "documents/view.h"
 #include "gateway/http/path.h"
@@ -84,12 +85,27 @@ static struct result check_key(const struct exchange *exchange, struct pg *pg, c
     return failure(err, ERROR_INVALID, "the key that has signed this request is no enrolled key in force of who asks");
 }
 
+/* So that a verifier of the log need not know how paths are read. */
+static struct result check_spelling(const struct exchange *exchange, struct error *err)
+{
+    const struct request *request = &exchange->request;
+    struct buffer OWNED_BUFFER target = BUFFER(KEY_PROOF_SIZE_MAX);
+
+    TRY(buffer_add(&target, exchange->http.request_target, exchange->http.request_target_length, err));
+    for (size_t i = 0; i < request->pair_count; i++)
+        if (signed_act_fits(action_name(request->pairs[i].action), method_name(request->method), buffer_text(&target)))
+            return SUCCESS;
+    return failure(err, ERROR_INVALID, "a request that is signed has its path as the documentation spells it");
+}
+
 static struct result check(struct exchange *exchange, struct pg *pg, const char *text, struct error *err)
 {
     struct dpop_proof proof;
 
     TRY(read(exchange, text, &proof, err));
+    TRY(check_spelling(exchange, err));
     TRY(check_key(exchange, pg, proof.key, err));
+    (void)text_copy(exchange->act_key, sizeof exchange->act_key, proof.key);
     if (dpop_spend(pg, &proof, err).ok) return SUCCESS;
     return err->kind == ERROR_CONFLICT
                ? failure(err, ERROR_INVALID, "this signature was used before: each request is signed anew")
@@ -101,13 +117,15 @@ struct result exchange_demand_act(struct exchange *exchange, struct pg *pg, stru
     const char *text = request_header(&exchange->request, ACT_HEADER);
     struct error wrong = {0};
 
-    if (exchange->is_act_signed || exchange_lacks_body(exchange) || !is_demanded(exchange)) return SUCCESS;
+    if (exchange->act != NULL || exchange_lacks_body(exchange) || !is_demanded(exchange)) return SUCCESS;
     if (text == NULL || pg == NULL) {
         exchange_refuse_principal(exchange, OAUTH_ACT, REQUIRED);
         return SUCCESS;
     }
-    exchange->is_act_signed = check(exchange, pg, text, &wrong).ok;
-    if (exchange->is_act_signed) return SUCCESS;
+    if (check(exchange, pg, text, &wrong).ok) {
+        exchange->act = text;
+        return SUCCESS;
+    }
     if (wrong.kind != ERROR_INVALID) return failure(err, wrong.kind, "%s", wrong.message);
     exchange_refuse_principal(exchange, OAUTH_ACT, wrong.message);
     return SUCCESS;

@@ -79,7 +79,9 @@ struct exchange {
         *refused; /* whose credential was good, but not good enough: it decides nothing, and the event names it. NULL: none */
     struct authentication *found; /* by the check of the credential, which is made again if an issuer is asked */
     struct trust_use *rule;       /* the same */
-    bool is_act_signed;           /* its signature was spent: it is decided again, and not spent again */
+    const char
+        *act; /* its signature (the header Sijil-Act), which was spent: it is decided again, and not spent again. NULL: none */
+    char act_key[DPOP_KEY_SIZE]; /* the key of it */
     struct decision *decision;
     struct stale stale;
     struct record record;

@@ -25,6 +25,7 @@ struct introspect;
 struct introspection;
 struct issuer_watch;
 struct maintenance;
+struct copying;
 struct region_watch;
 struct run_admission;
 struct run_dispatch;
@@ -73,6 +74,7 @@ struct gateway {
     struct region_watch *region_watch;          /* checks the regions */
     struct token_keys_watch *token_keys;        /* knows the keys of tokens */
     struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
+    struct copying *copying;                    /* makes copies in further regions */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */

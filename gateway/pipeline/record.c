@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/signed_act.h"
 #include "authz/authenticate.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -21,8 +22,11 @@ static struct exchange *exchange_of_request(struct request *request)
 static struct result decide(const struct exchange *exchange, struct decision **decision_out, struct error *err)
 {
     const struct request *request = &exchange->request;
-    struct decision_request question = {
-        .principal = &exchange->principal, .pair_count = request->pair_count, .asked = request->asked, .now_ms = clock_wall_ms()};
+    struct decision_request question = {.principal = &exchange->principal,
+                                        .pair_count = request->pair_count,
+                                        .asked = request->asked,
+                                        .now_ms = clock_wall_ms(),
+                                        .held = request->permit};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
     question.client = request_client(request);
@@ -88,11 +92,14 @@ struct result exchange_take_event_quota(struct exchange *exchange, struct pg *pg
 
 void exchange_record_prepare(struct exchange *exchange, struct change *change)
 {
+    static const char *const repeated[] = {"a repeat: nothing was done again", "; a repeat: nothing done"}; /* in 80 bytes */
+
     record_done(&exchange->record);
     exchange->record = (struct record){.decision = exchange->decision, .context = exchange_context(exchange), .change = change};
+    exchange->record.context.act = exchange->act;
     exchange->decision = NULL;
-    if (repeat_is_used(&exchange->request))
-        (void)snprintf(exchange->record.note, sizeof exchange->record.note, "a repeat: nothing was done again");
+    (void)snprintf(exchange->record.note, sizeof exchange->record.note, "%s%s%s", exchange->act == NULL ? "" : SIGNED_ACT_NOTE,
+                   exchange->act_key, repeat_is_used(&exchange->request) ? repeated[exchange->act != NULL] : "");
 }
 
 /* If this fails, the next decision is stale again. After record_timeout the request fails for this reason. */

@@ -49,7 +49,10 @@ static const struct region_refusal *region_refusal(const struct decision_draft *
     const char *region = named[0] != '\0' || pair->project == NULL ? named : pair->project->home_region;
     const struct region_state *state = tenancy->has_closed_region ? tenancy_region(tenancy, region) : NULL;
 
-    return state == NULL ? NULL : region_refusal_of(state, pair->pair->action);
+    const struct region_refusal *refusal = state == NULL ? NULL : region_refusal_of(state, pair->pair->action);
+
+    if (refusal != NULL || draft->context->lacks == NULL || !region_lacks_has(draft->context->lacks, region)) return refusal;
+    return region_refusal_without_keys(pair->pair->action);
 }
 
 static void check_existence(struct decision_draft *draft, const struct pair *pair)
@@ -102,6 +105,13 @@ static void conceal(struct resource *resource)
     resource->region[0] = '\0';
 }
 
+static struct authz_answer rights_of(const struct decision_context *context, const struct action_pair *asked)
+{
+    if (context->is_of_server) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
+    return authz_snapshot_authorize(context->snapshot->authz, context->request->principal, asked->action, &asked->resource,
+                                    context->request->now_ms);
+}
+
 /*
  * Existence and policies are checked only for callers that may know of the thing, because the time of these checks depends
  * on the rules for it.
@@ -109,8 +119,7 @@ static void conceal(struct resource *resource)
 static struct result decide_pair(struct decision_draft *draft, struct action_pair *asked, struct error *err)
 {
     const struct decision_context *context = draft->context;
-    const struct authz_answer rights = authz_snapshot_authorize(context->snapshot->authz, context->request->principal,
-                                                                asked->action, &asked->resource, context->request->now_ms);
+    const struct authz_answer rights = rights_of(context, asked);
     const enum verdict verdict = verdict_of(rights.verdict);
     const bool is_visible = verdict == VERDICT_ALLOW || verdict == VERDICT_DENY;
     struct pair pair = {.pair = asked, .scope = asked->resource.name};
@@ -150,7 +159,7 @@ static struct result decide_pairs(struct decision_draft *draft, struct error *er
 static struct result decide_all(struct decision_draft *draft, struct error *err)
 {
     pair_facts_begin(&draft->stated, draft->parts.pairs[0].action);
-    if (draft->context->request->principal->kind == PRINCIPAL_NONE)
+    if (draft->context->request->principal->kind == PRINCIPAL_NONE && !draft->context->is_of_server)
         refuse(draft, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL", "Log in first: this needs a credential.");
     else if (draft->context->is_stale)
         refuse(draft, VERDICT_DENY, "SYS-STALE",
@@ -246,6 +255,7 @@ struct result decide_request(const struct decision_context *context, struct deci
     parts->verdict = VERDICT_ALLOW;
     parts->epoch = context->snapshot->epoch;
     parts->decided_ms = context->request->now_ms;
+    parts->is_of_server = context->is_of_server;
     parts->pair_count = context->request->pair_count;
     memcpy(parts->pairs, context->request->pairs, sizeof parts->pairs);
     note_dependencies(context, parts);

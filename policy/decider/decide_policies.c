@@ -78,9 +78,11 @@ static struct result ask(const struct decision_draft *draft, const struct policy
 static struct result evaluate_operation(struct decision_draft *draft, const struct pair *pair, unsigned op, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
-    const struct policy_facts facts = facts_of(draft, pair, op);
+    struct policy_facts facts = facts_of(draft, pair, op);
 
+    leave_spent_out(draft, &facts);
     TRY(ask(draft, &facts, &decision, err));
+    TRY(note_uses(draft, pair, &facts, decision, err));
     TRY(pair_facts_operation(&draft->stated, &facts, err));
     if (draft->context->watch != NULL) TRY(draft->context->watch->operation(draft->context->watch, &facts, decision, err));
     return note_operation(draft, op, decision, err);
@@ -319,6 +321,7 @@ struct result evaluate_repository(const struct decision_context *context, const 
     if (query->label != NULL) pair.label = *query->label;
     pair.is_labelled = pair.is_labelled || query->label != NULL;
     struct policy_facts facts = facts_of(&draft, &pair, query->op);
+    facts.digest = query->digest;
     if (query->is_there) {
         facts.target_id = query->region;
         facts.target = policy_set_region(context->snapshot->set, query->region, context->request->now_ms * 1000);

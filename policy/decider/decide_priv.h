@@ -13,6 +13,8 @@ struct decision_draft {
     struct buffer inputs;     /* the text that the id is computed over */
     struct pair_facts stated; /* of the pair at hand */
     struct buffer facts;      /* of the pairs, concatenated */
+    size_t left_count;        /* exceptions of the project at hand that may still be used */
+    const struct policy_exception *left[POLICY_LIST_MAX];
 };
 
 /* One pair of the request. */
@@ -30,6 +32,13 @@ struct pair {
 void refuse(struct decision_draft *draft, enum verdict verdict, const char *rule, const char *message);
 /** Notes a denial by a rule of a policy. */
 void note_denial(struct decision_draft *draft, const struct policy_denial *denial);
+
+/* decide_exceptions.c */
+/** Lets the facts have only exceptions of which a use is left, and names the others in the facts of the pair. */
+void leave_spent_out(struct decision_draft *draft, struct policy_facts *facts);
+/** Notes the exceptions that have lifted a rule, as uses of the decision. A decision that needs too many is denied. */
+RESULT note_uses(struct decision_draft *draft, const struct pair *pair, const struct policy_facts *facts,
+                 const struct policy_decision *decision, struct error *err);
 
 /* decide_policies.c */
 /** Evaluates all policies for a pair. If that exceeds a limit, the pair is denied. */

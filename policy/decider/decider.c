@@ -38,7 +38,8 @@ struct decision_context decider_context(const struct decider *decider, struct sn
     return (struct decision_context){.snapshot = snapshot,
                                      .request = request,
                                      .metadata_region = decider->metadata_region,
-                                     .is_stale = decider_is_stale(decider, snapshot)};
+                                     .is_stale = decider_is_stale(decider, snapshot),
+                                     .lacks = decider->lacks};
 }
 
 struct result decider_decide(struct decider *decider, const struct decision_request *request, struct decision **decision_out,

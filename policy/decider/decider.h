@@ -46,6 +46,8 @@ struct decision_request {
     const struct asked_label *asked; /* the label that the first pair would set; NULL: none */
     const struct sockaddr *client;   /* its network in the policy set gives the client's facts; NULL: unknown */
     int64_t now_ms;                  /* wall clock */
+    const struct permit
+        *held; /* of the request, if it has one: the exceptions that its event has counted may be used up meanwhile; or NULL */
 };
 /** Decides a request. A denial is a decision, not an error. ERROR_NO_MEMORY only. The caller owns *decision_out. */
 RESULT decider_decide(struct decider *decider, const struct decision_request *request, struct decision **decision_out,

@@ -2,10 +2,25 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "authz/snapshot.h"
 #include "policy/decider/decider.h"
 #include "policy/decider/snapshot_priv.h"
+
+/** Regions whose own sijil-keyd opens no key, as this gateway knows it. Almost always none, which needs no lock. */
+#define REGION_LACKS_MAX 32 /* as many as a gateway serves */
+struct region_lacks {
+    pthread_mutex_t lock;
+    atomic_int lacking;
+    size_t count;
+    struct {
+        char id[REGION_ID_MAX + 1];
+        bool is_lacking;
+    } each[REGION_LACKS_MAX];
+};
+RESULT region_lacks_set(struct region_lacks *lacks, const char *region, bool is_lacking, struct error *err);
+bool region_lacks_has(struct region_lacks *lacks, const char *region);
 
 struct decider {
     struct policy_set_source source; /* used by the loader's thread only, as is `reported` */
@@ -29,6 +44,8 @@ struct decider {
     uint64_t wanted, done; /* loads that decider_refresh() requested, and finished loads */
     bool wants_look;       /* decider_refresh(): all is looked at */
     bool is_stopping;
+
+    struct region_lacks *lacks;
 
     pthread_t thread;
     bool has_thread;
@@ -56,6 +73,8 @@ struct decision_context {
     const struct decision_request *request;
     const char *metadata_region;
     bool is_stale;
+    struct region_lacks *lacks;   /* NULL: of no region */
+    bool is_of_server;            /* nobody's rights are asked (copy_decision.h) */
     struct decision_watch *watch; /* NULL: nobody asks why */
 };
 /** The state that one question is answered from. It points into `snapshot` and `request`. */
@@ -67,6 +86,7 @@ struct repository_query {
     const char *name, *region; /* region NULL: the home region */
     enum policy_operation op;
     const struct label *label; /* NULL: the label that the repository has */
+    const char *digest;        /* of the content; NULL: it is not known */
     bool is_there; /* `region` counts for each operation; else `metadata` and `log` are decided for the region of the database */
 };
 RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,

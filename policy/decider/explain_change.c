@@ -146,6 +146,8 @@ static const char *remedy_of(const char *rule)
         {"SYS-STALE", "the same question once more: names or rights have just changed"},
         {"SYS-QUARANTINE", "a region that agrees with its record: repair it, then 'sijil region check'"},
         {"SYS-DRAINING", "the region taken into use again ('sijil region drain --end'), or a project in another region"},
+        {"SYS-NOT-CURRENT",
+         "the sijil-keyd of the region told which policy set is in force: 'sijil region check' says what is wrong"},
         {"SYS-RETIRED", "a project in another region: nothing comes back to a retired one"},
         {"SYS-LIMIT", "fewer or smaller policies for this name"},
     };

@@ -17,6 +17,7 @@
 #include "documents/document_store.h"
 #include "policy/decider/decider_priv.h"
 #include "policy/decider/metrics.h"
+#include "policy/set_exceptions.h"
 
 #define CHANNEL  "sijil_epoch"
 #define AWAIT_MS 2000 /* the longest time that a request waits for a load, which takes milliseconds */
@@ -58,6 +59,16 @@ static void count_ending(struct decider *decider, const struct authz_snapshot *r
     report_ending(decider, count);
 }
 
+/* At each look, because exceptions begin and end with the time. */
+static void count_exceptions(const struct policy_set *set)
+{
+    size_t in_force = 0;
+    const int64_t until_us = set == NULL ? 0 : policy_set_exceptions_until(set, clock_wall_ms() * 1000, &in_force);
+
+    metric_set(&policy_metrics_rows[POLICY_METRIC_EXCEPTIONS], (int64_t)in_force);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_EXCEPTION_END], until_us / 1000000);
+}
+
 static void publish(struct decider *decider, struct snapshot *loaded)
 {
     struct snapshot *old = loaded;
@@ -69,6 +80,7 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     if (decider->snapshot != loaded) count_officers(loaded->authz);
     metric_set(&policy_metrics_rows[POLICY_METRIC_ATTESTED],
                loaded->set == NULL ? 0 : policy_set_attested_until(loaded->set) / 1000000);
+    count_exceptions(loaded->set);
     /* Before the decider has it: a change under one of its decisions finds documents in the directory that are at least as new. Only this thread changes it. */
     if (decider->snapshot != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
     (void)pthread_mutex_lock(&decider->lock);
@@ -168,6 +180,16 @@ static struct result reconnect(struct decider *decider, struct error *err)
     return pg_is_broken(decider->source.pg) ? pg_reopen(decider->source.pg, err) : SUCCESS; /* the new connection listens again */
 }
 
+/* Most notifications that come during a load are of what it has read. One statement tells it, and a load takes several. */
+static struct result has_changed(struct decider *decider, bool *has_changed_out, struct error *err)
+{
+    uint64_t epoch = 0;
+
+    TRY(tenancy_epoch(decider->source.pg, &epoch, err));
+    *has_changed_out = epoch != decider->snapshot->epoch; /* only this thread replaces it */
+    return SUCCESS;
+}
+
 static struct result renew(struct decider *decider, struct error *err)
 {
     bool notified = false;
@@ -178,6 +200,7 @@ static struct result renew(struct decider *decider, struct error *err)
         TRY(load(decider, err));
         TRY(drain(decider, &notified,
                   err)); /* libpq has read notifications that came during the load, so poll() would not report them */
+        if (notified) TRY(has_changed(decider, &notified, err));
     } while (notified);
     return SUCCESS;
 }
@@ -336,6 +359,9 @@ struct result decider_start(const struct decider_options *options, struct decide
     if (decider == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the decider");
     decider->wake = -1;
     init_lock(decider);
+    decider->lacks = memory_zeroed(1, sizeof *decider->lacks);
+    if (decider->lacks == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the decider");
+    (void)pthread_mutex_init(&decider->lacks->lock, NULL);
     TRY(set_up(decider, options, err));
     TRY(load(decider, err)); /* LISTEN ran before, so no change is missed */
     TRY(start_thread(decider, err));
@@ -358,5 +384,6 @@ void decider_free(struct decider *decider)
     if (decider->wake >= 0) (void)close(decider->wake);
     (void)pthread_cond_destroy(&decider->loaded);
     (void)pthread_mutex_destroy(&decider->lock);
+    free(decider->lacks);
     free(decider);
 }

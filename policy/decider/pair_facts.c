@@ -3,6 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "policy/compiled_priv.h"
+
 void pair_facts_begin(struct pair_facts *facts, enum action action)
 {
     facts->action = action;
@@ -46,6 +49,7 @@ static struct result open_entry(struct buffer *text, const struct facts_entry *e
 
 struct result pair_facts_open_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err)
 {
+    facts->spent_count = facts->used_count = 0;
     return bounded(facts, open_entry(&facts->entries, entry, err), err);
 }
 
@@ -65,8 +69,65 @@ struct result pair_facts_operation(struct pair_facts *facts, const struct policy
     return bounded(facts, add_operation(&facts->entries, asked, err), err);
 }
 
-static struct result close_entry(struct buffer *text, const struct facts_entry *entry, struct error *err)
+static bool is_listed(const struct policy_exception *const *list, size_t count, const struct policy_exception *exception)
 {
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == exception) return true;
+    return false;
+}
+
+void pair_facts_spent(struct pair_facts *facts, const struct policy_exception *exception)
+{
+    if (is_listed(facts->spent, facts->spent_count, exception)) return;
+    assert(facts->spent_count < POLICY_LIST_MAX); /* a set has no more */
+    facts->spent[facts->spent_count++] = exception;
+}
+
+struct result pair_facts_used(struct pair_facts *facts, const struct policy_exception *exception, struct error *err)
+{
+    if (is_listed(facts->used, facts->used_count, exception)) return SUCCESS;
+    if (facts->used_count == PAIR_FACTS_USED)
+        return failure(err, ERROR_LIMIT, "a request may use at most %d exceptions of policies", PAIR_FACTS_USED);
+    facts->used[facts->used_count++] = exception;
+    return SUCCESS;
+}
+
+static struct result write_key(struct buffer *text, const struct policy_exception *exception, struct error *err)
+{
+    char hex[2 * SHA256_SIZE + 1];
+
+    text_hex(exception->key, sizeof exception->key, hex);
+    return buffer_format(text, err, "\"sha256:%s\"", hex);
+}
+
+static struct result write_spent(struct buffer *text, const struct pair_facts *facts, struct error *err)
+{
+    if (facts->spent_count == 0) return SUCCESS;
+    TRY(buffer_add_text(text, ",\"spent\":[", err));
+    for (size_t i = 0; i < facts->spent_count; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(write_key(text, facts->spent[i], err));
+    }
+    return buffer_add_u8(text, ']', err);
+}
+
+static struct result write_used(struct buffer *text, const struct pair_facts *facts, struct error *err)
+{
+    if (facts->used_count == 0) return SUCCESS;
+    TRY(buffer_add_text(text, ",\"used\":[", err));
+    for (size_t i = 0; i < facts->used_count; i++) {
+        TRY(buffer_format(text, err, "%s{\"evidence\":", i > 0 ? "," : ""));
+        TRY(json_write_canonical(text, facts->used[i]->evidence, err));
+        TRY(buffer_add_text(text, ",\"exception\":", err));
+        TRY(write_key(text, facts->used[i], err));
+        TRY(buffer_format(text, err, ",\"id\":\"%s\"}", facts->used[i]->id)); /* an identifier */
+    }
+    return buffer_add_u8(text, ']', err);
+}
+
+static struct result close_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err)
+{
+    struct buffer *text = &facts->entries;
     char project[UUID_TEXT_SIZE];
 
     uuid_format(&entry->project, project);
@@ -75,12 +136,14 @@ static struct result close_entry(struct buffer *text, const struct facts_entry *
         TRY(buffer_add_text(text, ",\"scope\":", err));
         TRY(json_write_string(text, bytes_of_text(entry->scope), err));
     }
+    TRY(write_spent(text, facts, err));
+    TRY(write_used(text, facts, err));
     return buffer_add_u8(text, '}', err);
 }
 
 struct result pair_facts_close_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err)
 {
-    return bounded(facts, close_entry(&facts->entries, entry, err), err);
+    return bounded(facts, close_entry(facts, entry, err), err);
 }
 
 struct result pair_facts_write(const struct pair_facts *facts, struct buffer *text, struct error *err)

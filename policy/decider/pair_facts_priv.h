@@ -10,6 +10,7 @@
 #include "policy/evaluate.h"
 
 #define PAIR_FACTS_MAX     ((size_t)16 * 1024) /* bytes of one pair; of larger facts only is_too_large is recorded */
+#define PAIR_FACTS_USED    8                   /* exceptions of one pair: two more than a request may use */
 #define PAIR_FACTS_REFUSED 4                   /* rights, existence, no policy set, a limit exceeded */
 
 /** The facts of the current pair. Initialise it with PAIR_FACTS, because `entries` needs a maximum. */
@@ -19,6 +20,8 @@ struct pair_facts {
     size_t refused_count;
     const char *refused[PAIR_FACTS_REFUSED]; /* rules of the system, static */
     struct buffer entries;
+    size_t spent_count, used_count; /* exceptions of the entry at hand: used up before, and that have lifted a rule */
+    const struct policy_exception *spent[POLICY_LIST_MAX], *used[PAIR_FACTS_USED];
 };
 #define PAIR_FACTS ((struct pair_facts){.entries = BUFFER(PAIR_FACTS_MAX)})
 
@@ -40,6 +43,10 @@ struct facts_entry {
 RESULT pair_facts_open_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err);
 /** Records one evaluated operation and its region or network. */
 RESULT pair_facts_operation(struct pair_facts *facts, const struct policy_facts *asked, struct error *err);
+/** Records that an exception of the set is used up, or that it has lifted a rule; each once. */
+void pair_facts_spent(struct pair_facts *facts, const struct policy_exception *exception);
+/** ERROR_LIMIT. */
+RESULT pair_facts_used(struct pair_facts *facts, const struct policy_exception *exception, struct error *err);
 RESULT pair_facts_close_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err);
 
 /** Appends the canonical text. */

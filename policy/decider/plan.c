@@ -205,7 +205,13 @@ struct result plan_decide(const struct policy_plan *plan, enum plan_side side, c
                                  .target = question->target,
                                  .now_us = plan->now_ms * 1000};
 
+    const struct policy_exception *left[POLICY_LIST_MAX];
+    size_t count = 0;
     facts.exceptions = policy_set_exceptions(set, question->project, &facts.exception_count);
+    for (size_t i = 0; i < facts.exception_count; i++)
+        if (!tenancy_is_spent(&plan->snapshot->tenancy, facts.exceptions[i])) left[count++] = facts.exceptions[i];
+    facts.exceptions = left;
+    facts.exception_count = count;
     return policy_judge(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, err);
 }
 

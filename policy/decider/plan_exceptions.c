@@ -45,6 +45,7 @@ static const char *why_not(const struct policy_plan *plan, const struct policy_e
     if (!is_in(plan->proposed, exception)) return "the proposed set does not have it";
     if (exception->is_revoked) return "it is revoked";
     if (exception->not_after_us <= plan->now_ms * 1000) return "it has ended";
+    if (tenancy_is_spent(&plan->snapshot->tenancy, exception)) return "all its uses are used up";
     if (document == NULL) return "the proposed set does not have this version of its policy";
     if (exception->policy_digest != NULL && strcmp(exception->policy_digest, document->digest) != 0)
         return "the policy of this version has another content";

@@ -1,14 +1,19 @@
 #include "policy/decider/set_draft.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/leaf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/dsse.h"
 #include "documents/format/set_approval.h"
+#include "documents/format/signing_key.h"
 #include "policy/decider/set_store.h"
+#include "policy/set_exceptions.h"
 
 static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
 
@@ -137,6 +142,39 @@ void policy_draft_end_init(struct policy_draft_change *change)
     change->change = (struct change){.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING};
 }
 
+/* ---- exceptions ---- */
+
+static struct policy_exception_use use_of(const struct pg_rows *rows, const uint8_t *key)
+{
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        if (bytes_equal(pg_bytes(rows, i, 0), (struct bytes){key, SHA256_SIZE}))
+            return (struct policy_exception_use){pg_int8(rows, i, 1), pg_int8(rows, i, 2)};
+    return (struct policy_exception_use){0, 0};
+}
+
+struct result policy_exception_visit(const struct permit *permit, struct pg *pg, const struct policy_set *set,
+                                     policy_exception_visitor *visit, void *context, struct error *err)
+{
+    const int64_t now_us = clock_wall_ms() * 1000;
+    const size_t count = policy_set_exception_count(set);
+    struct policy_exception_view views[POLICY_LIST_MAX];
+    struct bytes keys[POLICY_LIST_MAX];
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_POLICY_READ, &the_system);
+    assert(count <= POLICY_LIST_MAX);
+    for (size_t i = 0; i < count; i++) {
+        policy_set_exception(set, i, now_us, &views[i]);
+        keys[i] = (struct bytes){views[i].key, SHA256_SIZE};
+    }
+    TRY(policy_exception_uses(pg, keys, count, &rows, err));
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_exception_use use = use_of(rows, views[i].key);
+        TRY(visit(context, &views[i], &use, err));
+    }
+    return SUCCESS;
+}
+
 /* ---- the past ---- */
 
 static void take_comment(struct bytes envelope, struct policy_past_set *past)
@@ -207,4 +245,51 @@ struct result policy_set_of_epoch(const struct permit *permit, struct pg *pg, ui
         return failure(err, ERROR_NOT_FOUND, "no policy set of epoch %llu was loaded", (unsigned long long)epoch);
     const struct bytes found = pg_bytes(rows, 0, 0);
     return buffer_add(envelope, found.data, found.length, err);
+}
+
+/* ---- keys ---- */
+
+void policy_approver_keys_done(struct policy_approver_keys *keys)
+{
+    pg_rows_free(keys->rows);
+    keys->rows = NULL;
+}
+
+/* What can't be read was refused. */
+static bool approves(const struct policy_approver_key *key)
+{
+    OWNED(document) *document = NULL;
+    struct signing_key read;
+    struct error refused = {0};
+
+    return document_read(key->envelopes, key->envelope_count, &document, &refused).ok && document->kind == DOCUMENT_SIGNING_KEY &&
+           signing_key_read(document, &read, &refused).ok && read.purpose == SIGNING_APPROVE;
+}
+
+static struct result take_key(struct policy_approver_keys *keys, size_t row, struct error *err)
+{
+    struct policy_approver_key key = {.sequence = (uint64_t)pg_int8(keys->rows, row, 0)};
+    struct leaf leaf;
+
+    TRY(leaf_read(pg_bytes(keys->rows, row, 1), &leaf, err));
+    key.time_ms = leaf.time_ms;
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) {
+        key.envelopes[i] = pg_bytes(keys->rows, row, 2 + i);
+        if (key.envelopes[i].length > 0) key.envelope_count = i + 1;
+    }
+    if (approves(&key)) keys->each[keys->count++] = key;
+    return SUCCESS;
+}
+
+struct result policy_approver_keys_read(const struct permit *permit, struct pg *pg, uint64_t first,
+                                        struct policy_approver_keys *keys, struct error *err)
+{
+    permit_require(permit, ACTION_POLICY_READ, &the_system);
+    keys->count = 0;
+    keys->next = 0;
+    TRY(policy_approvers(pg, first, keys->most, &keys->rows, err));
+    const size_t count = pg_rows_count(keys->rows);
+    for (size_t i = 0; i < count; i++) TRY(take_key(keys, i, err));
+    if (count == keys->most) keys->next = (uint64_t)pg_int8(keys->rows, count - 1, 0) + 1;
+    return SUCCESS;
 }

@@ -54,6 +54,17 @@ void policy_draft_sign_init(struct policy_draft_change *change);
 /** ERROR_NOT_FOUND. */
 void policy_draft_end_init(struct policy_draft_change *change);
 
+/** The exceptions of a set with what was used of each. The permit is of policy.read. */
+struct policy_exception_view;
+struct policy_exception_use {
+    int64_t used, last_ms; /* last_ms: 0 if it was never used */
+};
+typedef struct result policy_exception_visitor(void *context, const struct policy_exception_view *view,
+                                               const struct policy_exception_use *use, struct error *err);
+RESULT policy_exception_visit(const struct permit *permit, struct pg *pg, const struct policy_set *set,
+                              policy_exception_visitor *visit, void *context, struct error *err)
+    __attribute__((nonnull(1, 2, 3, 4, 6)));
+
 /** Sets that were loaded, by the events of the log. sijil-keyd may have refused one. */
 struct policy_past_set {
     int64_t sequence, epoch, loaded_ms;
@@ -79,3 +90,24 @@ RESULT policy_set_report(const struct permit *permit, struct pg *pg, uint64_t nu
 /** The envelope of the newest set with this epoch. ERROR_NOT_FOUND. */
 RESULT policy_set_of_epoch(const struct permit *permit, struct pg *pg, uint64_t epoch, struct buffer *envelope, struct error *err)
     __attribute__((nonnull));
+
+/** Documents of approvers' keys, as the log names them: whoever counts the signatures of sets finds out itself which ones count. */
+#define POLICY_APPROVERS_PAGE 100
+struct policy_approver_key {
+    uint64_t sequence;
+    int64_t time_ms;
+    size_t envelope_count;
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* views into `rows` */
+};
+struct policy_approver_keys {
+    struct pg_rows *rows;
+    size_t most; /* how many documents are read, at most POLICY_APPROVERS_PAGE */
+    size_t count;
+    struct policy_approver_key each[POLICY_APPROVERS_PAGE];
+    uint64_t next; /* the list goes on from this event; 0: it ends here */
+};
+void policy_approver_keys_done(struct policy_approver_keys *keys);
+#define OWNED_APPROVER_KEYS __attribute__((cleanup(policy_approver_keys_done))) struct policy_approver_keys
+/** From event `first` on. The permit is of policy.read. Other signing keys of the registry are left out. */
+RESULT policy_approver_keys_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_approver_keys *keys,
+                                 struct error *err) __attribute__((nonnull));

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/format/set_change.h"
+#include "documents/format/set_exceptions.h"
 #include "policy/decider/set_install.h"
 #include "policy/decider/set_store.h"
 #include "policy/decider/stored_label_priv.h"
@@ -131,7 +132,9 @@ static struct result judge_change(const struct policy_set_question *question, co
     struct set_judging judging = {.check = policy_set_change, .pinned.epoch = question->identity->policy_epoch};
     bool is_asked = false;
 
-    if (document_root_is_one(trust)) return SUCCESS;
+    if (document_root_is_one(trust) && set_exception_count(document) == 0) return SUCCESS;
+    if (question->base == NULL && question->identity->policy_epoch == 0)
+        return SUCCESS; /* nothing holds yet: all exceptions are new */
     if (question->base == NULL || !is_in_force(question->identity, question->base))
         return failure(err, ERROR_UNAVAILABLE, "another policy set has just come into force: try again");
     judging.base = policy_set_envelope(question->base);

@@ -66,11 +66,21 @@ static const struct pg_statement policy_set_loaded_sql = {
     "policy_set_loaded",
     "SELECT d.envelopes[1] FROM policy_loads(0, NULL) l JOIN document d ON d.kind = 1 AND d.detail = l.detail WHERE d.version = $1"
     " ORDER BY l.seq DESC LIMIT 1", "int8", "bytea"};
+static const struct pg_statement policy_exception_uses_sql = {
+    "policy_exception_uses",
+    "SELECT exception, used, (extract(epoch FROM last_at) * 1000)::int8 FROM exception_use WHERE exception = ANY($1)", "bytea[]",
+    "bytea int8 int8"};
+/* An approver's key is of the registry. The number of the last event is given, so a page goes on behind it. */
+static const struct pg_statement policy_approvers_sql = {
+    "policy_approvers",
+    "SELECT e.seq, e.leaf, d.envelopes[1], coalesce(d.envelopes[2], ''), coalesce(d.envelopes[3], ''), coalesce(d.envelopes[4], '')"
+    " FROM document_events(2, $1, 1000000) e JOIN document d ON d.kind = 2 AND d.detail = e.detail WHERE d.scope = '' ORDER BY e.seq LIMIT $2",
+    "int8 int8", "int8 bytea bytea bytea bytea bytea"};
 static const struct pg_statement *const statements[] = {
-    &policy_drafts_expire_sql, &policy_drafts_count_sql, &policy_draft_insert_sql, &policy_drafts_read_sql, &policy_draft_sign_sql,
+    &policy_approvers_sql, &policy_drafts_expire_sql, &policy_drafts_count_sql, &policy_draft_insert_sql, &policy_drafts_read_sql, &policy_draft_sign_sql,
     &policy_draft_remove_sql, &policy_sets_loaded_sql, &policy_set_loaded_sql,
     &policy_set_raise_epoch_sql, &policy_set_events_sql, &policy_set_find_sql, &policy_set_find_row_sql,
-    &policy_set_is_awaited_sql, &policy_sets_unrecorded_sql, &stored_label_insert_sql,
+    &policy_exception_uses_sql, &policy_set_is_awaited_sql, &policy_sets_unrecorded_sql, &stored_label_insert_sql,
 };
 /* clang-format on */
 const struct pg_table policy_set_table = PG_TABLE(statements);
@@ -246,4 +256,22 @@ struct result policy_set_loaded(struct pg *pg, uint64_t epoch, struct pg_rows **
 
     pg_add_int8(&arguments, (int64_t)epoch);
     return pg_run(pg, &policy_set_loaded_sql, &arguments, rows_out, err);
+}
+
+struct result policy_exception_uses(struct pg *pg, const struct bytes *keys, size_t count, struct pg_rows **rows_out,
+                                    struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_bytes_array(&arguments, keys, count);
+    return pg_run(pg, &policy_exception_uses_sql, &arguments, rows_out, err);
+}
+
+struct result policy_approvers(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)limit);
+    return pg_run(pg, &policy_approvers_sql, &arguments, rows_out, err);
 }

@@ -91,3 +91,8 @@ RESULT policy_draft_remove(struct pg *pg, const char *name, bool *was_there_out,
 RESULT policy_sets_loaded(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err);
 /** The envelope of the newest set with this epoch that an event names. */
 RESULT policy_set_loaded(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
+
+/** How often exceptions were used, by the SHA-256 of their text: rows of key, uses, time of the last one. */
+RESULT policy_exception_uses(struct pg *pg, const struct bytes *keys, size_t count, struct pg_rows **rows_out, struct error *err);
+/** Columns: number of the event, its entry, four envelopes, "" after the last: documents of signing keys of the registry, from event `first` on. */
+RESULT policy_approvers(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err);

@@ -102,6 +102,28 @@ static struct result load_in_transaction(struct pg *pg, const struct pinned *pin
     return result;
 }
 
+NO_LEAK_BEGIN /* its last holder frees it */
+    /* NULL: more has changed than single roles, or nothing. */
+    static struct result
+    load_single_roles(struct pg *pg, const struct snapshot *current, uint64_t least, struct snapshot **snapshot_out,
+                      struct error *err)
+{
+    OWNED(snapshot) *snapshot = memory_zeroed(1, sizeof *snapshot);
+
+    if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot");
+    atomic_init(&snapshot->holders, 1);
+    TRY(authz_snapshot_add(pg, current->authz, current->epoch, &snapshot->epoch, &snapshot->authz, err));
+    *snapshot_out = NULL;
+    if (snapshot->epoch <= current->epoch || snapshot->epoch < least) return SUCCESS;
+    snapshot->set = policy_set_keep(current->set);
+    snapshot->names = shared_names_keep(current->names);
+    snapshot->tenancy = snapshot->names->tenancy; /* a view: `names` owns the memory */
+    metric_add(&policy_metrics_rows[POLICY_METRIC_PARTS], 1);
+    *snapshot_out = GIVE(snapshot);
+    return SUCCESS;
+}
+NO_LEAK_END
+
 /* Set and rules were looked at a moment ago, and who replaces one raises the epoch of what may be anything: then NULL. */
 static struct result load_partly(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
                                  struct snapshot **snapshot_out, struct error *err)
@@ -109,6 +131,8 @@ static struct result load_partly(const struct snapshot_source *source, struct sn
     const struct pinned kept = {current->set, rules_of(current)};
     const struct bounds bounds = {.before = current->epoch, .least = least, .is_partial = true};
 
+    if (current->epoch > 0) TRY(load_single_roles(source->set->pg, current, least, snapshot_out, err));
+    if (*snapshot_out != NULL) return SUCCESS;
     return load_in_transaction(source->set->pg, &kept, bounds, current, snapshot_out, err);
 }
 

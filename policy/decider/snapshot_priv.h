@@ -30,6 +30,7 @@ struct tenant_project {
     struct uuid id, organisation;
     char name[128]; /* "acme/models": two names of 63 */
     char home_region[REGION_ID_MAX + 1];
+    char *copy_regions; /* further regions with copies, each followed by a line feed; NULL: none */
     struct floor_label *floor;
 };
 
@@ -66,6 +67,9 @@ struct tenancy {
 
     size_t deleted_count;
     struct uuid *deleted; /* ids of deleted repositories, until their rows are removed */
+
+    size_t spent_count;
+    uint8_t (*spent)[SHA256_SIZE]; /* exceptions that are used up */
 
     size_t stored_count, floor_count; /* labels of earlier sets and of runs: few different labels for many repositories */
     struct tenant_stored *stored;
@@ -135,6 +139,8 @@ const struct tenant_project *tenancy_project(const struct tenancy *tenancy, cons
 const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name);
 /** NULL: the database has no such region (region_state.c). */
 const struct region_state *tenancy_region(const struct tenancy *tenancy, const char *region);
+/** Whether no use of this exception is left. */
+bool tenancy_is_spent(const struct tenancy *tenancy, const struct policy_exception *exception);
 /** By id, with a linear search; NULL if there is none. */
 const char *tenancy_organisation_name(const struct tenancy *tenancy, const struct uuid *id);
 const char *tenancy_project_name(const struct tenancy *tenancy, const struct uuid *id);

@@ -3,7 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/compiled_priv.h"
 #include "policy/decider/snapshot_priv.h"
+
+bool tenancy_is_spent(const struct tenancy *tenancy, const struct policy_exception *exception)
+{
+    for (size_t i = 0; i < tenancy->spent_count; i++)
+        if (memcmp(tenancy->spent[i], exception->key, sizeof exception->key) == 0) return true;
+    return false;
+}
 
 static int compare_organisation(const void *name, const void *organisation)
 {

@@ -22,10 +22,11 @@ static const struct pg_statement decider_organisations_sql = {
     "", "uuid text text"};
 static const struct pg_statement decider_projects_sql = {
     "decider_projects",
-    "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text"
-    " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL"
-    " ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
-    "", "uuid uuid text text text"};
+    "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text, coalesce(c.regions, '')"
+    " FROM project p JOIN organisation o USING (organisation_id) LEFT JOIN (SELECT project_id, string_agg(region_id || E'\\n', ''"
+    " ORDER BY region_id COLLATE \"C\") AS regions FROM project_copy WHERE withdrawn_at IS NULL GROUP BY project_id) c USING (project_id)"
+    " WHERE p.deleted_at IS NULL ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
+    "", "uuid uuid text text text text"};
 static const struct pg_statement decider_repositories_sql = {
     "decider_repositories",
     "SELECT r.repository_id, o.name || '/' || p.name || '/' || r.name, r.label::text FROM repository r"
@@ -49,11 +50,14 @@ static const struct pg_statement decider_deleted_sql = {
 static const struct pg_statement decider_regions_sql = {
     "decider_regions",
     "SELECT region_id, coalesce(mark, ''), coalesce(quarantined_for, ''), coalesce(quarantined_epoch, 0), draining_since IS NOT NULL,"
-    " retired_at IS NOT NULL FROM region ORDER BY region_id COLLATE \"C\"",
-    "", "text text text int8 bool bool"};
+    " retired_at IS NOT NULL, coalesce(keyd, '') FROM region ORDER BY region_id COLLATE \"C\"",
+    "", "text text text int8 bool bool text"};
+static const struct pg_statement decider_spent_sql = {
+    "decider_spent", "SELECT exception FROM exception_use WHERE used >= uses ORDER BY exception", "", "bytea"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
     &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql, &decider_regions_sql,
+    &decider_spent_sql,
 };
 /* clang-format on */
 const struct pg_table decider_table = PG_TABLE(statements);
@@ -124,6 +128,17 @@ static struct result load_organisations(struct pg *pg, struct tenancy *tenancy, 
     return SUCCESS;
 }
 
+static struct result copy_text(char **copy_out, const char *text, struct error *err)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = size == 1 ? NULL : memory_resize(NULL, size);
+
+    if (size > 1 && copy == NULL) return no_memory(err);
+    if (copy != NULL) memcpy(copy, text, size);
+    *copy_out = copy;
+    return SUCCESS;
+}
+
 static struct result load_projects(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -139,6 +154,7 @@ static struct result load_projects(struct pg *pg, struct tenancy *tenancy, struc
         TRY(copy_name(project->name, sizeof project->name, pg_text(rows, i, 2), err));
         TRY(copy_name(project->home_region, sizeof project->home_region, pg_text(rows, i, 3), err));
         TRY(read_floor(pg_text(rows, i, 4), project->name, &project->floor, err));
+        TRY(copy_text(&project->copy_regions, pg_text(rows, i, 5), err));
     }
     return SUCCESS;
 }
@@ -169,6 +185,21 @@ static struct result load_deleted(struct pg *pg, struct tenancy *tenancy, struct
     if (tenancy->deleted == NULL) return no_memory(err);
     tenancy->deleted_count = pg_rows_count(rows);
     for (size_t i = 0; i < tenancy->deleted_count; i++) tenancy->deleted[i] = pg_uuid(rows, i, 0);
+    return SUCCESS;
+}
+
+static struct result load_spent(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &decider_spent_sql, NULL, &rows, err));
+    tenancy->spent = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->spent);
+    if (tenancy->spent == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const struct bytes key = pg_bytes(rows, i, 0);
+        if (key.length != SHA256_SIZE) return failure(err, ERROR_CORRUPT, "an exception that is used up has no SHA-256");
+        memcpy(tenancy->spent[tenancy->spent_count++], key.data, SHA256_SIZE);
+    }
     return SUCCESS;
 }
 
@@ -237,6 +268,7 @@ static struct result load_regions(struct pg *pg, struct tenancy *tenancy, struct
         state->quarantined_epoch = (uint64_t)pg_int8(rows, i, 3);
         state->is_draining = pg_bool(rows, i, 4);
         state->is_retired = pg_bool(rows, i, 5);
+        TRY(copy_name(state->keyd, sizeof state->keyd, pg_text(rows, i, 6), err));
         tenancy->has_closed_region = tenancy->has_closed_region || state->is_draining || state->why[0] != '\0';
     }
     return SUCCESS;
@@ -249,6 +281,7 @@ struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error 
     TRY(load_projects(pg, tenancy, err));
     TRY(load_repositories(pg, tenancy, err));
     TRY(load_deleted(pg, tenancy, err));
+    TRY(load_spent(pg, tenancy, err));
     return load_stored(pg, tenancy, err);
 }
 
@@ -326,13 +359,17 @@ void shared_names_free(struct shared_names *names)
 void tenancy_done(struct tenancy *tenancy)
 {
     for (size_t i = 0; i < tenancy->organisation_count; i++) floor_free(tenancy->organisations[i].floor);
-    for (size_t i = 0; i < tenancy->project_count; i++) floor_free(tenancy->projects[i].floor);
+    for (size_t i = 0; i < tenancy->project_count; i++) {
+        floor_free(tenancy->projects[i].floor);
+        free(tenancy->projects[i].copy_regions);
+    }
     for (size_t i = 0; i < tenancy->repository_count; i++) floor_free(tenancy->repositories[i].floor);
     for (size_t i = 0; i < tenancy->floor_count; i++) {
         json_decref(tenancy->floors[i]->json);
         free(tenancy->floors[i]);
     }
     pg_rows_free(tenancy->stored_rows);
+    free(tenancy->spent);
     free(tenancy->stored);
     free(tenancy->organisations);
     free(tenancy->projects);

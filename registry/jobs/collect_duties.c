@@ -7,7 +7,6 @@
 #include "registry/jobs/collect_priv.h"
 
 #define UNMET_MAX 250 /* events, and rows of a report, which must stay below JOB_REPORT_MAX; beyond that they are only counted */
-#define SITES     1   /* content is in one region, its project's home */
 
 static struct result record(struct collect_run *run, enum action action, const char *detail, struct error *err)
 {
@@ -49,20 +48,30 @@ static struct result report_overdue(struct collect_run *run, const char *keeps, 
     return report(run, "retain_max_days", detail, err);
 }
 
-static struct result report_copies(struct collect_run *run, const struct policy_retention *retention, struct error *err)
+/* One demand that is not met. */
+static struct result lacks(struct collect_run *run, const char *duty, int64_t wanted, int64_t found, struct error *err)
 {
     char detail[RESOURCE_DETAIL_MAX + 1];
 
-    run->lacking++;
-    if (retention->min_sites > SITES) {
-        (void)snprintf(detail, sizeof detail, "min_sites %lld: %d", (long long)retention->min_sites, SITES);
-        TRY(record(run, ACTION_DUTY_UNMET, detail, err));
-        TRY(report(run, "min_sites", detail, err));
-    }
-    if (retention->anchors == 0) return SUCCESS;
-    (void)snprintf(detail, sizeof detail, "anchor_copy %zu: 0", retention->anchors);
+    if (found >= wanted) return SUCCESS;
+    (void)snprintf(detail, sizeof detail, "%s %lld: %lld", duty, (long long)wanted, (long long)found);
     TRY(record(run, ACTION_DUTY_UNMET, detail, err));
-    return report(run, "anchor_copy", detail, err);
+    return report(run, duty, detail, err);
+}
+
+/* The home region, and those with copies (docs/replication.md). */
+static struct result report_copies(struct collect_run *run, struct error *err)
+{
+    struct placed_region regions[COLLECT_REGIONS_MAX];
+    struct placed_copies copies;
+    size_t count = 0;
+
+    TRY(collect_placed(run->pg, &run->project, &run->repository.id, regions, &count, err));
+    const struct placed_query query = {.name = run->repository.name, .regions = regions, .count = count};
+    TRY(run->job->options->placed(run->job->options->context, &query, &copies, err));
+    run->lacking += copies.sites < copies.min_sites || copies.met < copies.anchors;
+    TRY(lacks(run, "min_sites", copies.min_sites, copies.sites, err));
+    return lacks(run, "anchor_copy", (int64_t)copies.anchors, (int64_t)copies.met, err);
 }
 
 struct result collect_report_duties(struct collect_run *run, const struct policy_retention *retention, struct error *err)
@@ -72,7 +81,7 @@ struct result collect_report_duties(struct collect_run *run, const struct policy
     if (retention->has_maximum && run->repository.is_held) TRY(report_overdue(run, CONTENT_HOLD_RULE, err));
     else if (retention->has_maximum && (retention->for_ever || run->kept_s > run->ends_s))
         TRY(report_overdue(run, retention->rule, err));
-    if (retention->min_sites <= SITES && retention->anchors == 0) return SUCCESS;
+    if ((retention->min_sites <= 1 && retention->anchors == 0) || run->job->options->placed == NULL) return SUCCESS;
     TRY(collect_count_past(run->pg, &run->repository.id, 0, &manifests, err));
-    return manifests == 0 ? SUCCESS : report_copies(run, retention, err);
+    return manifests == 0 ? SUCCESS : report_copies(run, err);
 }

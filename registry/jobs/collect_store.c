@@ -132,8 +132,17 @@ static const struct pg_statement collect_blob_sql = {
     " WHERE q.project_id = d.project_id)"
     " INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) SELECT blob_id, region_id, now() + " GRACE " FROM doomed",
     "uuid", ""};
+/* What the home region has of the repository, and a region with copies has not. */
+static const struct pg_statement collect_placed_sql = {
+    "collect_placed",
+    "SELECT c.region_id, CASE WHEN count(h.blob_id) = 0 THEN 0 ELSE greatest(1, extract(epoch FROM now() - min(h.created_at)))::int8 END FROM project_copy c LEFT JOIN (repository_blob r JOIN blob h"
+    " USING (blob_id)) ON r.repository_id = $2 AND h.region_id = $3 AND EXISTS (SELECT FROM manifest_reference m WHERE m.repository_id = $2"
+    " AND m.digest = r.digest AND NOT m.is_manifest) AND NOT EXISTS (SELECT FROM repository_blob k JOIN blob b USING (blob_id)"
+    " WHERE k.repository_id = $2 AND k.digest = r.digest AND b.region_id = c.region_id AND b.damaged_at IS NULL)"
+    " WHERE c.project_id = $1 AND c.withdrawn_at IS NULL GROUP BY c.region_id ORDER BY c.region_id LIMIT $4",
+    "uuid uuid text int8", "text int8"};
 static const struct pg_statement *const statements[] = {
-    &collect_project_sql, &collect_repository_sql, &collect_tags_sql, &collect_untagged_sql, &collect_tag_count_sql,
+    &collect_placed_sql, &collect_project_sql, &collect_repository_sql, &collect_tags_sql, &collect_untagged_sql, &collect_tag_count_sql,
     &collect_count_sql, &collect_expired_sql, &collect_manifest_sql, &collect_past_sql, &collect_past_count_sql, &collect_expire_sql, &collect_blobs_sql, &collect_blob_sql,
 };
 /* clang-format on */
@@ -297,6 +306,27 @@ struct result collect_count_past(struct pg *pg, const struct uuid *repository, i
     pg_add_int8(&arguments, age_s);
     TRY(pg_run(pg, &collect_past_count_sql, &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result collect_placed(struct pg *pg, const struct collect_project *project, const struct uuid *repository,
+                             struct placed_region regions_out[COLLECT_REGIONS_MAX], size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &project->id);
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, project->region);
+    pg_add_int8(&arguments, COLLECT_REGIONS_MAX - 1);
+    TRY(pg_run(pg, &collect_placed_sql, &arguments, &rows, err));
+    regions_out[0] = (struct placed_region){.stale_s = 0};
+    (void)snprintf(regions_out[0].region, sizeof regions_out[0].region, "%s", project->region);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        regions_out[i + 1] = (struct placed_region){.stale_s = pg_int8(rows, i, 1)};
+        (void)snprintf(regions_out[i + 1].region, sizeof regions_out[i + 1].region, "%s", pg_text(rows, i, 0));
+    }
+    *count_out = pg_rows_count(rows) + 1;
     return SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "crypto/digest.h"
+#include "policy/decider/copies.h"
 #include "registry/registry.h"
 
 struct collect_project {
@@ -77,6 +78,14 @@ RESULT collect_read_past(struct pg *pg, const struct collect_range *range, const
 void collect_past_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
 /** How many there are. */
 RESULT collect_count_past(struct pg *pg, const struct uuid *repository, int64_t age_s, int64_t *count_out, struct error *err);
+
+/**
+ * The regions that are to have the content of a repository, the home region first, and how far each is behind: the age of the oldest blob that it lacks and
+ * that a manifest needs.
+ */
+#define COLLECT_REGIONS_MAX 10
+RESULT collect_placed(struct pg *pg, const struct collect_project *project, const struct uuid *repository,
+                      struct placed_region regions_out[COLLECT_REGIONS_MAX], size_t *count_out, struct error *err);
 
 /** Why a manifest goes: no rule keeps its tags; it has no tag, and nothing needs it; the retain_max_days of a policy are over. */
 enum collect_why { COLLECT_RETENTION, COLLECT_UNTAGGED, COLLECT_EXPIRED };

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "policy/decider/copies.h"
 #include "registry/jobs/job.h"
 
 struct scrub_schedule {
@@ -39,6 +40,8 @@ struct job_options {
     unsigned settle_ms; /* 0: 60 s; no re-wrap ends sooner (registry/jobs/rewrap.c) */
     /* The policies' retention for a repository: decider_retention(). NULL: none. */
     RESULT (*retention)(void *context, const char *repository, struct policy_retention *retention_out, struct error *err);
+    /* Sites and anchor copies of a repository: decider_placed(). NULL: what policies demand of them is not reported. */
+    RESULT (*placed)(void *context, const struct placed_query *query, struct placed_copies *copies_out, struct error *err);
     /* Makes the plan of a policy set: planning/plan_make.h. NULL: this runner makes none. *is_whole_out: it was not stopped. */
     RESULT (*plan)(void *context, const struct job_plan_task *task, struct buffer *report, bool *is_whole_out, struct error *err);
     unsigned kept; /* ended jobs of a kind and project; 0: JOBS_KEPT */

@@ -6,11 +6,12 @@
 
 #include "audit/subject_rewrap.h"
 #include "base/clock.h"
-#include "crypto/keyd_client.h"
+#include "crypto/keyd_region.h"
 #include "registry/jobs/job_priv.h"
 #include "registry/jobs/rewrap_store.h"
 #include "registry/metrics.h"
 #include "registry/recorder.h"
+#include "registry/registry_priv.h"
 
 enum {
     TRY_AGAIN_MS = 2000,
@@ -22,6 +23,8 @@ enum {
 
 struct rewrapping {
     struct job_run *run;
+    const char *ring;      /* as in struct rewrap_page: each sijil-keyd has versions of its own */
+    uint64_t found_before; /* of keys of other rings */
     uint32_t version;
     struct rewrap_key keys[REWRAP_BATCH];
     size_t count;
@@ -127,7 +130,8 @@ static struct result replace(struct rewrapping *rewrapping, enum key_table table
 static struct result rewrap_page(struct rewrapping *rewrapping, enum key_table table, struct error *err)
 {
     struct job *job = &rewrapping->run->job;
-    const struct rewrap_page page = {.table = table, .version = rewrapping->version, .after = job->cursor, .limit = REWRAP_BATCH};
+    const struct rewrap_page page = {
+        .table = table, .ring = rewrapping->ring, .version = rewrapping->version, .after = job->cursor, .limit = REWRAP_BATCH};
     bool stopped = false;
 
     TRY(rewrap_keys(rewrapping->run->pg, &page, rewrapping->keys, &rewrapping->count, err));
@@ -145,13 +149,14 @@ static struct result rewrap_page(struct rewrapping *rewrapping, enum key_table t
 }
 
 /* How many rows have a key under an older version, also keys that do not unwrap. */
-static struct result count_old(struct job_run *run, uint32_t version, uint64_t *old_out, struct error *err)
+static struct result count_old(const struct rewrapping *rewrapping, uint64_t *old_out, struct error *err)
 {
+    const uint32_t version = rewrapping->version;
     struct key_count counts[KEY_COUNTS_MAX];
     size_t count = 0;
     uint64_t old = 0;
 
-    TRY(rewrap_count(run->pg, counts, &count, err));
+    TRY(rewrap_count(rewrapping->run->pg, rewrapping->ring, counts, &count, err));
     for (size_t i = 0; i < count; i++)
         for (size_t t = 0; t < KEY_TABLE_COUNT && counts[i].version < version; t++) old += counts[i].keys[t];
     *old_out = old;
@@ -194,28 +199,68 @@ static struct result conclude(struct rewrapping *rewrapping, struct error *err)
     const int64_t age_ms = clock_monotonic_ms() - run->began_ms; /* by the clock of this machine only */
     uint64_t old = 0, subjects = 0;
 
-    TRY(count_old(run, rewrapping->version, &old, err));
-    if (old > run->job.found) return begin_again(run, PASS_AGAIN_MS, "rows that were in use");
+    TRY(count_old(rewrapping, &old, err));
+    if (old > run->job.found - rewrapping->found_before) return begin_again(run, PASS_AGAIN_MS, "rows that were in use");
     if (age_ms < settled_ms) return begin_again(run, settled_ms - age_ms, "keys that were wrapped before this began");
+    if (rewrapping->ring[0] != '\0')
+        return old > 0 ? SUCCESS : keyd_region_versions_unused(run->registry->keyd, rewrapping->ring, rewrapping->version, err);
     TRY(rewrap_subjects(rewrapping, &subjects, err));
     if (!job_go_on(run)) return begin_again(run, 0, ""); /* stopped: the next gateway begins a pass */
     if (old + subjects == 0) TRY(keyd_versions_unused(run->registry->keyd, rewrapping->version, err));
     return SUCCESS;
 }
 
+static struct result rewrap_ring(struct rewrapping *rewrapping, struct error *err)
+{
+    struct job_run *run = rewrapping->run;
+
+    while (run->job.phase != JOB_DONE && job_go_on(run)) {
+        TRY(rewrap_page(rewrapping, (enum key_table)run->job.phase, err));
+        if (run->job.phase == JOB_DONE && job_go_on(run)) TRY(conclude(rewrapping, err));
+    }
+    return SUCCESS;
+}
+
+/* Its sijil-keyd says which version is its newest. False: stopped. */
+static bool await_ring(struct job_run *run, struct region_keys *keys)
+{
+    while (!keys->is_reached || !keys->is_open) {
+        if (!job_wait(run, TRY_AGAIN_MS, keys->problem)) return false;
+        (void)registry_region_keys(run->registry, keys->id, keys);
+    }
+    return true;
+}
+
+/* The keys of a region that has a sijil-keyd of its own, if this gateway reaches that. */
+static struct result rewrap_region(struct job_run *run, struct region_keys *keys, struct error *err)
+{
+    struct rewrapping rewrapping = {.run = run, .ring = keys->id, .found_before = run->job.found};
+    const char *folder = run->registry->recorded.keyd_folder;
+    uint64_t old = 0;
+
+    if (folder == NULL || folder[0] == '\0') return SUCCESS;
+    run->job.phase =
+        REWRAP_BLOBS; /* also if it is stopped now: a gateway that resumes the job finds nothing to do in the rings before */
+    run->job.cursor = (struct uuid){0};
+    if (!await_ring(run, keys)) return SUCCESS;
+    rewrapping.version = keys->place.key_version;
+    TRY(count_old(&rewrapping, &old, err));
+    run->job.total += old;
+    return rewrap_ring(&rewrapping, err);
+}
+
 struct result rewrap_run(struct job_run *run, struct error *err)
 {
-    struct rewrapping rewrapping = {.run = run};
+    struct rewrapping rewrapping = {.run = run, .ring = ""};
     struct keyd_identity identity;
+    struct region_keys keys;
 
     permit_require(run->permit, ACTION_JOB_RUN, &run->where);
     TRY(keyd_identify(run->registry->keyd, &identity, err));
     rewrapping.version = identity.key_version;
     run->job.waits_for[0] = '\0';
-    if (run->job.total == 0) TRY(count_old(run, rewrapping.version, &run->job.total, err));
-    while (run->job.phase != JOB_DONE && job_go_on(run)) {
-        TRY(rewrap_page(&rewrapping, (enum key_table)run->job.phase, err));
-        if (run->job.phase == JOB_DONE && job_go_on(run)) TRY(conclude(&rewrapping, err));
-    }
+    if (run->job.total == 0) TRY(count_old(&rewrapping, &run->job.total, err));
+    TRY(rewrap_ring(&rewrapping, err));
+    for (size_t i = 0; registry_region_keys_at(run->registry, i, &keys); i++) TRY(rewrap_region(run, &keys, err));
     return SUCCESS;
 }

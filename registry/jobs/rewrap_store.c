@@ -11,8 +11,11 @@
 /* clang-format off */
 #define KEYS(columns) \
     "SELECT " columns ", k.key_version, k.wrapped_key, k.commitment, p.organisation_id, p.project_id, k.region_id FROM "
-#define OF_PROJECT(id) \
-    " k JOIN project p USING (project_id) WHERE k.key_version < $1 AND k." id " > $2 ORDER BY k." id " LIMIT $3"
+/* Keys under the main sijil-keyd, or under that of one region. */
+#define OF_RING(ring) "CASE " ring " WHEN '' THEN r.keyd IS NULL ELSE r.region_id = " ring " END"
+#define OF_PROJECT(id)                                                                                                      \
+    " k JOIN project p USING (project_id) JOIN region r ON r.region_id = k.region_id WHERE k.key_version < $1 AND k." id    \
+    " > $2 AND " OF_RING("$4") " ORDER BY k." id " LIMIT $3"
 #define KEY_TYPES "uuid uuid int4 bytea bytea uuid uuid text"
 /* SKIP LOCKED: waiting for the holder of a row could deadlock, because the holder may wait for another row of this statement. */
 #define REPLACE(table, id)                                                                                             \
@@ -23,15 +26,15 @@
 #define REPLACE_TYPES "uuid[] bytea[] bytea[] int4"
 
 static const struct pg_statement rewrap_blobs_sql = {
-    "rewrap_blobs", KEYS("k.blob_id, k.blob_id") "blob" OF_PROJECT("blob_id"), "int4 uuid int8", KEY_TYPES};
+    "rewrap_blobs", KEYS("k.blob_id, k.blob_id") "blob" OF_PROJECT("blob_id"), "int4 uuid int8 text", KEY_TYPES};
 static const struct pg_statement rewrap_projects_sql = {
-    "rewrap_projects", KEYS("k.key_id, k.key_id") "project_key" OF_PROJECT("key_id"), "int4 uuid int8", KEY_TYPES};
+    "rewrap_projects", KEYS("k.key_id, k.key_id") "project_key" OF_PROJECT("key_id"), "int4 uuid int8 text", KEY_TYPES};
 /* With those of the pieces of logs of runs (registry/upload/piece.h). */
 static const struct pg_statement rewrap_uploads_sql = {
     "rewrap_uploads",
     KEYS("k.upload_id, k.blob_id") "(SELECT upload_id, blob_id, project_id, region_id, key_version, wrapped_key, commitment FROM upload"
     " UNION ALL SELECT blob_id, blob_id, project_id, region_id, key_version, wrapped_key, commitment FROM run_log_piece)" OF_PROJECT("upload_id"),
-    "int4 uuid int8", KEY_TYPES};
+    "int4 uuid int8 text", KEY_TYPES};
 static const struct pg_statement rewrap_replace_blobs_sql = {
     "rewrap_replace_blobs", REPLACE("blob", "blob_id"), REPLACE_TYPES, ""};
 static const struct pg_statement rewrap_replace_projects_sql = {
@@ -44,9 +47,10 @@ static const struct pg_statement rewrap_replace_uploads_sql = {
 static const struct pg_statement rewrap_count_sql = {
     "rewrap_count",
     "SELECT key_version, sum(b)::int8, sum(p)::int8, sum(u)::int8 FROM"
-    " (SELECT key_version, 1 AS b, 0 AS p, 0 AS u FROM blob UNION ALL SELECT key_version, 0, 1, 0 FROM project_key"
-    " UNION ALL SELECT key_version, 0, 0, 1 FROM upload UNION ALL SELECT key_version, 0, 0, 1 FROM run_log_piece) AS keys GROUP BY key_version ORDER BY key_version",
-    "", "int4 int8 int8 int8"};
+    " (SELECT region_id, key_version, 1 AS b, 0 AS p, 0 AS u FROM blob UNION ALL SELECT region_id, key_version, 0, 1, 0 FROM project_key"
+    " UNION ALL SELECT region_id, key_version, 0, 0, 1 FROM upload UNION ALL SELECT region_id, key_version, 0, 0, 1 FROM run_log_piece) AS keys"
+    " JOIN region r USING (region_id) WHERE " OF_RING("$1") " GROUP BY key_version ORDER BY key_version",
+    "text", "int4 int8 int8 int8"};
 static const struct pg_statement *const statements[] = {
     &rewrap_blobs_sql, &rewrap_projects_sql, &rewrap_uploads_sql, &rewrap_replace_blobs_sql, &rewrap_replace_projects_sql,
     &rewrap_replace_uploads_sql, &rewrap_count_sql,
@@ -76,6 +80,7 @@ struct result rewrap_keys(struct pg *pg, const struct rewrap_page *page, struct 
     pg_add_int4(&arguments, (int32_t)page->version);
     pg_add_uuid(&arguments, &page->after);
     pg_add_int8(&arguments, (int64_t)page->limit);
+    pg_add_text(&arguments, page->ring);
     TRY(pg_run(pg, listing[page->table], &arguments, &rows, err));
     assert(pg_rows_count(rows) <= page->limit);
     for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_key(rows, i, &keys_out[i], err));
@@ -109,14 +114,17 @@ struct result job_count_keys(const struct permit *permit, struct pg *pg, struct 
                              size_t *count_out, struct error *err)
 {
     (void)permit_resource(permit, ACTION_JOB_READ);
-    return rewrap_count(pg, counts_out, count_out, err);
+    return rewrap_count(pg, "", counts_out, count_out, err);
 }
 
-struct result rewrap_count(struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out, struct error *err)
+struct result rewrap_count(struct pg *pg, const char *ring, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out,
+                           struct error *err)
 {
+    struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, &rewrap_count_sql, &(struct pg_arguments){0}, &rows, err));
+    pg_add_text(&arguments, ring);
+    TRY(pg_run(pg, &rewrap_count_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     if (count > KEY_COUNTS_MAX) return failure(err, ERROR_LIMIT, "keys stand under %zu versions", count);
     for (size_t i = 0; i < count; i++) {

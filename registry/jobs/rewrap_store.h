@@ -15,6 +15,7 @@ struct rewrap_key {
 /** The next keys under a version below `version`, after the row `after`. *count_out is at most `limit`. */
 struct rewrap_page {
     enum key_table table;
+    const char *ring; /* the region whose own sijil-keyd has the keys; "": those under the main one */
     uint32_t version;
     struct uuid after;
     size_t limit;
@@ -28,5 +29,6 @@ RESULT rewrap_keys(struct pg *pg, const struct rewrap_page *page, struct rewrap_
 RESULT rewrap_replace(struct pg *pg, enum key_table table, const struct rewrap_key *keys, size_t count, uint64_t *changed_out,
                       struct error *err);
 
-/** As job_count_keys(). */
-RESULT rewrap_count(struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out, struct error *err);
+/** As job_count_keys(), for one ring. */
+RESULT rewrap_count(struct pg *pg, const char *ring, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out,
+                    struct error *err);

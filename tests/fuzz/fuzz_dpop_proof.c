@@ -51,6 +51,21 @@ static void read_claims(const char *text, const struct dpop_rule *rule)
     assert(!proof.is_fresh || json_text_of(payload, "nonce") != NULL);
 }
 
+/* As an event keeps it: what the gateway has taken, a verifier reads with the same key. */
+static void read_kept(const char *text, const struct dpop_proof *taken)
+{
+    OWNED_SIGNED_ACT act = {.proof = {.claims = NULL}};
+    struct error err = {0};
+
+    if (!signed_act_read(text, &act, &err).ok) {
+        check_failure(&err);
+        assert(taken == NULL);
+        return;
+    }
+    assert(act.method != NULL && act.target != NULL && act.body != NULL && strlen(act.proof.key) == DPOP_KEY_SIZE - 1);
+    assert(taken == NULL || strcmp(act.proof.key, taken->key) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct dpop_nonces *nonces = NULL;
@@ -71,8 +86,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else check_failure(&err);
     const struct act_rule act = {rule, bytes_of_text("/token?a=b"), {0}, "Bearer x"};
     err = (struct error){0};
-    if (act_read(text, &act, &proof, &err).ok) check_proof(&proof);
+    const bool is_taken = act_read(text, &act, &proof, &err).ok;
+    if (is_taken) check_proof(&proof);
     else check_failure(&err);
+    read_kept(text, is_taken ? &proof : NULL);
     free(text);
     return 0;
 }

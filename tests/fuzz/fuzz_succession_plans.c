@@ -17,8 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (succession_plans_read((struct bytes){data, size}, &plans, &err).ok) {
         const struct succession_trust trust = {
             {bytes_of_text("sijil.example/audit+c63c23bb+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c"), NULL},
-            {officers[0], plans.count == 1 ? NULL : officers[1]}};
-        assert(plans.count == SUCCESSION_OFFICERS || plans.count == 1);
+            {officers[0], plans.count == 1 ? NULL : officers[1]},
+            0};
+        assert(plans.count >= 1 && plans.count <= SUCCESSION_OFFICERS_MAX);
         for (size_t i = 1; i < plans.count; i++)
             assert(bytes_equal(buffer_bytes(&plans.each[0]->payload), buffer_bytes(&plans.each[i]->payload)));
         assert(!succession_check(&trust, &plans, &report, &err).ok);

@@ -29,8 +29,14 @@ static const struct pg_statement test_raise_sql = {
 static const struct pg_statement test_give_sql = {
     "test_give", "WITH raised AS (SELECT raise_authorization_epoch_of_grant($1) AS epoch) SELECT epoch FROM raised", "uuid",
     "int8"};
+static const struct pg_statement test_give_all_sql = {
+    "test_give_all",
+    "WITH raised AS MATERIALIZED (SELECT raise_authorization_epoch_of_grants($1) AS epoch)"
+    " SELECT epoch, place FROM raised, unnest($1) WITH ORDINALITY AS given (id, place) ORDER BY place",
+    "uuid[]", "int8 int8"};
 static const struct pg_statement *const statements[] = {
-    &test_insert_sql, &test_insert_at_once_sql, &test_insert_strict_sql, &test_names_sql, &test_raise_sql, &test_give_sql,
+    &test_insert_sql, &test_insert_at_once_sql, &test_insert_strict_sql, &test_names_sql,
+    &test_raise_sql,  &test_give_sql,           &test_give_all_sql,
 };
 static const struct pg_table test_table = PG_TABLE(statements);
 static const struct pg_table *const test_tables[] = {&test_table, NULL};
@@ -101,11 +107,28 @@ static inline struct result add(const struct permit *permit, struct change *chan
     return pg_pipeline_add(pg, &test_insert_at_once_sql, &arguments, err);
 }
 
+static inline struct result add_all(const struct permit *const *permits, struct change *const *changes, size_t count,
+                                    struct pg *pg, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    struct bytes ids[AUDIT_CHANGES_TOGETHER];
+
+    assert_true(count <= AUDIT_CHANGES_TOGETHER);
+    for (size_t i = 0; i < count; i++) {
+        assert_non_null(permit_resource(permits[i], ACTION_BLOB_READ));
+        ((struct test_change *)(void *)changes[i])->adds++;
+        ids[i] = uuid_bytes(&fixture_acme);
+    }
+    pg_add_uuid_array(&arguments, ids, count);
+    return pg_pipeline_add(pg, &test_give_all_sql, &arguments, err);
+}
+
 static inline void take(struct change *change, const struct pg_rows *answer)
 {
     struct test_change *test = (struct test_change *)(void *)change;
 
-    assert_string_equal(pg_text(answer, 0, 0), test->name);
+    if (test->behaviour == GIVES) assert_int_equal(pg_int8(answer, change->row, 1), change->row + 1);
+    else assert_string_equal(pg_text(answer, 0, 0), test->name);
     test->takes++;
 }
 

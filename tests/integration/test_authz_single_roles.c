@@ -50,6 +50,18 @@ static struct authz_snapshot *renew(struct fixture *fixture, const struct authz_
     return after;
 }
 
+/* In one statement; NULL if more has changed than single roles, or nothing. */
+static struct authz_snapshot *add(struct fixture *fixture, const struct authz_snapshot *before, uint64_t since)
+{
+    struct authz_snapshot *after = NULL;
+    uint64_t epoch = 0;
+    struct error err = {0};
+
+    if (!authz_snapshot_add(fixture->pg, before, since, &epoch, &after, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(epoch, after == NULL ? 0 : epoch_of(fixture));
+    return after;
+}
+
 static enum authz_verdict verdict(const struct authz_snapshot *snapshot, const struct uuid *robot, enum action action)
 {
     const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = *robot};
@@ -172,7 +184,7 @@ static void renewed_and_loaded_are_the_same(void **state)
     struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
     static const enum role roles[] = {ROLE_PUBLISHER, ROLE_PROMOTER, ROLE_TRAINER};
     struct uuid given[STEPS];
-    size_t count = 0;
+    size_t count = 0, added = 0;
     struct error err = {0};
 
     fill(fixture);
@@ -184,7 +196,9 @@ static void renewed_and_loaded_are_the_same(void **state)
         if (count > 0 && rand() % 3 == 0) revoke(fixture, &given[--count], &project);
         else if (bind(fixture->pg, &robot, roles[rand() % 3], &project, &given[count], &err)) count++;
         if (rand() % 4 != 0) continue;
-        struct authz_snapshot *next = renew(fixture, snapshot, epoch);
+        struct authz_snapshot *next = epoch == epoch_of(fixture) ? NULL : add(fixture, snapshot, epoch);
+        added += next != NULL;
+        if (next == NULL) next = renew(fixture, snapshot, epoch);
         epoch = epoch_of(fixture);
         authz_snapshot_free(snapshot);
         snapshot = next;
@@ -192,7 +206,43 @@ static void renewed_and_loaded_are_the_same(void **state)
         assert_same(snapshot, loaded);
     }
     assert_true(count > 10);
+    assert_true(added > 10);
     authz_snapshot_free(snapshot);
+}
+
+/* A gateway that took only the roles would keep what another change has taken. */
+static void a_role_beside_another_change_is_not_read_alone(void **state)
+{
+    static const char *const others[] = {"SELECT raise_authorization_epoch('" BETA "', false)",
+                                         "SELECT raise_authorization_epoch()", "SELECT raise_authorization_epoch(NULL, true)"};
+    struct fixture *fixture = *state;
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models"), acme = resource_of(RESOURCE_ORGANISATION, "acme");
+    struct uuid id;
+    struct error err = {0};
+
+    fill(fixture);
+    const struct uuid robot = robot_at(fixture, 7);
+    OWNED(authz_snapshot) *before = load(fixture->pg);
+    uint64_t first = epoch_of(fixture);
+    assert_null(add(fixture, before, first)); /* nothing has changed */
+    assert_true(bind(fixture->pg, &robot, ROLE_PUBLISHER, &project, &id, &err));
+    OWNED(authz_snapshot) *given = add(fixture, before, first);
+    assert_non_null(given);
+    assert_int_equal(verdict(given, &robot, ACTION_UPLOAD_BEGIN), AUTHZ_ALLOWED);
+    revoke(fixture, &id, &project);
+    OWNED(authz_snapshot) *taken = add(fixture, before, first);
+    assert_non_null(taken);
+    assert_int_not_equal(verdict(taken, &robot, ACTION_UPLOAD_BEGIN), AUTHZ_ALLOWED);
+    for (size_t i = 0; i < COUNT(others); i++) {
+        first = epoch_of(fixture);
+        database_execute(fixture->database, others[i]);
+        assert_true(bind(fixture->pg, &robot,
+                         i == 0   ? ROLE_TRAINER
+                         : i == 1 ? ROLE_PROMOTER
+                                  : ROLE_AUDITOR,
+                         i == 2 ? &acme : &project, NULL, &err));
+        assert_null(add(fixture, before, first));
+    }
 }
 
 /* `count` roles, as that many changes leave them. */
@@ -266,11 +316,9 @@ static void expired_roles_go_with_their_bucket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_role_makes_one_bucket_anew),
-        TEST(a_first_role_makes_a_part),
-        TEST(renewed_and_loaded_are_the_same),
-        TEST(a_part_that_grows_gets_more_buckets),
-        TEST(after_too_many_changes_everything_is_read),
+        TEST(a_role_makes_one_bucket_anew),        TEST(a_first_role_makes_a_part),
+        TEST(renewed_and_loaded_are_the_same),     TEST(a_role_beside_another_change_is_not_read_alone),
+        TEST(a_part_that_grows_gets_more_buckets), TEST(after_too_many_changes_everything_is_read),
         TEST(expired_roles_go_with_their_bucket),
     };
 

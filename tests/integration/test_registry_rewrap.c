@@ -1,12 +1,16 @@
 /* Re-wraps, destroyed versions and scheduled scrubs, against a real database and key process. */
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "registry/jobs/maintenance.h"
+#include "registry/jobs/rewrap_store.h"
 #include "registry/maintenance.h"
+#include "registry/registry_priv.h"
 #include "registry/upload/piece.h"
 #include "tests/integration/job_fixture.h"
+#include "tests/support/keyd_daemon.h"
 
 /* On a slow machine keyd is away for so long that the log is unsigned for more than the five seconds that it may be. */
 static void wait_until_served(void)
@@ -118,6 +122,27 @@ static void a_key_that_is_lost_is_a_finding(void **state)
     work(JOB_REWRAP);
     assert_string_equal(look(&rewrap).outcome, "completed");
     assert_int_equal(look(&rewrap).found, 1);
+    execute("UPDATE blob SET key_version = 2");
+}
+
+/* Each sijil-keyd counts its versions by itself, so the main one's newest says nothing about keys of a region that has one of its own. */
+static void keys_of_another_ring_are_left_alone(void **state)
+{
+    const struct job job = {.kind = JOB_REWRAP};
+    struct key_count counts[KEY_COUNTS_MAX];
+    size_t count = 0;
+
+    (void)state;
+    execute("UPDATE blob SET key_version = 1");
+    execute("UPDATE region SET keyd = repeat('k', 43)");
+    const struct uuid id = begin(&job);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&id).outcome, "completed");
+    assert_int_equal(look(&id).found, 0);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE key_version <> 1"), "0");
+    MUST(rewrap_count(fixture.stack->pg, ask("SELECT region_id FROM blob LIMIT 1"), counts, &count, &err));
+    assert_true(count >= 1 && counts[0].version == 1 && counts[0].keys[KEYS_OF_BLOBS] > 0);
+    execute("UPDATE region SET keyd = NULL");
     execute("UPDATE blob SET key_version = 2");
 }
 
@@ -328,6 +353,85 @@ static void scrubs_begin_by_themselves(void **state)
     work(JOB_SCRUB);
 }
 
+/* ---- a region with a sijil-keyd of its own ---- */
+
+static struct keyd_daemon ring;
+static char main_key[64]; /* the path of a file */
+
+static void tell_ring(void)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(16384);
+    struct region_keys *keys = &fixture.registry->key_places[0];
+    char key[ECDSA_THUMBPRINT_SIZE];
+    struct document_pin pin;
+
+    MUST(keyd_ask_current(fixture.stack->keyd, &envelope, &err));
+    MUST(keyd_region_hand(fixture.stack->keyd, TEST_REGION, buffer_bytes(&envelope), &pin, &err));
+    MUST(keyd_ask_place(fixture.stack->keyd, TEST_REGION, &keys->place, key, &err));
+    assert_true(keys->place.is_current);
+}
+
+static void begin_ring(void)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+    struct region_keys keys = {.id = TEST_REGION, .is_open = true, .is_reached = true};
+    struct keyd_identity identity;
+    OWNED(ecdsa_key) *key = NULL;
+    char origin[256], said[512];
+
+    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
+    MUST(ecdsa_key_from_public(identity.document_public, &key, &err));
+    MUST(ecdsa_key_public_pem(key, &pem, &err));
+    (void)snprintf(origin, sizeof origin, "%s#region=%s", identity.origin, TEST_REGION);
+    keyd_daemon_prepare(&ring, origin);
+    (void)snprintf(main_key, sizeof main_key, "%s.pem", ring.folder);
+    FILE *file = fopen(main_key, "we");
+    assert_true(file != NULL && fwrite(pem.data, 1, pem.length, file) == pem.length && fclose(file) == 0);
+    const char *const trust[] = {"--main-key", main_key, "--passphrase-file", ring.passphrase, NULL};
+    assert_int_equal(keyd_daemon_run(&ring, trust, said, sizeof said), 0);
+    keyd_daemon_start(&ring, NULL);
+    MUST(keyd_region_use(fixture.stack->keyd, TEST_REGION, ring.socket, &err));
+    keyd_region_open(fixture.stack->keyd, TEST_REGION);
+    fixture.registry->key_places[0] = keys; /* as registry_follow_keys() does with a policy set */
+    fixture.registry->key_count = 1;
+    fixture.registry->recorded.keyd_folder = ring.folder;
+    tell_ring();
+}
+
+/* It is the last test: what was in the region before is under the main one. */
+static void keys_of_a_region_are_wrapped_by_its_own(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "ring");
+    const struct job job = {.kind = JOB_REWRAP};
+    char digest[DIGEST_TEXT_SIZE], said[512];
+
+    (void)state;
+    execute("UPDATE blob SET key_version = 50"); /* not to be touched here */
+    execute("UPDATE project_key SET key_version = 50");
+    execute("UPDATE upload SET key_version = 50");
+    execute("UPDATE run_log_piece SET key_version = 50");
+    execute("UPDATE region SET keyd = repeat('k', 43)");
+    begin_ring();
+    fixture_push(&where, 900, 1000, digest);
+    assert_string_equal(ask_of("key_version", digest), "1");
+    assert_true(keyd_daemon_end(&ring, SIGTERM) == 0);
+    const char *const add[] = {"--add-version", "--passphrase-file", ring.passphrase, NULL};
+    assert_int_equal(keyd_daemon_run(&ring, add, said, sizeof said), 0);
+    keyd_daemon_start(&ring, NULL);
+    tell_ring();
+    const struct uuid id = begin(&job);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&id).outcome, "completed");
+    assert_int_equal(look(&id).found, 0);
+    assert_string_equal(ask_of("key_version", digest), "2");
+    tell_ring();
+    assert_int_equal(fixture.registry->key_places[0].place.unused_below, 2);
+    registry_forget_keys(fixture.registry);
+    fixture_check(&where, 900, 1000);
+    (void)unlink(main_key);
+    keyd_daemon_remove(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,9 +439,11 @@ int main(void)
         cmocka_unit_test(keys_are_wrapped_anew_while_they_are_used),
         cmocka_unit_test(a_destroyed_version_is_gone_and_the_rest_reads),
         cmocka_unit_test(a_key_that_is_lost_is_a_finding),
+        cmocka_unit_test(keys_of_another_ring_are_left_alone),
         cmocka_unit_test(a_copy_outlives_the_version_it_began_under),
         cmocka_unit_test(a_key_that_was_wrapped_anew_is_read_anew),
         cmocka_unit_test(keys_of_logs_are_wrapped_anew),
+        cmocka_unit_test(keys_of_a_region_are_wrapped_by_its_own),
     };
 
     return cmocka_run_group_tests_name("rewrap", tests, fixture_set_up, fixture_tear_down);

@@ -61,9 +61,9 @@ static void what_was_allowed_outlasts_a_grant(void **state)
     /* A migration that replaces one of them, and forgets what was taken, would let a decision outlast it. */
     assert_string_equal(
         database_ask(log.database,
-                     "SELECT string_agg(oid::regprocedure::text, ' ') FROM pg_proc"
+                     "SELECT string_agg(oid::regprocedure::text, ' ' ORDER BY proname) FROM pg_proc"
                      " WHERE prosrc ~ 'UPDATE authorization_epoch' AND prosrc !~ 'taken_epoch = (raised|excluded)'"),
-        "raise_authorization_epoch_of_grant(uuid)");
+        "raise_authorization_epoch_of_grant(uuid) raise_authorization_epoch_of_grants(uuid[])");
     (void)audit_log_check(&log);
     audit_log_close(&log);
 }
@@ -162,6 +162,103 @@ static void grants_that_depend_on_grants_are_decided_one_by_one(void **state)
     audit_log_close(&log);
 }
 
+static struct batched giving_at_once(uint64_t epoch)
+{
+    struct batched batched = giving(true);
+
+    batched.record.decision->parts.epoch = epoch;
+    batched.change.change.add_all = add_all;
+    batched.change.change.take = take;
+    return batched;
+}
+
+static uint64_t epoch_of(struct audit_log *log)
+{
+    return strtoull(database_ask(log->database, "SELECT epoch FROM authorization_epoch"), NULL, 10);
+}
+
+/* The state of the log is read again after a second, so on a busy machine one grant or another has to read. */
+static void a_grant_takes_one_round_trip(void **state)
+{
+    enum { TRIES = 20 };
+    struct audit_log log;
+    bool was_at_once = false;
+
+    (void)state;
+    open_log(&log);
+    for (unsigned i = 0; i < TRIES && !was_at_once; i++) {
+        const uint64_t epoch = epoch_of(&log);
+        assert_int_equal(decided_on_acme(log.sequencer, epoch, true),
+                         RECORD_DONE); /* in the cache: the state, and the heads of its keys */
+        struct batched given = giving_at_once(epoch);
+        given.record.change = &given.change.change;
+        sequencer_submit_and_wait(log.sequencer, &given.record);
+        assert_int_equal(given.record.status, RECORD_DONE);
+        assert_int_equal(given.change.takes + given.change.runs, 1);
+        assert_int_equal(permit_epoch(given.record.permit), epoch); /* so whoever waits for newer rights gets the role */
+        assert_int_equal(epoch_of(&log), epoch + 1);
+        struct record after = about_acme(epoch, true);
+        sequencer_submit_and_wait(log.sequencer, &after);
+        assert_int_equal(after.status, RECORD_DONE);
+        assert_int_equal(permit_epoch(after.permit), epoch + 1); /* and not that of the cache */
+        was_at_once = given.change.takes == 1;
+        record_done(&after);
+        record_done(&given.record);
+    }
+    assert_true(was_at_once);
+    (void)audit_log_check(&log);
+    audit_log_close(&log);
+}
+
+/* A read would wait for all of them. They stand behind the reads, in the order in which they came, and those of one group have one epoch. */
+static void many_grants_take_several_groups(void **state)
+{
+    enum { GRANTS = 2 * AUDIT_CHANGES_TOGETHER + 1, COUNT = GRANTS + 1 };
+    struct audit_log log;
+    struct batched records[COUNT];
+
+    (void)state;
+    open_log(&log);
+    for (size_t i = 0; i < COUNT; i++)
+        records[i] = i < GRANTS ? giving_at_once(TEST_EPOCH) : (struct batched){.record = about_acme(TEST_EPOCH, true)};
+    attach_changes(records, GRANTS);
+    submit_as_one_group(&log, records, COUNT);
+    for (size_t i = 0; i < COUNT; i++) assert_int_equal(records[i].record.status, RECORD_DONE);
+    for (size_t i = 1; i < GRANTS; i++) assert_int_equal(records[i].record.sequence, records[0].record.sequence + i);
+    assert_int_equal(records[GRANTS].record.sequence, records[0].record.sequence - 1);
+    for (size_t i = 0; i < GRANTS; i++) assert_int_equal(records[i].change.takes + records[i].change.runs, 1);
+    const uint64_t first = permit_epoch(records[0].record.permit), last = permit_epoch(records[GRANTS - 1].record.permit);
+    assert_int_equal(permit_epoch(records[AUDIT_CHANGES_TOGETHER - 1].record.permit),
+                     first); /* of one group: all were decided before all */
+    assert_true(last > first);
+    assert_true(epoch_of(&log) > last);
+    done_with(records, COUNT);
+    (void)audit_log_check(&log);
+    audit_log_close(&log);
+}
+
+/* Under the fence of the one round trip, as after reading. */
+static void a_grant_at_once_is_decided_again_behind_what_took(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    open_log(&log);
+    for (unsigned warm = 0; warm < 3; warm++) assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH, true), RECORD_DONE);
+    (void)database_ask(log.database, "SELECT raise_authorization_epoch(" OF_ACME ", false)");
+    struct batched records[] = {giving_at_once(TEST_EPOCH), giving_at_once(TEST_EPOCH + 1), giving_at_once(TEST_EPOCH)};
+    attach_changes(records, 3);
+    submit_as_one_group(&log, records, 3);
+    assert_int_equal(records[0].record.status, RECORD_STALE);
+    assert_int_equal(records[1].record.status, RECORD_DONE);
+    assert_int_equal(records[2].record.status, RECORD_STALE);
+    assert_int_equal(records[0].change.takes + records[2].change.takes, 0);
+    assert_int_equal(epoch_of(&log), TEST_EPOCH + 2); /* only the second one gave */
+    done_with(records, 3);
+    (void)audit_log_check(&log);
+    audit_log_close(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +266,9 @@ int main(void)
         cmocka_unit_test(several_grants_end_one_group),
         cmocka_unit_test(no_grant_comes_behind_what_took_the_right),
         cmocka_unit_test(grants_that_depend_on_grants_are_decided_one_by_one),
+        cmocka_unit_test(a_grant_takes_one_round_trip),
+        cmocka_unit_test(many_grants_take_several_groups),
+        cmocka_unit_test(a_grant_at_once_is_decided_again_behind_what_took),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,9 @@
 """usage: needs.py SOURCE-FOLDER BUILD-FOLDER   script/test TEST builds what the test needs, also where nothing was ever built.
 
 ctest hides the command of a test whose program is missing. So tests/support/suite.py is asked about a copy of the build folder that has
-its description alone, and no program."""
+its description alone, and no program. And each test that docs/oauth-security.md names in the last column of a row is one that there is."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,8 +31,19 @@ def copy_description(build, copy):
                     file.write(text.replace(build, copy))
 
 
+def named_in_vain(source, build):
+    listed = subprocess.run(["ctest", "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"^ +Test +#\d+: (\S+)", listed, re.M))
+    with open(os.path.join(source, "docs/oauth-security.md"), encoding="utf-8") as page:
+        rows = [line for line in page if line.startswith("| ")]
+    return [(row[2:60], name) for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row.rstrip().rstrip("|").rpartition("|")[2]) if name not in known]
+
+
 def main(source, build):
     failed = 0
+    for row, name in named_in_vain(source, build):
+        failed = 1
+        print(f"docs/oauth-security.md: there is no test {name} ({row})")
     with tempfile.TemporaryDirectory() as copy:
         copy_description(os.path.abspath(build), copy)
         for title, regex, wanted in ROWS:

@@ -20,7 +20,7 @@ TABLE, CLOSED, ROOMS = "tests/lint/reach.txt", "tests/lint/closed_headers.txt", 
 GUARDED = ("crypto/keyd_client.h", "crypto/keyd_replacement.h", "audit/sequencer.h", "audit/permit.h", "audit/job_permit.h", "audit/decision_make.h", "authz/mint.h",
            "authz/run_token.h")
 LOWER = ("storage", "audit", "authz", "documents", "policy", "registry", "training")
-BY_NAME = {"decider_decide", "dlopen", "dlsym", "dlvsym", "syscall", "system", "popen", "execve", "execv", "posix_spawn"}
+BY_NAME = {"decider_decide", "decider_decide_copy", "dlopen", "dlsym", "dlvsym", "syscall", "system", "popen", "execve", "execv", "posix_spawn"}
 FEWEST = 80
 CAST = re.compile(r"\((?:\s*(?:const|volatile))*\s*struct\s+permit\s*(?:const\s*)?\*[\s*const]*\)")
 FORBIDDEN = re.compile(r"\b(__typeof__|__typeof|typeof|__auto_type|__asm__|__asm|asm)\b")

@@ -105,7 +105,7 @@ def slow_case_properties(share):
     3. decide(S, x) does not depend on the order of S;
     4. a policy of v1 has the same meaning in v2 with stat and list beside read: only the digests differ.
     """
-    trials = 8000 // share
+    trials = 40000 // share
     pool = WITH_RESEARCH + [random_policy(index) for index in range(40)]
     names = [one["metadata"]["id"] for one in pool[1:3] + pool[5:8]]
     raised = added = first = orders = rewritten = 0
@@ -142,7 +142,7 @@ def slow_case_properties(share):
             said = ("allow", "denies", "obligations", "lifted", "warnings")
             assert all(again[name] == here[name] for name in said), (chosen, asked)
     print(f"   {trials} trials: {raised} raised, {added} added ({first} first), {orders} orders, {rewritten} rewritten")
-    assert min(raised, added - first, first, orders, rewritten) > 300 // share
+    assert min(raised, added - first, first, orders, rewritten) > 1500 // share
 
 
 # --- wide inputs: every predicate, obligation and exception -----------------------
@@ -321,7 +321,7 @@ def leaves(value):
 def slow_case_wide(share):
     pool = [wide_policy(index) for index in range(60)] + ALL
     allowed = lifted = malformed = 0
-    for _ in range(12000 // share):
+    for _ in range(60000 // share):
         chosen = some(pool, 5, 1)
         pins = [one["metadata"]["id"] for one in chosen] + ["lost-1", "lost-2"]
         label = make_label(RANDOM.choice(CLASSES[:3]), some(SUBJECTS, 2), some(REGIMES, 2), some(pins, 1), RANDOM.choice(LINEAGES))
@@ -336,15 +336,15 @@ def slow_case_wide(share):
         allowed += found["allow"]
         lifted += bool(found["lifted"])
         malformed += any(one["code"] == "EXCEPTION-MALFORMED" for one in found["warnings"])
-    print(f"   {12000 // share} wide: {allowed} allowed, {lifted} lifted, {malformed} with malformed exceptions")
-    assert min(allowed, lifted, malformed) > 80 // share
+    print(f"   {60000 // share} wide: {allowed} allowed, {lifted} lifted, {malformed} with malformed exceptions")
+    assert min(allowed, lifted, malformed) > 400 // share
 
 
 def slow_case_documents(share):
     """Both evaluators refuse the same documents."""
     pool = [wide_policy(index) for index in range(20)] + ALL
     count = {True: 0, False: 0}
-    for _ in range(4000 // share):
+    for _ in range(20000 // share):
         document = broken(RANDOM.choice(pool))
         if not no_fraction(document):
             continue
@@ -354,4 +354,4 @@ def slow_case_documents(share):
         except Refused:
             count[False] += 1
     print(f"   {count[True]} documents taken, {count[False]} refused")
-    assert min(count.values()) > 200 // share
+    assert min(count.values()) > 1000 // share

@@ -8,13 +8,21 @@ import time
 
 import signing_keys
 from signing_keys import DAY, canonical, utc
-from sijil_test import make_person, make_robot, wait_until
+from sijil_test import NoToken, make_person, make_robot, wait_until
 
 TYPE = "application/vnd.sijil.role.v1+json"
 READS = ["manifest.read", "manifest.stat", "blob.read", "blob.stat", "tag.list", "project.read"]
 SECONDS = 1  # in which a new version counts at each gateway
 DENIED = {401, 403, 404}
 LIVES = {"binding_days_default": 200, "binding_days_max": 300, "robot_days_max": 80, "role_document_days_max": 400}  # settings of the gateways
+
+
+def once_known(what):
+    """What it says; None while a gateway gives no token to a new robot, because it has not loaded it yet."""
+    try:
+        return what()
+    except NoToken:
+        return None
 
 
 class OwnRoles:
@@ -108,7 +116,7 @@ class OwnRoles:
         self.server.psql.ask("INSERT INTO binding (binding_id, robot_id, role, organisation_id, granted_by) SELECT gen_random_uuid(), r.robot_id, 'main.nothing',"
                              f" r.organisation_id, 'system' FROM robot r WHERE r.name = '{stranger[0]}'; SELECT raise_authorization_epoch()")
         later = make_robot(self.server, "later", "consumer", "main/other")
-        wait_until(lambda: self.pulls(later) == [200, 200], 10, "the row hinders others")
+        wait_until(lambda: once_known(lambda: self.pulls(later)) == [200, 200], 10, "the row hinders others")
         assert set(self.pulls(stranger)) <= DENIED
         assert [one["role"] for one in self.server.client(stranger).api("GET", "/self")["roles"]] == ["consumer"]
         admin = self.server.client(self.server.admin)
@@ -231,7 +239,12 @@ class Elevations:
         for who, role in (("frank", "project-admin"), ("erin", "consumer")):
             self.world.sijil(who, "login", self.world.at(), "--username", self.people[who][0], "--ca-file", self.server.ca_file, given=self.people[who][1])
         assert id in self.world.sijil("frank", "admin", "elevation", "list", self.world.at(), "main/other")
-        shown = self.world.sijil("frank", "admin", "elevation", "approve", self.world.at(), "main/other", id)
+        approve = ("frank", "admin", "elevation", "approve", self.world.at(), "main/other", id)
+        for words, says in ((("--hours", "3"), "is for 2 hours"), ((), "--hours HOURS"), (("--hours", "2", "--role", "consumer"), "another role than consumer"),
+                            (("--hours", "2", "--subject", "frank"), "another person than frank"), (("--hours", "2", "--sign-with", "x.pem"), "say what you sign")):
+            refusal = self.world.sijil(*approve, *words, works=False)
+            assert says in refusal and self.listed("erin", id)["state"] == "waiting", (words, refusal)
+        shown = self.world.sijil(*approve, "--hours", "2", "--role", "publisher", "--subject", "erin")
         assert "You grant:" in shown and "the release of May" in shown and "erin" in shown, shown
         wait_until(lambda: set(self.pushes()) == {202}, 10, "a gateway does not know the role")
         row = self.listed("erin", id)
@@ -286,7 +299,7 @@ class Grants:
     def round(self, turn):
         grantee = make_robot(self.server, f"grantee{turn}", "consumer", "main/models")
         giver = make_robot(self.server, f"giver{turn}", "project-admin", "main/other")
-        wait_until(lambda: all(client.call("GET", "/api/v1/self", scope="registry:admin:*").status == 200 for client in self.server.clients(giver)), 20,
+        wait_until(lambda: once_known(lambda: [client.call("GET", "/api/v1/self", scope="registry:admin:*").status for client in self.server.clients(giver)]) == [200, 200], 20,
                    "a gateway does not know the giver")
         admin = self.server.clients(self.server.admin)[turn % 2]
         binding = next(one["id"] for one in admin.api("GET", "/bindings?limit=1000")["bindings"] if one.get("robot") == giver[0])

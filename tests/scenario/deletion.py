@@ -414,7 +414,7 @@ def what_a_policy_ends_goes_unless_it_is_held():
 
 def copies_that_a_policy_demands_are_reported():
     """min_sites and anchor_copy were computed, and nobody was told that there is one site and no copy."""
-    name, duty = "globex/copies/digits", {"min_sites": 2, "anchor_copy": {"geo_within": ["AE"], "max_staleness_s": 86400}}
+    name, duty = "globex/copies/digits", {"min_sites": 2, "anchor_copy": {"geo_within": ["FR"], "max_staleness_s": 86400}}
     policy = policy_that_ends("globex/copies/**", 10000)
     policy["rules"][0] = {"id": "S-COPIES", "effect": "oblige", "ops": ["ingest"], "oblige": duty}
     load_policies(policy)

@@ -12,7 +12,7 @@ from stores import region_text
 from workers import BROKEN, PATIENCE
 
 READERS, MOVERS = 6, 4
-CONNECTIONS = READERS + MOVERS + 21  # to PostgreSQL, of one gateway: docs/production.md
+CONNECTIONS = READERS + MOVERS + 22  # to PostgreSQL, of one gateway: docs/production.md
 
 
 class Fleet(Peers, sijil_test.Server):

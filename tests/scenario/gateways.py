@@ -4,6 +4,8 @@
 usage: gateways.py [ROUNDS [SEED [CLIENTS]]]     3 rounds by default; 5 clients, or 16 in more than 3 rounds
 Each request of a client goes to any of the gateways, so the pieces of one upload go through different gateways. Afterwards
 each gateway serves all acknowledged content, rows and files agree, and the log is one chain without a gap."""
+import base64
+import collections
 import concurrent.futures
 import hashlib
 import json
@@ -15,8 +17,10 @@ import threading
 import time
 import urllib.parse
 
+import approvers
 import sijil_test
 from fleet import CONNECTIONS, Fleet, Judge
+from signing_keys import canonical, utc
 from sijil_test import sha256
 from workers import BROKEN, PATIENCE, Refused, Worker, World, check_acknowledged, sample, wait_for_progress
 
@@ -251,6 +255,38 @@ def a_policy_holds_everywhere_at_once():
         assert 200 not in seen, f"a policy that was loaded through gateway {number} is not in force: {seen}"
         load_policies(admin, 3 + 2 * number)
         wait_until_all(clients, (200,), "GET", path)
+
+
+def an_exceptions_last_use_is_taken_once():
+    """Reading is denied, and an exception lifts that for so many requests, whichever gateway they go to."""
+    uses, each = 9, 12
+    admin = fleet.client(fleet.admin)
+    keys = approvers.make(fleet, ("amal", "badr"), fleet.path("approver.pem"))
+    base = json.loads(base64.b64decode(json.loads(fleet.policy_set(50))["payload"]))
+    policy = {**base["policies"][0], "exception_types": {"audit": {"lifts": ["NOBODY"], "approvals": 2, "max_days": 30, "required_evidence": ["letter"]}}}
+    policy["rules"] = [*policy["rules"], {"id": "NOBODY", "effect": "require", "ops": ["read"], "target": {"geo_within": ["AE"]}}]
+    leave = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyException", "id": "audit-1", "type": "audit", "uses_left": uses,
+             "project": admin.api("GET", "/projects/main/models")["id"], "lifts": ["NOBODY"], "ops": ["read"], "targets": ["client"], "digests": [state["digest"]],
+             "policy": {"id": "all", "version": 50, "digest": sha256(canonical(policy))}, "not_before": utc(time.time() - 3600), "not_after": utc(time.time() + 86400),
+             "requested_by": approvers.person(fleet, "carol"), "approvals": [approvers.person(fleet, name) for name in keys], "evidence": {"letter": sha256(b"a letter")}}
+    envelope = fleet.sign_set(50, policies=[policy], exceptions=[leave])
+    answer = admin.call("POST", "/api/v1/policies", json.dumps(approvers.add_signatures(envelope, [keys["amal"]])), {"Content-Type": "application/json"},
+                        scope="registry:admin:*")
+    assert answer.status == 403 and b"has not signed the set: badr" in answer.body, answer.body  # a name is no signature
+    admin.api("POST", "/policies", approvers.add_signatures(envelope, keys.values()))
+    path, clients = f"/v2/{REPOSITORY}/blobs/{state['digest']}", fleet.clients(state["login"])
+    other = clients[0].repository(REPOSITORY).push_blob(b"another content")
+    wait_until_all(clients, (403,), "GET", f"/v2/{REPOSITORY}/blobs/{other}")
+    with concurrent.futures.ThreadPoolExecutor(COUNT * each) as pool:
+        seen = list(pool.map(lambda number: status(clients[number % COUNT], "GET", path), range(COUNT * each)))
+    assert sorted(seen) == [200] * uses + [403] * (COUNT * each - uses), collections.Counter(seen)
+    notes = fleet.psql.ask("SELECT string_agg(convert_from(leaf, 'UTF8')::json->'why'->>'note', ',' ORDER BY seq) FROM audit_entry"
+                           " WHERE convert_from(leaf, 'UTF8')::json->'why'->>'note' LIKE 'use %'")
+    assert notes == ",".join(f"use {number} of audit-1" for number in range(1, uses + 1)), notes
+    (shown,) = admin.api("GET", "/policies/exceptions")["exceptions"]
+    assert (shown["id"], shown["state"], shown["used"], shown["uses"]) == ("audit-1", "used-up", uses, uses), shown
+    load_policies(admin, 51)
+    wait_until_all(clients, (200,), "GET", path)
 
 
 def a_tag_that_moves_has_moved_everywhere():
@@ -509,5 +545,5 @@ def finish(world, judge, places, tag, clients):
 
 
 sijil_test.run(four_gateways_are_one_registry, a_tag_that_moves_has_moved_everywhere,
-               a_right_that_is_taken_is_gone_everywhere_at_once, a_policy_holds_everywhere_at_once, sessions_are_counted_together, an_upload_is_ended_by_whichever_gateway,
+               a_right_that_is_taken_is_gone_everywhere_at_once, a_policy_holds_everywhere_at_once, an_exceptions_last_use_is_taken_once, sessions_are_counted_together, an_upload_is_ended_by_whichever_gateway,
                bytes_are_counted_together, requests_are_counted_together, nothing_is_lost_whatever_happens_to_one, server=fleet)

@@ -219,6 +219,30 @@ def hostile_tokens_do_no_harm():
     assert admin.call("GET", "/api/v1/robots", headers={"Authorization": "Bearer " + good}).status == 200
 
 
+def what_proxies_and_browsers_say_counts_for_nothing():
+    """RFC 9700, 4.13, 4.16, 4.17 and 2.6: no header takes the place of a credential, of a certificate or of the connection's address; no page of another site reads an answer."""
+    forged = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9;proto=https", "X-Real-IP": "203.0.113.9", "X-Remote-User": server.admin[0], "X-Forwarded-User": server.admin[0],
+              "X-SSL-Client-Cert": "-----BEGIN CERTIFICATE-----", "SSL-Client-Verify": "SUCCESS", "X-Forwarded-Client-Cert": "Hash=" + "0" * 64, "Origin": "https://evil.example",
+              "Cookie": "token=" + admin.token("registry:admin:*")}
+    bearer = {"Authorization": "Bearer " + admin.token("registry:admin:*")}
+    for method, path, body, more, statuses in (("GET", "/api/v1/robots", None, {}, (401,)), ("GET", "/v2/", None, {}, (401,)), ("GET", "/api/v1/robots", None, bearer, (200,)),
+                                               ("POST", "/token", form(grant_type="client_credentials", client_id=server.admin[0]), FORM, (400, 401)),
+                                               ("GET", "/.well-known/oauth-authorization-server", None, {}, (200,))):
+        answer = admin.call(method, path, body, {**forged, **more})
+        assert answer.status in statuses, (method, path, answer.status, answer.body)
+        for name in ("Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Set-Cookie", "Location"):
+            assert answer[name] is None, (path, name, answer[name])
+        assert "html" not in (answer["Content-Type"] or ""), answer["Content-Type"]
+        if more is bearer:
+            event = admin.api("GET", f"/audit/events/{answer['Sijil-Audit'].rpartition('/')[2]}?purpose=test")
+            assert event["who"]["address"] == "127.0.0.1", event
+    link = admin.connection()
+    link.request("OPTIONS", "/token", headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"})
+    answer = link.getresponse()
+    assert answer.status == 501 and answer.getheader("Access-Control-Allow-Origin") is None, answer.status
+    link.close()
+
+
 def robots_are_made_listed_and_revoked():
     made = api(server.admin, "POST", "/robots", {"organisation": "main", "name": "short-lived", "expires_days": 1})
     assert made.status == 201 and made["Cache-Control"] == "no-store", made.body
@@ -751,7 +775,7 @@ def the_last_administrator_stays():
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_secret_comes_with_each_request, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
-        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, a_secret_is_replaced, nobody_gives_a_robot_a_secret_that_is_not_seen, a_download_ends_with_the_secret_behind_it,
+        hostile_tokens_do_no_harm, what_proxies_and_browsers_say_counts_for_nothing, robots_are_made_listed_and_revoked, a_secret_is_replaced, nobody_gives_a_robot_a_secret_that_is_not_seen, a_download_ends_with_the_secret_behind_it,
         a_secret_is_for_those_who_may_give_its_roles, a_credential_tells_who_it_is,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
         who_may_grant_does_not_grant_himself_or_beyond, two_officers_are_two_persons, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,

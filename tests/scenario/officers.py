@@ -200,6 +200,8 @@ def another_key_waits_a_day_without_the_one_before():
     answer = call(bob, "POST", at_key + "/withdrawal", signing_keys.sign(withdrawal, mine.path))
     assert answer.status == 201 and answer.json["state"] == "withdrawn", answer.body
     assert "waiting_keys" not in call(bob, "GET", "/self").json
+    drafts = [one["name"] for one in call(bob, "GET", "/keys/signing").json["drafts"]]
+    assert new.name not in drafts and server.sql(f"SELECT count(*) FROM document_draft WHERE name = '{new.name}'") == "0", drafts
     refused(call(people["alice"], "POST", at_key + "/approval", approval), 409, "withdrawn, for good")
     assert roles("bob") == [("registry-admin", None, "", "registry-admin.bob")], roles("bob")
 
@@ -280,6 +282,32 @@ def persons_document(version, **more):
                       "body": {"issuer": server.people.url, "tokens": {"acts": "signed"}}, **more})
 
 
+def the_event_keeps_the_signature(act):
+    """An auditor needs no registry to know that the person itself has asked."""
+    events = [one for one in admin.api("GET", "/audit/events?limit=100&action=robot.create&purpose=case+4711")["events"] if "signed by" in one["entry"]["why"].get("note", "")]
+    event = next(one for one in events if one["who"].get("act") == act)
+    assert len(events) == 2 and {one["entry"]["why"]["note"] for one in events} == {"signed by " + keys_of_the_administrator()}, events
+    shown = sijil("admin", "audit", "show", at, str(event["seq"]), "--purpose", "case 4711")
+    assert "signed by  " + keys_of_the_administrator() in shown and "good, over POST /api/v1/robots" in shown, shown
+    shown = sijil("admin", "audit", "show", at, str(event["seq"]))
+    assert "signed by" in shown and "good" not in shown and act not in shown, shown
+    made = admin.api("POST", "/audit/exports", {"key": "org:acme", "nonce": "0" * 32, "open": True, "purpose": "case 4711"})
+    lines, more = b"", ""
+    while b'"place":"closing"' not in lines:
+        lines += admin.call("GET", f"/api/v1/audit/exports/{made['number']}/lines?format=ndjson{more}", scope="registry:admin:*").body
+        size = json.loads(lines.split(b"\n")[0])["export"]["checkpoint"].split("\n")[1]
+        more = f"&after={json.loads(lines.splitlines()[-1])['entry']['seq']}&size={size}"
+    vkey = admin.api("GET", "/audit/key")["vkey"]
+    for content, code in ((lines, 0), (lines.replace(b"signed by " + keys_of_the_administrator().encode(), b"signed by " + b"A" * 43), 1)):
+        done = subprocess.run([sijil_test.program("sijil-verify"), "export", "--key", vkey, "--json", "-"], input=content, capture_output=True, timeout=60, check=False)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        assert code or json.loads(done.stdout)["acts"] >= 4, done.stdout
+
+
+def keys_of_the_administrator():
+    return next(one["document"]["body"]["key"] for one in admin.api("GET", "/officers")["officers"] if one["name"] == "registry-admin.administrator")
+
+
 def the_most_dangerous_requests_are_signed_one_by_one():
     """A token alone, however fresh its login is, makes no robot where the document of persons says so."""
     kind = "application/vnd.sijil.persons.v1+json"
@@ -334,6 +362,7 @@ def the_most_dangerous_requests_are_signed_one_by_one():
     sijil("admin", "admin", "robot", "create", at, "acme/by-command", "--sign-with", key_file)
     hidden = admin.api("GET", "/robots?organisation=acme")["robots"]
     assert {"signed", "by-command"} <= {one["name"].partition("+")[2] for one in hidden}, hidden
+    the_event_keeps_the_signature(good)
     end = persons_document(2, body={}, withdrawn="the end of the test")
     assert call(server.admin, "POST", "/persons/_registry/withdrawal", signing_keys.sign(end, root_key, kind)).status == 201
     assert send("POST", target, json.dumps({"organisation": "acme", "name": "plain"}).encode()).status == 201

@@ -99,12 +99,16 @@ class Peers:
                   "labels": {"class": "confidential"},
                   "rules": [{"id": "PERMIT", "effect": "permit", "ops": list(operations),
                              "when": {"class_at_most": "confidential"}}]}
+        return json.dumps(self.sign_set(epoch, policies=[policy])).encode()
+
+    def sign_set(self, epoch, **parts):
+        """A set of these parts with the root's signature."""
         with open(self.path("set.json"), "w", encoding="utf-8") as file:
-            json.dump({"policies": [policy], "regions": {REGION: {"geo": "AE"}}}, file)
+            json.dump({"regions": {REGION: {"geo": "AE"}}, **parts}, file)
         self.run(program("sijil"), "policy", "sign", "--key", self.path("approver.pem"), "--epoch", str(epoch),
                  "--output", self.path("set.dsse"), self.path("set.json"))
         with open(self.path("set.dsse"), "rb") as file:
-            return file.read()
+            return json.load(file)
 
     def configure(self, **settings):
         """sijild.conf; `settings` are lines of it."""

@@ -14,6 +14,7 @@ import random
 import subprocess
 import sys
 
+import approvers
 import sijil_test
 from fleet import Fleet
 from sijil_test import make_robot, program, run, sha256, wait_until
@@ -91,8 +92,10 @@ def compose(document):
     return json.loads(sijil_test.base64.b64decode(envelope["payload"])), envelope
 
 
-def load(document):
+def load(document, *keys):
+    """With the signatures of these keys of approvers, beside the root's."""
     _, envelope = compose(document)
+    envelope = approvers.add_signatures(envelope, keys)
     state["epoch"] += 1
     state["admin"].api("POST", "/policies", envelope)
     wait_until(lambda: state["admin"].api("GET", "/policies")["epoch"] == state["epoch"], 30, "the set is not in force")
@@ -248,6 +251,8 @@ def exceptions_that_do_not_fit_are_named():
     bound = policy_of("bound", ["main/one/**"], [{"id": "NOBODY", "effect": "deny", "ops": ["read"], "target": {"geo_within": ["AE"]}}], closed=False,
                       exception_types={"continuity": {"lifts": ["NOBODY"], "approvals": 2, "max_days": 60, "required_evidence": []}})
 
+    keys = approvers.make(server, ("amal", "badr"), server.path("approver.pem"))
+
     def some(exceptions):
         document = set_of([permits(), bound], exceptions=exceptions, declassified=lifted(range(5)))
         document["networks"] = [{"cidr": "127.0.0.1/32", "facts": {"geo": "AE", "assurance": 2}}]
@@ -259,9 +264,9 @@ def exceptions_that_do_not_fit_are_named():
     def exception(name, **more):
         return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyException", "id": name, "type": "continuity", "project": project,
                 "policy": {"id": "bound", "version": 1, "digest": digest}, "lifts": ["NOBODY"], "ops": ["read"], "targets": ["127.0.0.1/32"],
-                "digests": [sha256(b"bytes")], "not_before": days[0], "not_after": days[1], "evidence": {},
-                "requested_by": {"iss": "i", "sub": "a"}, "approvals": [{"iss": "i", "sub": "b"}, {"iss": "i", "sub": "c"}], **more}
-    load(some([exception("left-out")]))
+                "digests": [sha256(b"bytes")], "not_before": days[0], "not_after": days[1], "evidence": {"letter": sha256(b"a letter")},
+                "requested_by": {"iss": "i", "sub": "a"}, "approvals": [approvers.person(server, each) for each in keys], **more}
+    load(some([exception("left-out")]), *keys.values())
     asked = [{"client": state["robots"][0][0], "method": "GET", "path": "/v2/main/one/digits/blobs/" + each, "address": "127.0.0.1"}
              for each in (sha256(b"bytes"), sha256(b"third"))]
     events = send_all(asked)

@@ -267,15 +267,33 @@ def an_auditor_follows_from_the_old_key_to_the_new_one():
     assert "it is in the new log, and names this statement" in follow(*proofs[state["left"]])
     assert "does not say" in follow(*proofs[state["left"] + 1], code=1)
     assert "has not signed" in follow(second="bob", code=1)
-    assert "both are one" in follow(second="root", code=1)
+    assert "two are one" in follow(second="root", code=1)
     follow(key=state["new key"], code=1)
     follow(plan_file="plan", code=1)
+    the_policy_set_says_how_many_sign(follow)
     with open(server.path("plan.signed"), encoding="utf-8") as file:
         lines = file.read().split("\n")
     keep("twice", "\n".join([lines[0], lines[0], ""]).encode())
     assert "has not signed" in follow(plan_file="twice", code=1)
     keep("nobody-has", "witness w witness.example/w0+253ebc85+BEOnLnFEAXYt9mtowm373yaCquyfJHTspGE+QkoPuv08\nquorum w\n".encode())
     assert "quorum" in follow("--witness-policy", server.path("nobody-has"), code=1)
+
+
+def the_policy_set_says_how_many_sign(follow):
+    """A verifier takes the number that the root has signed, whatever keys it is given."""
+    with open(server.path("set.dsse"), "rb") as file:
+        set_now = file.read()
+    follow("--set", keep("set", set_now))
+
+    def with_root(persons, key, epoch=2):
+        found = {**json.loads(base64.b64decode(json.loads(set_now)["payload"])), "epoch": epoch, "root": {"officers": 1, "policies": 1, "root": persons, "holder": "ext:" + "0" * 64}}
+        found.pop("digest")
+        found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
+        return keep("set", json.dumps(sign(canonical(found), key, "application/vnd.sijil.policy-set.v1+json")).encode())
+    follow("--set", with_root(2, root()))
+    assert "the policy set says that the root is 3 persons" in follow("--set", with_root(3, root()), code=1)
+    assert "one of the given officers has signed" in follow("--set", with_root(3, state["bob"].path), code=1)
+    assert "another policy set than number 1" in follow("--set", with_root(1, root(), epoch=1), code=1)
 
 
 def exports_and_dumps_go_across():
@@ -401,9 +419,18 @@ def everything_of_the_database_is_lost():
     server.await_signed()
 
 
+def what_needs_no_key_is_told_without_sijil_keyd():
+    """Who somebody is, is known; whether a key of it waits, sijil-keyd alone knows, and the answer says so."""
+    client = server.client(state["auditor"])
+    bearer = {"Authorization": "Bearer " + client.token("registry:admin:*")}
+    assert "unknown" not in client.call("GET", "/api/v1/self", headers=bearer).json
+    server.stop_keyd()
+    answer = client.call("GET", "/api/v1/self", headers=bearer)
+    assert answer.status == 200 and "waiting_keys" in answer.json["unknown"] and [one["role"] for one in answer.json["roles"]] == ["auditor"], answer.body
+
+
 def a_start_after_it_finds_nothing():
     server.stop_gateway(signal.SIGKILL)
-    server.stop_keyd()
     server.start_keyd()
     server.start_gateway()
     assert server.serves()
@@ -412,5 +439,5 @@ def a_start_after_it_finds_nothing():
 
 run(a_registry_works, nothing_is_planned_while_nothing_is_lost, the_database_is_lost_and_an_old_copy_is_refused, the_plan_says_what_is_lost, only_two_officers_count,
     a_plan_is_for_one_state_of_one_log, a_ceremony_that_is_broken_off_goes_on, the_registry_serves, the_first_entry_says_what_ended, proofs_old_and_new,
-    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_withdrawn_is_withdrawn_again, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, a_start_after_it_finds_nothing,
+    an_auditor_follows_from_the_old_key_to_the_new_one, exports_and_dumps_go_across, documents_stay_in_force, what_was_withdrawn_is_withdrawn_again, what_was_lost_can_be_done_again, no_shorter_log_is_taken_under_its_own_origin, everything_of_the_database_is_lost, what_needs_no_key_is_told_without_sijil_keyd, a_start_after_it_finds_nothing,
     server=server)

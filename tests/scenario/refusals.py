@@ -6,8 +6,9 @@ import threading
 import time
 import urllib.parse
 
+import signing_keys
 from fleet import Fleet, Judge
-from sijil_test import Server, await_count, make_robot, run, sha256, wait_until
+from sijil_test import Issuer, Server, await_count, make_robot, run, sha256, wait_until
 
 RATE, BURST = 20, 200  # denials of one principal with separate events: a second, and in the first burst
 SMALL_RATE, SMALL_BURST = 1, 10  # the same in a fleet with this setting: even a slow machine asks more often
@@ -161,6 +162,31 @@ def who_makes_rights_in_a_loop_stops_nobody_else():
         assert made["crowded"].call("DELETE", "/api/v1/robots/" + first, scope="registry:admin:*").status == 204  # removing has no limit
         time.sleep(1.5)
         assert make("crowded", made["crowded"]).status == 201
+        a_directory_that_floods_is_slowed(fleet, root)
+
+
+def a_directory_that_floods_is_slowed(fleet, root):
+    """Its changes have a budget as other rights have; that somebody leaves has none."""
+    issuer, robot, now = Issuer("https://id.bank.example", f"https://127.0.0.1:{fleet.port}"), root.api("POST", "/robots", {"name": "scim"}), time.time()
+    root.api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
+    document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": "scim-service", "scope": "", "name": "bank", "version": 1,
+                                       "effective_from": signing_keys.utc(now), "expires": signing_keys.utc(now + 86400),
+                                       "body": {"issuer": issuer.url, "claim": "/sub", "client": "robot:" + robot["id"], "deactivations": 4}})
+    root.api("POST", "/scim", signing_keys.sign(document, fleet.path("approver.pem"), "application/vnd.sijil.scim-service.v1+json"))
+    sent = {"Authorization": "Basic " + base64.b64encode(f"{robot['name']}:{robot['secret']}".encode()).decode(), "Content-Type": "application/scim+json"}
+    numbers = iter(range(1000))
+
+    def provision():
+        name = f"p{next(numbers)}"
+        return root.call("POST", "/scim/v2/Users", json.dumps({"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": name, "externalId": name}), sent)
+
+    answers, _ = insist(provision, 8, 8)
+    late = [answer for answer in answers if answer.status == 429]
+    assert {answer.status for answer in answers} == {201, 429} and all(answer["Retry-After"] and answer.json["status"] == "429" for answer in late), [answer.status for answer in answers]
+    somebody = next(answer for answer in answers if answer.status == 201).json["id"]
+    leaves = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": [{"op": "replace", "path": "active", "value": False}]}
+    answer = root.call("PATCH", "/scim/v2/Users/" + somebody, json.dumps(leaves), sent)
+    assert answer.status == 200 and answer.json["active"] is False, (answer.status, answer.body)
 
 
 def who_only_waits_has_no_reader():

@@ -193,7 +193,8 @@ def an_empty_region_is_retired_for_ever():
     approve(sijil("region", "add", "HOST", "on/prem-a", "--geo", "AE", "--json"))  # it would have the folder of on-prem/a
     approve(sijil("region", "add", "HOST", "store/b", "--geo", "AE", "--endpoint", world["fleet"].store.endpoint, "--bucket", "models", "--location", "me-test-1",
                   "--prefix", "second/", "--json"))
-    wait_until(lambda: rows(0, "store/b") and "mark" in rows(0, "store/b")[0], 60, "the region is not served")
+    wait_until(lambda: all(found and found[0]["served"] and "mark" in found[0] for found in (rows(0, "store/b"), rows(1, "store/b"))), 60,
+               "the region is not served")
     assert sijil("region", "check", "HOST", "store/b", "--json")["agrees"]
     assert rows(0, "on/prem-a") == rows(1, "on/prem-a") == [], "two regions share a folder"
     sijil("region", "drain", "HOST", "store/b")

@@ -8,8 +8,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
+import approvers
 import sijil_test
+from signing_keys import canonical, utc
 from sijil_test import Client, Server, program, sha256
 
 AUDIT_LOG_PY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors/audit_log.py")
@@ -221,12 +224,22 @@ def officer(name):
     return server.folder + "/officer/" + name
 
 
-def exception_of(project, document):
+def with_exceptions():
+    """A policy with a type of exceptions, and its digest."""
+    document = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
+                "metadata": {"id": "audits", "version": 1, "scope": ["main/story/**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"},
+                "exception_types": {"any": {"lifts": ["A-READ-AE"], "approvals": 2, "max_days": 60, "required_evidence": ["letter"]}},
+                "rules": [{"id": "A-READ-AE", "effect": "require", "ops": ["read"], "target": {"geo_within": ["AE"]}}]}
+    return document, sha256(canonical(document))
+
+
+def exception_of(project, document, digest):
+    now = time.time()
     return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyException", "id": "audit-abroad", "type": "any", "project": project,
-            "policy": {"id": document["id"], "version": document["version"], "digest": document["digest"]}, "lifts": ["H-READ-AE"], "ops": ["read"],
-            "targets": ["127.0.0.0/8"], "digests": [sha256(b"a scan")], "not_before": "2020-01-01T00:00:00Z", "not_after": "2090-01-01T00:00:00Z",
-            "requested_by": {"iss": "https://idp", "sub": "carol"},
-            "approvals": [{"iss": "https://idp", "sub": "alice"}, {"iss": "https://idp", "sub": "bob"}], "evidence": {"ticket": "<b>7</b>"}}
+            "policy": {"id": document["metadata"]["id"], "version": document["metadata"]["version"], "digest": digest}, "lifts": ["A-READ-AE"], "ops": ["read"],
+            "targets": ["127.0.0.0/8"], "digests": [sha256(b"a scan")], "not_before": utc(now - 86400), "not_after": utc(now + 30 * 86400),
+            "requested_by": {"iss": "https://idp", "sub": "carol"}, "uses_left": 2,
+            "approvals": [approvers.person(server, each) for each in state["approvers"]], "evidence": {"ticket": "<b>7</b>", "letter": sha256(b"a letter")}}
 
 
 def next_set(**parts):
@@ -236,6 +249,10 @@ def next_set(**parts):
     with open(path + ".json", "w", encoding="utf-8") as file:
         json.dump(document, file)
     sijil("admin", "policy", "sign", "--key", officer("approver.pem"), "--epoch", str(now["epoch"] + 1), "-o", path + ".dsse", path + ".json")
+    with open(path + ".dsse", encoding="utf-8") as file:
+        envelope = json.load(file)
+    with open(path + ".dsse", "w", encoding="utf-8") as file:
+        json.dump(approvers.add_signatures(envelope, state["approvers"].values()), file)
     sijil("admin", "policy", "load", "HOST", path + ".dsse")
 
 
@@ -247,9 +264,11 @@ def a_project_has_a_story():
     first = place.put_manifest("v1", place.manifest(b"a scan"))["Docker-Content-Digest"]
     assert place.call("GET", "blobs/" + sha256(b"a scan")).status == 403
     state["moment"] = int(server.sql("SELECT size FROM audit_log"))
-    default = admin.api("GET", "/policies")["policies"][0]
-    next_set(networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2, "recipient": "same-controller"}}],
-             exceptions=[exception_of(made["id"], default)])
+    audits, digest = with_exceptions()
+    state["approvers"] = approvers.make(server, ("amal", "badr"), officer("approver.pem"))
+    next_set(policies=[*admin.api("GET", "/policies")["set"]["policies"], audits],
+             networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2, "recipient": "same-controller"}}],
+             exceptions=[exception_of(made["id"], audits, digest)])
     assert place.call("GET", "blobs/" + sha256(b"a scan")).status == 200
     assert place.call("DELETE", "manifests/" + first, scope="repository:main/story/scans:delete,pull").status == 202
     state.update({"first": first, "vkey": Client(server, state["auditor"]).api("GET", "/audit/key")["vkey"]})
@@ -283,8 +302,8 @@ def a_report_says_where_everything_was():
     assert len(reads) == 1 and reads[0]["network"] == "127.0.0.0/8" and reads[0]["facts"]["geo"] == "AE/DU" and reads[0]["count"] == 1, reads
     assert [row["rules"] for row in found["refusals"] if row["action"] == "blob.read"] == [["H-READ-AE"]], found["refusals"]
     assert [row["epoch"] for row in found["sets"]] == [1, 2] and [row["in_force"] for row in found["sets"]] == [False, True], found["sets"]
-    assert all(len(row["signatures"]) == 1 for row in found["sets"]) and found["decisions"]["differ"] == 0, found
-    assert [(row["id"], row["state"], row["epochs"]) for row in found["exceptions"]] == [("audit-abroad", "in force", [2])], found["exceptions"]
+    assert [len(row["signatures"]) for row in found["sets"]] == [1, 3] and found["decisions"]["differ"] == 0, found
+    assert [(row["id"], row["state"], row["used"], row["uses"], row["epochs"]) for row in found["exceptions"]] == [("audit-abroad", "in force", 0, 2, [2])], found["exceptions"]
     assert {row["epochs"][-1] for row in found["rules"]} == {2} and found["controls"], found["rules"]
     assert [row["label"]["subjects"] for row in found["labels"] if row["name"] == "main/story/scans"] == [["health"]], found["labels"]
     for page in ("", ".en.html", ".ar.html", ".csv"):

@@ -97,7 +97,7 @@ def deactivate(user, **more):
 
 def token_of(name, gateway=0, scope="registry:catalog:* registry:admin:*", **claims):
     """Of the registry, for a token of the issuer."""
-    return Client(server, None, server.ports[gateway]).exchange(issuer.token(sub="id-of-" + name, **claims), scope)
+    return Client(server, None, server.ports[gateway]).exchange(issuer.token(**{"sub": "id-of-" + name, **claims}), scope)
 
 
 def works(token, gateway):
@@ -470,6 +470,74 @@ def an_edit_of_who_is_in_a_group_is_found():
     assert fsck()["found"] == {}
 
 
+def roles_by_groups(name):
+    """As the snapshot of a gateway has them now."""
+    sql("SELECT raise_authorization_epoch()")
+    return sorted(row["scope"] for row in reviewed(name) if row["origin"] == "group")
+
+
+def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
+    """By fsck and by the running service: an externalId that somebody else has now, a subject of tokens that nobody joined, one that names an event which does not tell it, one that is gone."""
+    ann = people["ann"]["id"]
+    found = fsck()
+    assert found["found"] == {} and found["untold"] == 0 and found["links"] == int(sql("SELECT count(*) FROM scim_subject")) > 4, found
+    made = next(each for each in events("scim.create") if f"#{ann} " in each["res"])["res"].split(" ")
+    assert [word.split("=")[0] for word in made[1:4]] == ["active", "as", "link"] and len(made) == 5, made
+    wait_until(lambda: rows_wrong() == 0, 90, "the service finds something where nothing is wrong")
+    wait_until(lambda: roles_by_groups("id-of-ann") == ["main/models"], 10, "a person whom the log tells has no role")
+    person = f"(SELECT person FROM scim_user WHERE user_id = '{ann}')"
+    join = "INSERT INTO scim_subject (issuer, subject, person, told) SELECT issuer, 'id-of-intruder', person, {} FROM scim_user WHERE user_id = '" + ann + "'"
+    part = "DELETE FROM scim_subject WHERE subject = 'id-of-intruder'"
+    sql(f"CREATE TABLE kept AS SELECT issuer, subject, person, salt, told FROM scim_subject WHERE person = {person}")
+    for edit, back, what in (
+            (f"UPDATE scim_user SET external_id = 'id-of-intruder' WHERE user_id = '{ann}'", f"UPDATE scim_user SET external_id = 'id-of-ann' WHERE user_id = '{ann}'",
+             f"it left the person {ann} with another externalId than is stored"),
+            (join.format("NULL"), part, f"a subject of tokens of the person {ann} is stored, and no event tells it"),
+            (join.format("told"), part, f"a subject of tokens of the person {ann} is stored, and no event tells it"),
+            (f"UPDATE scim_subject SET subject = 'id-of-intruder' WHERE person = {person}", f"UPDATE scim_subject SET subject = 'id-of-ann' WHERE person = {person}",
+             "the subject of tokens that it joins with a person is not stored so"),
+            (f"DELETE FROM scim_subject WHERE person = {person}", "INSERT INTO scim_subject (issuer, subject, person, salt, told) TABLE kept",
+             "the subject of tokens that it joins with a person is not stored so")):
+        sql(edit)
+        assert roles_by_groups("id-of-intruder") == [], edit
+        found = fsck()["first"]
+        assert {each["kind"] for each in found} == {"person of SCIM"} and any(what in each["what"] for each in found), (what, found)
+        wait_until(lambda: rows_wrong() > 0, 90, f"the service has not found it: {edit}")
+        sql(back)
+        wait_until(lambda: rows_wrong() == 0, 90, "the service still finds it")
+    sql("DROP TABLE kept")
+    wait_until(lambda: roles_by_groups("id-of-ann") == ["main/models"], 10, "the person has lost its role")
+
+
+def a_row_of_an_earlier_version_is_told_by_the_next_token():
+    """Until then it gives no role by a group. A person whose externalId somebody has changed is joined with nobody."""
+    ann = people["ann"]["id"]
+    of_ann = f"WHERE person = (SELECT person FROM scim_user WHERE user_id = '{ann}')"
+    sql(f"UPDATE scim_user SET told = NULL {of_ann}; UPDATE scim_subject SET told = NULL {of_ann}")
+    assert roles_by_groups("id-of-ann") == [] and works(people["token"], 0) in (200, 401)
+    wait_until(lambda: token_of("ann").status == 200 and roles_by_groups("id-of-ann") == ["main/models"], 10, "a token tells nothing")
+    told = next(each for each in events("token.mint") if f" person={ann} " in each["res"])["res"]
+    assert sql(f"SELECT told FROM scim_subject {of_ann}") == sql(f"SELECT told FROM scim_user {of_ann}") and " as=" in told and " link=" in told, told
+    assert fsck()["found"] == {}
+    sql(f"UPDATE scim_user SET external_id = 'id-of-thief' {of_ann}; SELECT raise_authorization_epoch()")
+    wait_until(lambda: "the log tells another externalId" in token_of("thief").body.decode(), 10, "a thief is joined with the row of another person")
+    sql(f"UPDATE scim_user SET external_id = 'id-of-ann' {of_ann}; SELECT raise_authorization_epoch()")
+    wait_until(lambda: token_of("ann").status == 200, 10, "the person does not come in")
+    assert fsck()["found"] == {}
+
+
+def a_first_token_joins_its_subject_with_the_person():
+    """Also where nobody else comes in: who has been provisioned, and whose tokens have another subject than its externalId. The next one that names another person is refused."""
+    service(claim="/oid")
+    cyd = provision("cyd")["id"]
+    wait_until(lambda: token_of("cyd", sub="subject-of-cyd", oid="id-of-cyd").status == 200, 10, "a provisioned person does not come in")
+    told = next(each for each in events("token.mint") if f" person={cyd} " in each["res"])
+    assert told["out"] == "allowed" and sql(f"SELECT s.told = {told['seq']} FROM scim_subject s JOIN scim_user u USING (person) WHERE u.user_id = '{cyd}'") == "t", told
+    assert token_of("cyd", 1, sub="subject-of-cyd", oid="id-of-ann").status == 400 and token_of("cyd", 1, sub="another", oid="id-of-nobody").status == 400
+    assert fsck()["found"] == {}
+    service()
+
+
 def no_row_of_the_past_keeps_a_person_from_leaving():
     leaver = provision("leaver")
     group = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "leavers", "members": [{"value": leaver["id"]}]}, expect=201).json["id"]
@@ -483,16 +551,18 @@ def an_edit_is_found_behind_the_next_event():
     """Whoever changes rows before the program changes the group: its event says what the members were. A row that an erasure takes away is no such edit."""
     passing = provision("passing")
     group = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "passing", "members": [{"value": passing["id"]}]}, expect=201).json["id"]
-    sql(f"CREATE TABLE kept AS SELECT * FROM scim_user WHERE user_id = '{passing['id']}'; DELETE FROM scim_user WHERE user_id = '{passing['id']}'")
-    assert [each["kind"] for each in fsck()["first"]] == ["person of SCIM"]
+    sql(f"CREATE TABLE kept AS SELECT * FROM scim_user WHERE user_id = '{passing['id']}'; CREATE TABLE kept_subject AS SELECT issuer, subject, person, salt, told FROM scim_subject"
+        f" WHERE person = (SELECT person FROM kept); DELETE FROM scim_user WHERE user_id = '{passing['id']}'")
+    assert [each["kind"] for each in fsck()["first"]] == ["person of SCIM"] * 2  # itself, and the subject of its tokens
     scim("DELETE", "/Groups/" + group, expect=204)
-    sql("INSERT INTO scim_user OVERRIDING SYSTEM VALUE TABLE kept; DROP TABLE kept")
+    sql("INSERT INTO scim_user OVERRIDING SYSTEM VALUE TABLE kept; INSERT INTO scim_subject (issuer, subject, person, salt, told) TABLE kept_subject; DROP TABLE kept, kept_subject")
     assert fsck()["found"] == {}
     group = scim("POST", "/Groups", {"schemas": [GROUP], "displayName": "kept", "members": [{"value": people["ann"]["id"]}]}, expect=201).json["id"]
     sql(f"INSERT INTO scim_member (group_id, person) SELECT '{group}', person FROM scim_user WHERE user_id = '{passing['id']}'")
     patch("/Groups/" + group, {"op": "replace", "path": "displayName", "value": "other"}, expect=200)
     found = fsck()["first"]
     assert [each["kind"] for each in found] == ["group of SCIM"] and f"before it the group {group} had other members, or another externalId, than entry" in found[0]["what"], found
+    wait_until(lambda: rows_wrong() == 1, 90, "the service has not found it behind the next event")
 
 
 def an_edit_of_who_may_come_in_is_found():
@@ -504,7 +574,7 @@ def an_edit_of_who_may_come_in_is_found():
     gone = sql("SELECT user_id FROM scim_user WHERE is_deleted LIMIT 1")
     assert out and inside and gone, (out, inside, gone)
     told = next(each for each in events("scim.end") if each["out"] == "allowed")["res"].split(" ")
-    assert told[1] in ("inactive", "deleted") and len(told) == 3, told
+    assert told[1] in ("inactive", "deleted") and told[2].startswith("as=") and len(told) == 4, told
     for edit, back, what in (
             (f"UPDATE scim_user SET active = true WHERE user_id = '{out}'", f"UPDATE scim_user SET active = false WHERE user_id = '{out}'", f"it left the person {out} inactive, and the row says active"),
             (f"UPDATE scim_user SET active = false WHERE user_id = '{inside}'", f"UPDATE scim_user SET active = true WHERE user_id = '{inside}'", f"it left the person {inside} active, and the row says inactive"),
@@ -515,6 +585,8 @@ def an_edit_of_who_may_come_in_is_found():
              f"UPDATE scim_user SET user_id = '{out}' WHERE person = (SELECT person FROM kept); DROP TABLE kept", "is not stored, and no event has erased it")):
         sql(edit)
         found = fsck()["first"]
+        if "kept" in edit:  # a row that nobody made, and one that is gone
+            wait_until(lambda: rows_wrong() == 2, 90, "the service has not found it")
         sql(back)
         assert any(each["kind"] == "person of SCIM" and what in each["what"] for each in found), (what, found)
     assert fsck()["found"] == {}
@@ -543,5 +615,5 @@ if __name__ == "__main__":
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
         who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
-        no_row_of_the_past_keeps_a_person_from_leaving, an_edit_is_found_behind_the_next_event, a_person_is_erased,
+        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, a_first_token_joins_its_subject_with_the_person, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_is_found_behind_the_next_event, a_person_is_erased,
         out_stays_out_without_the_document, server=server)

@@ -556,12 +556,29 @@ def a_false_index_shows_no_false_event():
     compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
 
 
+def an_address_of_many_subjects_is_searched():
+    """More rows of a blind key in a block than one answer of the database has, and a country beside them."""
+    server.sql("INSERT INTO audit_subject (subject, key_version, wrapped_key) SELECT sha256(n::text::bytea), 1, '\\x00' FROM generate_series(1, 600) n;"
+               " INSERT INTO audit_blind (key, block, subject, list) SELECT k.key, k.block, s.id, '\\x0fff'"
+               " FROM (SELECT DISTINCT key, block FROM audit_blind) k, audit_subject s WHERE s.wrapped_key = '\\x00'")
+    until, countries = state["events"][-1]["seq"] + 1, sorted({value for event in state["events"] for field, value in event["said"] if field == "country"})
+    for query in ({"address": ADDRESSES[0]}, *({"network": "127.0.0.0/24", "country": country} for country in countries)):
+        for order in ("ascending", "descending"):
+            found = [event["seq"] for event in pages(state["logins"]["auditor"], query, order=order, before=until)[0]]
+            wanted = [event["seq"] for event in state["events"] if meets(event, query)]
+            assert found == (wanted if order == "ascending" else wanted[::-1]) and (wanted or len(query) > 1), (query, order)
+    server.sql("DELETE FROM audit_subject WHERE wrapped_key = '\\x00'")
+
+
 def an_old_database_gets_its_index():
     """The migration, in a database that has events already."""
     server.stop()
     server.start()
-    with open(os.path.join(ROOT, "migrations/0058_audit_search.sql"), encoding="utf-8") as migration:
-        server.sql("DROP TABLE audit_post, audit_blind, audit_search CASCADE; DROP DOMAIN posting_list; ALTER TABLE audit_subject DROP COLUMN id CASCADE;" + migration.read())
+    migrations = ""
+    for name in ("0058_audit_search.sql", "0164_lists_in_the_index.sql"):
+        with open(os.path.join(ROOT, "migrations", name), encoding="utf-8") as file:
+            migrations += file.read()
+    server.sql("DROP TABLE audit_post, audit_blind, audit_search CASCADE; DROP DOMAIN posting_list; ALTER TABLE audit_subject DROP COLUMN id CASCADE;" + migrations)
     server.stop()
     server.start()
     wait_until(lambda: int(server.sql("SELECT indexed FROM audit_search")) > state["events"][-1]["seq"], 60, "the old log is not indexed")
@@ -593,5 +610,5 @@ sijil_test.run(many_kinds_of_events_are_recorded, searches_equal_a_scan, also_wh
                both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, counts_equal_a_scan, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
                questions_without_an_answer_are_refused, personal_data_needs_a_purpose, an_auditor_has_the_log_and_nothing_else,
                the_command_line_searches, a_terminal_shows_each_event_on_lines_of_its_own, nothing_is_said_to_be_nothing,
-               an_answer_that_is_not_complete_says_so, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
+               an_answer_that_is_not_complete_says_so, a_false_index_shows_no_false_event, an_address_of_many_subjects_is_searched, an_old_database_gets_its_index,
                an_erasure_empties_the_blind_keys, server=server)

@@ -84,8 +84,8 @@ static inline json_t *exception_of(const struct policy_set *set, size_t policy)
         "\"ops\":[\"ingest\",\"read\",\"metadata\",\"log\"],\"targets\":[\"10.1.0.0/16\",\"local/main\",\"aws/me-central-1\"],"
         "\"digests\":[\"" DIGEST "\"],\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-20T10:39:46.500Z\","
         "\"requested_by\":{\"iss\":\"https://a.example\",\"sub\":\"r\"},\"approvals\":[{\"iss\":\"https://a.example\",\"sub\":\"o\"},"
-        "{\"iss\":\"https://a.example\",\"sub\":\"p\"}],\"evidence\":{\"ref\":\"1\"}}",
-        policy, document->id, document->digest, project, document->id + 2);
+        "{\"iss\":\"https://a.example\",\"sub\":\"p\"}],\"evidence\":{\"ref\":\"1\"}%s}",
+        policy, document->id, document->digest, project, document->id + 2, draw(2) == 0 ? ",\"uses_left\":2" : "");
     return policy_json(text);
 }
 

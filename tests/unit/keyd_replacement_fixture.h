@@ -8,6 +8,7 @@
 
 #include "audit/format/leaf.h"
 #include "audit/format/merkle.h"
+#include "documents/format/break_glass.h"
 #include "documents/format/officers.h"
 #include "documents/format/signing_key.h"
 #include "keyd/document_pin.h"

@@ -64,8 +64,9 @@ static void write_event(struct sample *sample, const struct buffer *envelope, co
 
 static void write_file(struct sample *sample)
 {
-    const struct set_export_parts parts = {buffer_bytes(&sample->envelope), buffer_bytes(&sample->made.entry),
-                                           buffer_bytes(&sample->made.proof)};
+    const struct set_export_parts parts = {.envelope = buffer_bytes(&sample->envelope),
+                                           .entry = buffer_bytes(&sample->made.entry),
+                                           .proof = buffer_bytes(&sample->made.proof)};
     struct error err = {0};
 
     must(set_export_write(&parts, &sample->file, &err), &err);

@@ -248,7 +248,8 @@ static const struct part_row {
     {"an exception in force", "exceptions", EXCEPTION("health-ae", "3", ""), 0,
      "IN FORCE: exception x-17 (continuity) lifts H-STORE-AE of health-ae@3 in the project 20000000-0000-4000-8000-000000000001, from "
      "2026-11-26 00:00 to 2026-12-08 00:00 UTC, for 1 digest, replicated at aws/eu-central-1; asked by chadia, approved by 2 others; "
-     "uses are not counted"},
+     "any number of uses"},
+    {"one for so many uses", "exceptions", EXCEPTION("health-ae", "3", ",\"uses_left\":3"), 0, "approved by 2 others; 3 uses"},
     {"one that has ended", "exceptions", EXCEPTION("health-ae", "3", ""), 20, "ENDED: exception x-17"},
     {"one that has not begun", "exceptions", EXCEPTION("health-ae", "3", ""), -20, "not begun: exception x-17"},
     {"a revoked one", "exceptions", EXCEPTION("health-ae", "3", ",\"revoked\":true"), 0, "REVOKED: exception x-17"},

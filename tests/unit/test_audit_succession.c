@@ -8,16 +8,17 @@
 #include "audit/format/succession_check.h"
 #include "crypto/ed25519.h"
 
-#define ROOT   "XcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg="
-#define HEAD   "sijil-log-succession/v2\nregistry x.example/audit\n"
-#define BEFORE "before x.example/audit 9 " ROOT "\n"
-#define LOG    "after x.example/audit/2 7 " ROOT "\n"
-#define KEY    "x.example/audit/2+fe4c4421+AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
-#define KEYS   "key " KEY "\nofficers 2\n"
-#define AFTER  LOG KEYS
-#define REST   "made 1767225600000\nreason the disk is lost\n"
-#define NOTE   "x.example/audit\n9\n" ROOT "\n\nsigned\n"
-#define GOOD   HEAD BEFORE AFTER REST "pin 1 3 " ROOT "\npin 16 5 " ROOT "\n\n" NOTE
+#define OFFICERS 3
+#define ROOT     "XcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg="
+#define HEAD     "sijil-log-succession/v2\nregistry x.example/audit\n"
+#define BEFORE   "before x.example/audit 9 " ROOT "\n"
+#define LOG      "after x.example/audit/2 7 " ROOT "\n"
+#define KEY      "x.example/audit/2+fe4c4421+AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
+#define KEYS     "key " KEY "\nofficers 2\n"
+#define AFTER    LOG KEYS
+#define REST     "made 1767225600000\nreason the disk is lost\n"
+#define NOTE     "x.example/audit\n9\n" ROOT "\n\nsigned\n"
+#define GOOD     HEAD BEFORE AFTER REST "pin 1 3 " ROOT "\npin 16 5 " ROOT "\n\n" NOTE
 
 static void logs_have_numbers(void **state)
 {
@@ -87,7 +88,7 @@ static const struct wrong_row {
     {HEAD BEFORE LOG REST "\n" NOTE, "\"key\""},
     {HEAD BEFORE LOG "key " KEY "\n" REST "\n" NOTE, "\"officers\""},
     {HEAD BEFORE LOG "key " KEY "\nofficers 0\n" REST "\n" NOTE, "\"officers\""},
-    {HEAD BEFORE LOG "key " KEY "\nofficers 3\n" REST "\n" NOTE, "\"officers\""},
+    {HEAD BEFORE LOG "key " KEY "\nofficers 9\n" REST "\n" NOTE, "\"officers\""},
     {HEAD BEFORE LOG "key " KEY "=\nofficers 2\n" REST "\n" NOTE, "\"key\""},
     {HEAD BEFORE LOG "key x.example/audit/2+00000000+AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g\nofficers 2\n" REST "\n" NOTE,
      "\"key\""},
@@ -194,10 +195,10 @@ struct plan_row {
 };
 
 /* A plan, as its officers have signed it. */
-static void make_plans(struct bytes note, struct ecdsa_key *const officers[SUCCESSION_OFFICERS], const struct plan_row *row,
+static void make_plans(struct bytes note, struct ecdsa_key *const officers[OFFICERS], const struct plan_row *row,
                        struct succession_plans *plans)
 {
-    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), file = BUFFER(SUCCESSION_OFFICERS * SUCCESSION_ENVELOPE_MAX);
+    struct buffer OWNED_BUFFER statement = BUFFER(SUCCESSION_MAX), file = BUFFER(OFFICERS * SUCCESSION_ENVELOPE_MAX);
     struct succession plan = {.registry = ORIGIN,
                               .before = {ORIGIN, 9, merkle_empty_root()},
                               .after = {ORIGIN "/2", 7, merkle_empty_root()},
@@ -217,26 +218,24 @@ static void make_plans(struct bytes note, struct ecdsa_key *const officers[SUCCE
 }
 
 /* The new log has the newest key of the one that ended. Whoever does not know that key must not take another one for it. */
-static void make_keys(struct ecdsa_key *officers[SUCCESSION_OFFICERS])
+static void make_keys(struct ecdsa_key *officers[OFFICERS])
 {
     uint8_t public[ED25519_PUBLIC_SIZE];
     struct error err = {0};
 
+    for (size_t i = 0; i < OFFICERS; i++) must(ecdsa_key_new(&officers[i], &err), &err);
     for (size_t i = 0; i < 2; i++) {
         const uint8_t seed[32] = {(uint8_t)(i + 1)};
-        must(ecdsa_key_new(&officers[i], &err), &err);
         must(secret_copy((struct bytes){seed, sizeof seed}, &seeds[i], &err), &err);
         must(ed25519_public(seeds[i], public, &err), &err);
         must(note_key_make(ORIGIN, NOTE_ED25519, public, &log_key[i], &err), &err);
     }
 }
 
-static void free_keys(struct ecdsa_key *officers[SUCCESSION_OFFICERS])
+static void free_keys(struct ecdsa_key *officers[OFFICERS])
 {
-    for (size_t i = 0; i < 2; i++) {
-        ecdsa_key_free(officers[i]);
-        secret_free(seeds[i]);
-    }
+    for (size_t i = 0; i < OFFICERS; i++) ecdsa_key_free(officers[i]);
+    for (size_t i = 0; i < 2; i++) secret_free(seeds[i]);
 }
 
 static void the_new_log_has_the_newest_key(void **state)
@@ -258,7 +257,7 @@ static void the_new_log_has_the_newest_key(void **state)
         {"a plan from before the change, for somebody who does not know of it", 0, 0, 0, 4, false, true, 0},
         {"a plan behind the change, with a checkpoint from before", 0, 0, 0, 4, false, false, 1},
     };
-    struct ecdsa_key *officers[SUCCESSION_OFFICERS] = {NULL};
+    struct ecdsa_key *officers[OFFICERS] = {NULL};
     struct error err = {0};
 
     (void)state;
@@ -272,7 +271,7 @@ static void the_new_log_has_the_newest_key(void **state)
         make_plans(buffer_bytes(&note), officers, &row, &plans);
         add_vkey(&vkey, rows[i].trusted);
         if (rows[i].has_change) add_key_change(&vkey);
-        const struct succession_trust trust = {{buffer_bytes(&vkey), NULL}, {officers[0], officers[1]}};
+        const struct succession_trust trust = {.log = {buffer_bytes(&vkey), NULL}, .officers = {officers[0], officers[1]}};
         const bool is_good = succession_check(&trust, &plans, &report, &err).ok;
         if (is_good != rows[i].is_good || (!is_good && err.kind != ERROR_DENIED)) fail_msg("%s: %s", rows[i].name, err.message);
         if (is_good)
@@ -290,13 +289,19 @@ static void one_officer_is_said_and_never_taken_for_two(void **state)
         const char *name, *says;
         unsigned officers, given;
         bool is_good;
+        unsigned root; /* persons, by the policy set */
     } rows[] = {
-        {"two, and both are given", "both officers have signed", 2, 2, true},
-        {"two, and one is given", "--signer", 2, 1, false},
-        {"one, and two are given", "leave out --signer", 1, 2, false},
-        {"one, and one is given", "the root of approvers ALONE has signed", 1, 1, true},
+        {"two, and both are given", "both officers have signed", 2, 2, true, 0},
+        {"two, and one is given", "--signer", 2, 1, false, 0},
+        {"one, and two are given", "leave out --signer", 1, 2, false, 0},
+        {"one, and one is given", "the root of approvers ALONE has signed", 1, 1, true, 1},
+        {"three, and all are given", "all 3 officers have signed", 3, 3, true, 3},
+        {"three, and two are given", "the keys of 2 are given", 3, 2, false, 0},
+        {"two, and three are given", "2 officers have signed the statement, and the keys of 3", 2, 3, false, 0},
+        {"two, and the root is three", "the policy set says that the root is 3 persons", 2, 2, false, 3},
+        {"one, and the root is two", "the policy set says that the root is 2 persons", 1, 1, false, 2},
     };
-    struct ecdsa_key *officers[SUCCESSION_OFFICERS] = {NULL};
+    struct ecdsa_key *officers[OFFICERS] = {NULL};
     struct error err = {0};
 
     (void)state;
@@ -310,15 +315,17 @@ static void one_officer_is_said_and_never_taken_for_two(void **state)
         add_checkpoint(&note, 9, 0, 0);
         make_plans(buffer_bytes(&note), officers, &row, &plans);
         add_vkey(&vkey, 0);
-        const struct succession_trust trust = {{buffer_bytes(&vkey), NULL},
-                                               {officers[0], rows[i].given == 2 ? officers[1] : NULL}};
+        struct succession_trust trust = {.log = {buffer_bytes(&vkey), NULL}, .root = rows[i].root};
+        for (unsigned k = 0; k < rows[i].given; k++) trust.officers[k] = officers[k];
         const bool is_good = succession_check(&trust, &plans, &report, &err).ok;
         if (is_good != rows[i].is_good) fail_msg("%s: %s", rows[i].name, err.message);
         if (is_good) must(succession_report_text(&report, &text, &err), &err);
         if (is_good) must(succession_report_json(&report, &json, &err), &err);
         if (strstr(is_good ? buffer_text(&text) : err.message, rows[i].says) == NULL)
             fail_msg("%s: %s", rows[i].name, is_good ? buffer_text(&text) : err.message);
-        if (is_good) assert_non_null(strstr(buffer_text(&json), rows[i].officers == 1 ? "\"officers\":1" : "\"officers\":2"));
+        char count[32];
+        (void)snprintf(count, sizeof count, "\"officers\":%u", rows[i].officers);
+        if (is_good) assert_non_null(strstr(buffer_text(&json), count));
         succession_plans_done(&plans);
     }
     free_keys(officers);

@@ -1,6 +1,7 @@
 /* Which bindings count by documents of officers, and that the last administrator can't be ended. */
 #include "tests/support/unit.h"
 
+#include "authz/scim_persons.h"
 #include "authz/snapshot_priv.h"
 #include "authz/trust_rules_priv.h"
 #include "base/clock.h"
@@ -307,6 +308,62 @@ static void check_guard(void **state)
     if (why != NULL) assert_string_equal(why->rule, "SYS-LAST-OFFICER");
 }
 
+static const struct issuer_record issuer = {
+    .id = {{5}},
+    .url = "https://i",
+    .audience = "us",
+    .algorithms = 1U << JOSE_ES256,
+    .types = 1,
+    .lifetime_max_s = 600,
+    .jwks =
+        "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
+        "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"};
+
+/* A directory ends alice. The robot's binding is a row, unless its document is the one that is there. */
+static void a_row_is_no_administrator_that_is_left(void **state)
+{
+    static const struct wanted of_alice = ALICE_IS("registry-admin", "");
+    static const struct wanted of_robot = {"registry-admin.r", &robot, "registry-admin", "", NULL, 30};
+    static const struct {
+        const struct wanted *signed_one;
+        const char *issuer, *external_id;
+        bool is_active, is_last;
+    } ends[] = {{&of_alice, "https://i", "4711", true, true},
+                {&of_alice, "https://i", "4712", true, false},
+                {&of_alice, "https://j", "4711", true, false},
+                {&of_alice, "https://i", "4711", false, false},
+                {&of_robot, "https://i", "4711", true, false}};
+    OWNED(document) *key = key_of(KEY, NULL, 30);
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        const struct scim_person person = {"https://i", "4711", "alice", ends[i].is_active, false};
+        OWNED(trust_rules) *rules = rules_of(ends[i].signed_one, key);
+        OWNED(scim_persons) *persons = NULL;
+        OWNED(authz_snapshot) *snapshot = NULL;
+        struct authz_binding bindings[] = {binding_of(&alice, ROLE_REGISTRY_ADMIN, &registry),
+                                           binding_of(&robot, ROLE_REGISTRY_ADMIN, &registry)};
+        const struct authz_robot robots[] = {{.id = robot.id, .name = "robot$admin", .enabled = true, .expires_ms = INT64_MAX}};
+        must(scim_persons_new(&person, 1, &persons, &err), &err);
+        for (size_t k = 0; k < COUNT(bindings); k++) {
+            bindings[k].id.bytes[0] = (uint8_t)(k + 1);
+            officers_judge(rules, &bindings[k], clock_wall_ms());
+        }
+        const struct authz_parts parts = {.robots = robots,
+                                          .robot_count = COUNT(robots),
+                                          .bindings = bindings,
+                                          .binding_count = COUNT(bindings),
+                                          .issuers = &issuer,
+                                          .issuer_count = 1,
+                                          .rules = rules,
+                                          .persons = persons};
+        must(authz_snapshot_build(&parts, &snapshot, &err), &err);
+        assert_int_equal(authz_scim_ends_administrators(snapshot, ends[i].issuer, ends[i].external_id, clock_wall_ms()),
+                         ends[i].is_last);
+    }
+}
+
 /* ---- the last security officer ---- */
 
 static const struct officer_row {
@@ -371,6 +428,7 @@ static void an_end_depends_on_the_officers_of_other_places(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_is_no_administrator_that_is_left),
         cmocka_unit_test(an_end_depends_on_the_officers_of_other_places),
         cmocka_unit_test(the_first_document_of_an_administrator_ends_that_bindings_count_alone),
         cmocka_unit_test(no_binding_counts_while_documents_are_not_sound),

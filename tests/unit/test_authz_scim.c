@@ -99,9 +99,9 @@ static const struct issuer_record issuer = {
         "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"};
 
 static const struct scim_person people[] = {
-    {ISSUER, "e-ann", "ann", true},      {ISSUER, "e-ben", "ben", false},  {ISSUER, "e-cyd", "", true},
-    {ISSUER, "e-dan", "dan", true},      {ISSUER, "e-dan", "dan-2", true}, {ISSUER, "e-eve", "eve", false},
-    {"https://j", "e-ann", "fay", true},
+    {ISSUER, "e-ann", "ann", true, false},      {ISSUER, "e-ben", "ben", false, false},  {ISSUER, "e-cyd", "", true, true},
+    {ISSUER, "e-dan", "dan", true, false},      {ISSUER, "e-dan", "dan-2", true, false}, {ISSUER, "e-eve", "eve", false, false},
+    {"https://j", "e-ann", "fay", true, false}, {ISSUER, "e-gil", "gil", true, true},
 };
 
 /* `document` NULL: there is no service. */
@@ -137,6 +137,8 @@ static const struct login_row {
      "has deactivated it", "", false},
     {"for the first time", GOOD("/oid", ""), NOW_MS, 1, "cyd-sub", "{\"oid\":\"e-cyd\"}", true, NULL, "e-cyd", false},
     {"with a second subject", GOOD("/oid", ""), NOW_MS, 1, "dan-2", "{\"oid\":\"e-dan\"}", true, NULL, "", true},
+    {"with what no event tells", GOOD("/oid", ""), NOW_MS, 1, "gil", "{\"oid\":\"e-gil\"}", true, NULL, "e-gil", true},
+    {"with what no event tells, without the claim", GOOD("/oid", ""), NOW_MS, 1, "gil", "{}", true, NULL, "", true},
     {"with a third subject", GOOD("/oid", ""), NOW_MS, 1, "dan-3", "{\"oid\":\"e-dan\"}", true, NULL, "e-dan", false},
     {"a subject of another person", GOOD("/oid", ""), NOW_MS, 1, "ann", "{\"oid\":\"e-dan\"}", true, "belonged to another person",
      "", true},

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "crypto/ecdsa.h"
+#include "crypto/key_proof.h"
 
 static const struct scope_row {
     const char *name, *text;

@@ -77,6 +77,7 @@ static void fill_of_log(struct keyd_request *request)
 
     if (request->type == KEYD_LOG_FORKED) (void)snprintf(request->as.finding, sizeof request->as.finding, "entry 5");
     if (request->type == KEYD_LOG_ROTATE) request->as.log_order = other;
+    if (request->type == KEYD_TAKE_CURRENT) request->as.current = other;
     if (request->type == KEYD_PIN_WITNESSES) request->as.witness_policy = (struct keyd_witness_policy){policy, other};
     if (request->type == KEYD_RECOVER) request->as.recovery = (struct keyd_recovery){other, policy, 2, {other, policy}};
     if (request->type == KEYD_COSIGNED) request->as.cosigned = (struct keyd_cosigned){policy, other};
@@ -110,7 +111,7 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.subject_index.subject = bytes_of_text("subject");
     } else if (type == KEYD_SUBJECT_KEY_OPEN || type == KEYD_SUBJECT_REWRAP) {
         request.as.subject_key.wrapped = wrapped();
-    } else if (type == KEYD_CERTIFY_DELETION) {
+    } else if (type == KEYD_CERTIFY_DELETION || type == KEYD_CERTIFY_ELSEWHERE) {
         request.as.deletion = (struct keyd_deletion){.scope = {.region = "azure/uaenorth"},
                                                      .name = bytes_of_text("acme/models"),
                                                      .digest = bytes_of_text("sha256:00"),
@@ -300,7 +301,6 @@ static void spoil_inclusion(struct keyd_request *request)
 {
     request->as.pin.proof_count = KEYD_PROOF_MAX + 1;
 }
-
 static void spoil_chain(struct keyd_request *request)
 {
     request->as.chain.later.length = (DOCUMENT_LINKS_MAX + 1) * DOCUMENT_LINK_SIZE;

@@ -218,9 +218,16 @@ static void as_many_sign_as_the_root_is(void **state)
     must(ledger_change(ledger, begin_log, NULL, &err), &err);
     assert_false(ask(&wanted, two, &err).ok);
     assert_int_equal(err.kind, ERROR_DENIED);
+    wanted = fresh();
+    wanted.officers = 3;
+    assert_false(ask(&wanted, two, &err).ok); /* it says so, and two have signed */
     third = ALICE;
+    wanted = fresh();
+    assert_false(ask(&wanted, two, &err).ok); /* a verifier would be content with two */
+    assert_non_null(strstr(err.message, "the root is 3 persons"));
     err = (struct error){0};
     wanted = fresh();
+    wanted.officers = 3;
     must(ask(&wanted, two, &err), &err);
     persons = 0;
     third = ROOT;

@@ -147,6 +147,49 @@ static void others_may_have_several_keys(void **state)
     assert_false(power_of(BOB).is_named);
 }
 
+/* Bob breaks the glass with this key, and Mary approves it. */
+static enum error_kind break_glass(const struct ecdsa_key *key)
+{
+    struct break_glass glass = {.principal = BOB, .on = "acme/models", .reason = "case 4711"};
+    const struct ecdsa_key *const signers[3] = {key, approver, NULL};
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
+    struct error err = {0};
+
+    ecdsa_key_public(key, glass.point);
+    OWNED_JSON body = break_glass_body(&glass);
+    const struct document_parts parts = {.kind = DOCUMENT_BREAK_GLASS,
+                                         .scope = "",
+                                         .name = "case-4711",
+                                         .body = body,
+                                         .version = 1,
+                                         .effective_ms = now_ms,
+                                         .expires_ms = now_ms + HOUR};
+    assert_true(document_compose(&parts, &payload, &err).ok);
+    return record(DOCUMENT_BREAK_GLASS, buffer_bytes(&payload), signers, "breakglass.approve", pin_it);
+}
+
+/* One that keyd refuses names nobody. */
+static void who_has_broken_a_glass_is_named(void **state)
+{
+    const struct wanted one = enrolment(second, BOB);
+    struct wanted other = enrolment(stranger, BOB);
+
+    (void)state;
+    assert_int_equal(break_glass(second), ERROR_DENIED);
+    assert_false(power_of(BOB).is_named);
+    assert_int_equal(enrol(&one), ERROR_NONE);
+    assert_int_equal(break_glass(second), ERROR_NONE);
+    restart();
+    now_ms += 2 * HOUR; /* also when it is whole again */
+    assert_true(power_of(BOB).is_named);
+    assert_int_equal(enrol(&other), ERROR_DENIED);
+    other.replaces = second;
+    other.signers[2] = second;
+    assert_int_equal(enrol(&other), ERROR_NONE);
+    assert_int_equal(appoint(ALICE, first), ERROR_NONE); /* the pins of officers are as they were */
+    restart();
+}
+
 /* ---- the last administrator ---- */
 
 /* Each of two signs the end of the other, and both gateways ask: keyd decides which was first. */
@@ -280,6 +323,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_officer_takes_it_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_approver_s_next_key_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(others_may_have_several_keys, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_broken_a_glass_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_administrators_do_not_end_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_old_withdrawal_takes_no_administrator_away, set_up, tear_down),
         cmocka_unit_test_setup_teardown(after_a_recovery_lost_documents_make_no_administrator, set_up, tear_down),

@@ -292,6 +292,7 @@ static void duties_of_several_rules_are_one(void **state)
     assert_string_equal(rule, "R-B");
     assert_int_equal(policy_decision_sites(decision), 3);
     assert_int_equal(policy_decision_anchors(decision), 2);
+    assert_string_equal(policy_decision_anchor(decision, 0), "{\"geo_within\":[\"AE\"],\"max_staleness_s\":60}");
     facts.op = OP_LOG;
     assert_true(policy_judge(documents, &facts, the_world.groups, &other, &err).ok);
     assert_false(policy_decision_ends(other, &days, &rule, &name));

@@ -412,15 +412,37 @@ static void a_set_that_is_too_large_is_said(void **state)
     (void)state;
     must(policy_lint(&asked, &findings, &err), &err);
     assert_true(has(findings, FINDING_UNFINISHED, "", NULL));
+    assert_true(has(findings, FINDING_UNFINISHED, "pp@1", NULL)); /* of its rules nothing is known, and that is said */
     assert_false(has(findings, FINDING_SHADOWED, "pp@1", "S1"));
+}
+
+static bool is_nearly_full(json_t *json, size_t count)
+{
+    json_t *policies = json_object_get(json, "policies");
+
+    while (json_array_size(policies) < count) {
+        json_t *copy = json_deep_copy(json_array_get(policies, 0));
+        (void)json_object_set_new(json_object_get(copy, "metadata"), "id", json_sprintf("p%zu", json_array_size(policies)));
+        (void)json_array_append_new(policies, copy);
+    }
+    OWNED(policy_set) *set = compiled(json);
+    OWNED(policy_findings) *findings = linted(set, NULL, 0);
+    return has(findings, FINDING_NEARLY_FULL, "", NULL);
+}
+
+static void a_set_that_is_nearly_full_is_said(void **state)
+{
+    OWNED_JSON json = row_json(&finding_rows[0]);
+
+    (void)state;
+    assert_true(!is_nearly_full(json, 48) && is_nearly_full(json, 49)); /* of at most 64 */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_scope_with_projects_is_not_said),
-        cmocka_unit_test(findings_are_those_of_all_facts),
-        cmocka_unit_test(each_failure_is_said),
+        cmocka_unit_test(a_set_that_is_nearly_full_is_said), cmocka_unit_test(a_scope_with_projects_is_not_said),
+        cmocka_unit_test(findings_are_those_of_all_facts),   cmocka_unit_test(each_failure_is_said),
         cmocka_unit_test(a_set_that_is_too_large_is_said),
     };
 

@@ -39,7 +39,7 @@ static struct replay_report replayed(const struct leaf *leaf, const struct bytes
 }
 
 struct tally_of {
-    size_t allowed, denied, with_policies, with_digest, lifted, labels, locked;
+    size_t allowed, denied, with_policies, with_digest, lifted, labels, locked, used, spent;
 };
 
 static void count(struct tally_of *tally, const struct decision *decision)
@@ -50,6 +50,8 @@ static void count(struct tally_of *tally, const struct decision *decision)
     tally->with_policies += memmem(facts.data, facts.length, "\"op\"", 4) != NULL;
     if (memmem(facts.data, facts.length, "\"before\":", 9) != NULL)
         *(decision_verdict(decision) == VERDICT_ALLOW ? &tally->labels : &tally->locked) += 1;
+    tally->used += memmem(facts.data, facts.length, "\"used\":[", 8) != NULL && decision->parts.use_count == 1;
+    tally->spent += memmem(facts.data, facts.length, "\"spent\":[", 9) != NULL && decision->parts.use_count == 0;
     tally->with_digest += memmem(facts.data, facts.length, "\"digest\":true", 13) != NULL;
 }
 
@@ -74,9 +76,16 @@ static struct decision *decide_at_random(struct drawn *drawn)
     return decision;
 }
 
+/* Of some sets the uses of an exception are used up. */
 static void use_set(uint64_t epoch)
 {
+    static uint8_t spent[1][SHA256_SIZE];
     struct policy_set *set = draw_set(epoch);
+    const struct policy_exception *exception = set->exception_count > 0 ? set->exceptions[0] : NULL;
+
+    snapshot.tenancy.spent = spent;
+    snapshot.tenancy.spent_count = exception != NULL && exception->uses < INT64_MAX && draw(2) == 0;
+    if (snapshot.tenancy.spent_count > 0) memcpy(spent[0], exception->key, sizeof spent[0]);
 
     policy_set_free(snapshot.set);
     snapshot.set = set;
@@ -103,7 +112,10 @@ static void random_decisions_are_made_again_the_same(void **state)
         "allowed %zu, denied %zu, asked of policies %zu, with a digest %zu, lifted for one %zu, labels %zu and %zu refused\n",
         tally.allowed, tally.denied, tally.with_policies, tally.with_digest, tally.lifted, tally.labels, tally.locked);
     assert_true(tally.allowed > DECISIONS / 20 && tally.denied > DECISIONS / 20 && tally.with_policies > DECISIONS / 5 &&
-                tally.with_digest > DECISIONS / 10 && tally.lifted > 0 && tally.labels > 0 && tally.locked > 0);
+                tally.with_digest > DECISIONS / 10 && tally.lifted > 0 && tally.labels > 0 && tally.locked > 0 &&
+                tally.used >= tally.lifted && tally.spent > 0);
+    snapshot.tenancy.spent = NULL;
+    snapshot.tenancy.spent_count = 0;
 }
 
 /* --- what is not as it was --- */
@@ -192,6 +204,11 @@ static const struct lie_row {
     {"a digest that the event lacks", "\"digest\":false", "\"digest\":true", "denied", REPLAY_DIFFERS, "the event has none"},
     {"more than is kept, and kept", "\"refused\"", "\"omitted\":true,\"refused\"", "denied", REPLAY_DIFFERS,
      "marked as left out"},
+    {"an exception that the set does not have is used up", "\"}],\"ref", "\",\"spent\":[\"" DIGEST "\"]}],\"ref", "denied",
+     REPLAY_DIFFERS, "an exception was used up"},
+    {"an exception that lifted nothing", "\"}],\"ref",
+     "\",\"used\":[{\"evidence\":{},\"exception\":\"" DIGEST "\",\"id\":\"x-0\"}]}],\"ref", "denied", REPLAY_DIFFERS,
+     "other exceptions"},
     {"a project that is none", "\"project\":\"", "\"project\":\"x", "denied", REPLAY_DIFFERS, "not facts"},
 };
 

@@ -88,7 +88,7 @@ static const struct set_row {
     {"a region of unknown facts", "regions", "{\"a/b\":{\"place\":\"AE\"}}", false, "not known: place"},
     {"a group of a wrong member", "groups", "{\"GCC\":{\"kind\":\"geo\",\"members\":[\"gcc\"]}}", false, "a place such as"},
     {"a malformed exception", "exceptions", "[{\"id\":\"x1\"}]", false, "exception.apiVersion: is missing"},
-    {"an exception of so many uses", "exceptions", "[" EXCEPTION "\"uses_left\":1}]", false, "exception.uses_left: this version"},
+    {"an exception of fewer than no uses", "exceptions", "[" EXCEPTION "\"uses_left\":-1}]", false, "exception.uses_left"},
     {"a network with bits behind its prefix", "networks", "[{\"cidr\":\"10.1.2.0/16\",\"facts\":{}}]", false, "bits set"},
     {"a network that is no address", "networks", "[{\"cidr\":\"example.com/16\",\"facts\":{}}]", false, "no block"},
     {"a prefix that is too long", "networks", "[{\"cidr\":\"10.0.0.0/33\",\"facts\":{}}]", false, "no block"},

@@ -49,6 +49,8 @@ static void states_forbid(void **state)
     assert_string_equal(rule_of(&quarantined, row->action), closed);
     assert_string_equal(rule_of(&both, row->action), closed);
     assert_string_equal(rule_of(&retired, row->action), row->when_quarantined == NULL ? "" : "SYS-RETIRED");
+    const struct region_refusal *keyless = region_refusal_without_keys(row->action);
+    assert_string_equal(keyless == NULL ? "" : keyless->rule, row->when_quarantined == NULL ? "" : "SYS-NOT-CURRENT");
 }
 
 static void states_have_names(void **state)

@@ -8,6 +8,7 @@
 #include "crypto/digest.h"
 #include "documents/format/officers.h"
 #include "documents/format/set_approval.h"
+#include "documents/format/set_exceptions.h"
 #include "documents/format/signing_key.h"
 
 #define NOW_MS INT64_C(1795000000000) /* 2026-11-18T10:26:40Z */
@@ -52,6 +53,8 @@ static void trust_all(enum terms which, struct document_trust *trust)
     }
 }
 
+static const char *exceptions; /* of the next set: JSON, or NULL */
+
 /* approval, root: JSON, or NULL. */
 static void read_set(unsigned signers, const char *approval, const char *root, struct document **document_out)
 {
@@ -63,6 +66,7 @@ static void read_set(unsigned signers, const char *approval, const char *root, s
 
     if (approval != NULL) assert_int_equal(json_object_set_new(set, "approval", json_loads(approval, 0, NULL)), 0);
     if (root != NULL) assert_int_equal(json_object_set_new(set, "root", json_loads(root, 0, NULL)), 0);
+    if (exceptions != NULL) assert_int_equal(json_object_set_new(set, "exceptions", json_loads(exceptions, 0, NULL)), 0);
     assert_true(json_write_canonical(&payload, set, &err).ok);
     for (size_t i = 0; i < KEYS; i++)
         if ((signers & BY(i)) != 0) by[count++] = keys[i];
@@ -357,6 +361,74 @@ static void makes_officers(void **state)
     if (document_check(document, &trust, &err).ok != row->is_good) fail_msg("%s", row->is_good ? err.message : "it is accepted");
 }
 
+/* ---- exceptions ---- */
+
+#define PERSON(name) "{\"iss\":\"https://people\",\"sub\":\"" name "\"}"
+#define EXCEPTION(by, one, two, grounds)                                                                                      \
+    "[{\"id\":\"x-1\",\"requested_by\":" PERSON(by) ",\"approvals\":[" PERSON(one) "," PERSON(two) "],\"evidence\":{" grounds \
+                                                                                                   "}}]"
+#define FILED "\"letter\":\"sha256:" A64 "\""
+
+#define BOTH    EXCEPTION("guest", "one", "two", FILED)
+#define BY_BOTH (BY(ONE) | BY(TWO))
+#define BY_ALL  (BY(ONE) | BY(TWO) | BY(THREE))
+
+/* The persons of the keys are one, two, three and own, which has the root's key, too. */
+static const struct exception_row {
+    const char *name;
+    enum terms before;
+    unsigned signers;
+    enum set_change change;        /* SET_RESTRICTS: the set before has it, too */
+    const char *exceptions, *says; /* says NULL: it may come into force */
+} exception_rows[] = {
+    {"both and a third person", TWO_OF_THREE, BY_ALL, SET_LOOSENS, BOTH, NULL},
+    {"one is only named", TWO_OF_THREE, BY(ONE) | BY(THREE) | BY(OWN), SET_LOOSENS, BOTH, "not signed the set: two"},
+    {"by another key", TWO_OF_THREE, BY(ONE) | BY(TWO_AGAIN) | BY(THREE), SET_LOOSENS, BOTH, NULL},
+    {"two keys of one", TWO_OF_THREE, BY_BOTH | BY(TWO_AGAIN), SET_CHANGES, EXCEPTION("one", "two", "two", FILED), "beside"},
+    {"asked by an approver", TWO_OF_THREE, BY_ALL, SET_LOOSENS, EXCEPTION("two", "one", "two", FILED), "as an approver"},
+    {"asked by the third", TWO_OF_THREE, BY_ALL, SET_LOOSENS, EXCEPTION("three", "one", "two", FILED), "3 persons beside"},
+    {"by the root", TWO_OF_THREE, BY_BOTH | BY(ROOT), SET_LOOSENS, EXCEPTION("own", "one", "two", FILED), "3 persons beside"},
+    {"the root's holder", TWO_OF_THREE, BY_BOTH | BY(ROOT), SET_LOOSENS, EXCEPTION("guest", "one", "own", FILED), NULL},
+    {"a stranger", TWO_OF_THREE, BY_ALL, SET_LOOSENS, EXCEPTION("guest", "one", "mallory", FILED), "the set: mallory"},
+    {"no file", TWO_OF_THREE, BY_ALL, SET_LOOSENS, EXCEPTION("guest", "one", "two", "\"ticket\":\"7\""), "no evidence"},
+    {"the set before has it", TWO_OF_THREE, BY(THREE), SET_RESTRICTS, BOTH, NULL},
+    {"the root alone", SINGLE, BY(ROOT), SET_LOOSENS, BOTH, "not signed the set: one"},
+    {"the root and both", SINGLE, BY(ROOT) | BY_BOTH, SET_LOOSENS, BOTH, NULL},
+    {"nobody is named", SINGLE, BY(ROOT), SET_LOOSENS, "[{\"id\":\"x-1\",\"evidence\":{" FILED "}}]", "does not say who asks"},
+};
+
+static void be_persons(struct document_trust *trust)
+{
+    static const char *const names[] = {"one", "two", "two", "three", "own"};
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char principal[SET_PERSON_SIZE];
+        OWNED_JSON person = json_pack("{s:s, s:s}", "iss", "https://people", "sub", names[i]);
+        assert_true(set_person_principal(person, principal));
+        sha256_of(bytes_of_text(principal), trust->approvers[i].principal);
+    }
+    if (trust->terms.root > 1) memcpy(trust->terms.holder, trust->approvers[4].principal, sizeof trust->terms.holder);
+}
+
+static void an_exception_takes_its_approvers(void **state)
+{
+    const struct exception_row *row = *state;
+    OWNED(document) *document = NULL;
+    struct document_trust trust;
+    struct error err = {0};
+
+    exceptions = row->exceptions;
+    read_set(row->signers, AGREED, NULL, &document);
+    exceptions = NULL;
+    trust_all(row->before, &trust);
+    be_persons(&trust);
+    trust.change = row->change;
+    if (row->change == SET_RESTRICTS) set_exception_keep(trust.kept, 0);
+    const bool ok = document_check(document, &trust, &err).ok;
+    if (ok != (row->says == NULL)) fail_msg("%s", ok ? "it is accepted" : err.message);
+    if (!ok && (err.kind != ERROR_DENIED || strstr(err.message, row->says) == NULL)) fail_msg("%s", err.message);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +440,7 @@ int main(void)
     for (size_t i = 0; i < KEYS; i++) assert_true(ecdsa_key_new(&keys[i], &err).ok);
     int failed = RUN_TABLE(rows, counts_persons);
     failed += RUN_TABLE(base_rows, replaces_the_set_in_force);
+    failed += RUN_TABLE(exception_rows, an_exception_takes_its_approvers);
     failed += RUN_TABLE(form_rows, forms_are_refused);
     failed += RUN_TABLE(enrol_rows, appoints_approvers);
     failed += RUN_TABLE(officer_rows, makes_officers);

@@ -10,7 +10,7 @@ import struct
 import sys
 
 MAGIC = b"sijil-audit-dump/v1\n"
-ORDER = "HFAETPCRSBGDUMZ"
+ORDER = "HFAETPCRSBGDUILMZ"
 
 
 class Refused(Exception):

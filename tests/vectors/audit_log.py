@@ -120,7 +120,7 @@ def utc(milliseconds):
 OPERATIONS = ("ingest", "mount", "replicate", "migrate", "cache", "backup", "restore", "read", "train", "promote", "metadata", "log", "key-wrap",
               "export", "stat", "list")
 REFUSALS = (("SYS-NO-CREDENTIAL", "SYS-NOT-LIVE", "SYS-SCOPE", "SYS-NO-BINDING", "SYS-GRANT", "SYS-SELF-GRANT", "SYS-BOTH-OFFICERS"),
-            ("SYS-STALE", "SYS-NOT-FOUND", "SYS-QUARANTINE", "SYS-DRAINING", "SYS-RETIRED"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
+            ("SYS-STALE", "SYS-NOT-FOUND", "SYS-QUARANTINE", "SYS-DRAINING", "SYS-RETIRED", "SYS-NOT-CURRENT"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
 
 
 def actions():
@@ -190,9 +190,26 @@ def ask(place, asked, label, event, policy_set):
     facts = {"op": asked["op"], "scope": place["scope"], "project": place["project"], "policy_epoch": policy_set["epoch"],
              "label": label, "digest": place["digest"], "target_id": asked["target_id"], "target": asked["target"],
              "now": utc(event["why"]["at"]),
-             "exceptions": [one for one in policy_set["exceptions"] if one["project"] == place["project"]]}
+             "exceptions": [one for one in policy_set["exceptions"] if one["project"] == place["project"] and exception_key(one) not in place.get("spent", [])]}
     answer = oracle.decide(policy_set["policies"], facts, {"groups": policy_set["groups"], "regions": policy_set["regions"]})
+    if "before" not in place:
+        place["lifting"] += [one["exception"] for one in answer["lifted"]]
     return [(denial["rule"], denial["policy"]) for denial in answer["denies"]]
+
+
+def exception_key(exception):
+    return "sha256:" + hashlib.sha256(oracle.canon(exception).encode()).hexdigest()
+
+
+def check_used(place, event, policy_set):
+    """The exceptions that have lifted a rule, each once. Older facts do not name them, and older events do not count their use."""
+    known = {exception_key(one): one for one in policy_set["exceptions"] if one["project"] == place["project"]}
+    demand(all("uses_left" in known.get(key, {}) for key in place.get("spent", [])), "used up, and not in the set")
+    if "used" not in place and not event["why"].get("note", "").startswith("use"):
+        return
+    demand([one["id"] for one in place.get("used", [])] == list(dict.fromkeys(place["lifting"])), "other exceptions have lifted rules")
+    for one in place.get("used", []):
+        demand(known[one["exception"]]["id"] == one["id"] and known[one["exception"]]["evidence"] == one["evidence"], "another exception")
 
 
 def judge_place(place, event, policy_set):
@@ -210,6 +227,7 @@ def judge_place(place, event, policy_set):
         before = ask(place, asked, place["before"], event, policy_set)
         own = [one for one in denied if not one[0].startswith("SYS-") and one[1] != "sys" and one not in before]
         noted += own[:1]
+    check_used(place, event, policy_set)
     return noted
 
 
@@ -220,7 +238,7 @@ def judge_target(resource, facts, event, sets):
     noted = [(rule, "sys") for rule in facts["refused"] if rule != "SYS-LIMIT"]
     for place in facts["judged"]:
         known = facts["digest"] and re.fullmatch("sha256:[0-9a-f]{64}", digest)
-        whole = {"scope": name, **place, "digest": digest if known else None}
+        whole = {"scope": name, **place, "digest": digest if known else None, "lifting": []}
         noted += judge_place(whole, event, sets[event["why"]["policy"]])
     return noted + [(rule, "sys") for rule in facts["refused"] if rule == "SYS-LIMIT"]
 

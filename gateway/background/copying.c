@@ -1,0 +1,101 @@
+#include "gateway/background/copying.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/priority.h"
+#include "base/thread.h"
+#include "gateway/pipeline/gateway.h"
+#include "registry/copies/copier.h"
+
+#define LOOK_EVERY_MS  1000
+#define COUNT_EVERY_MS 10000
+
+struct copying {
+    struct gateway *gateway;
+    struct pg *pg;
+    struct thread thread;
+    int64_t counted_ms;
+    char said[256]; /* the newest log line, so that it is not repeated */
+};
+
+static bool is_stopping(void *context)
+{
+    struct copying *copying = context;
+
+    return thread_is_stopping(&copying->thread);
+}
+
+static void say(struct copying *copying, const struct error *why)
+{
+    if (strcmp(copying->said, why->message) == 0) return;
+    (void)snprintf(copying->said, sizeof copying->said, "%s", why->message);
+    log_error("copies in a further region are not made; it is tried again", why);
+}
+
+/* Works until nothing is due. */
+static void work(struct copying *copying)
+{
+    const struct gateway *gateway = copying->gateway;
+    const struct copier_options options = {.decider = gateway->decider,
+                                           .instance = gateway->settings->instance,
+                                           .is_stopping = is_stopping,
+                                           .context = copying,
+                                           .lease_bytes = (uint64_t)gateway->settings->lease_size,
+                                           .lease_ms = (unsigned)gateway->settings->lease_time * 1000};
+    bool worked = true;
+
+    while (worked && !is_stopping(copying)) {
+        struct error err = {0};
+        if (copier_work(gateway->registry, copying->pg, &options, &worked, &err).ok) continue;
+        say(copying, &err);
+        return;
+    }
+    copying->said[0] = '\0';
+}
+
+static void count(struct copying *copying)
+{
+    struct error err = {0};
+
+    if (copying->counted_ms != 0 && clock_monotonic_ms() - copying->counted_ms < COUNT_EVERY_MS) return;
+    copying->counted_ms = clock_monotonic_ms();
+    if (!copier_count(copying->gateway->registry, copying->pg, &err).ok) say(copying, &err);
+}
+
+static void *copying_main(void *argument)
+{
+    struct copying *copying = argument;
+    struct error ignored = {0}; /* the readers log it already */
+
+    priority_background();
+    while (thread_sleep(&copying->thread, LOOK_EVERY_MS)) {
+        if (pg_is_broken(copying->pg) && !pg_reopen(copying->pg, &ignored).ok) continue;
+        work(copying);
+        count(copying);
+    }
+    return NULL;
+}
+
+struct result copying_start(struct gateway *gateway, struct copying **copying_out, struct error *err)
+{
+    OWNED(copying) *copying = memory_zeroed(1, sizeof *copying);
+
+    if (copying == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for copies");
+    copying->gateway = gateway;
+    TRY(pg_open_lazily(gateway->settings->database, gateway->tables, &copying->pg, err));
+    TRY(thread_start(&copying->thread, copying_main, copying, "copies content into further regions", err));
+    *copying_out = GIVE(copying);
+    return SUCCESS;
+}
+
+void copying_free(struct copying *copying)
+{
+    if (copying == NULL) return;
+    thread_stop(&copying->thread);
+    pg_free(copying->pg);
+    free(copying);
+}

@@ -1,0 +1,187 @@
+#include "policy/decider/copies.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "policy/decider/copy_decision.h"
+#include "policy/decider/decider_priv.h"
+#include "policy/evaluate.h"
+
+static struct action_pair pair_of(const struct copy_question *question, enum action action, const char *region)
+{
+    struct action_pair pair = {.action = action, .resource = *question->where};
+
+    (void)snprintf(pair.resource.region, sizeof pair.resource.region, "%s", region);
+    (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", question->digest);
+    return pair;
+}
+
+struct result decider_decide_copy(struct decider *decider, const struct copy_question *question, struct decision **decision_out,
+                                  struct error *err)
+{
+    static const struct principal nobody = {.kind = PRINCIPAL_NONE};
+    const struct decision_request request = {
+        .principal = &nobody,
+        .pair_count = 2,
+        .pairs = {pair_of(question, ACTION_COPY_WRITE, question->to), pair_of(question, ACTION_COPY_READ, question->from)},
+        .now_ms = question->now_ms};
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    struct decision_context context = decider_context(decider, snapshot, &request);
+
+    context.is_of_server = true;
+    return decide_request(&context, decision_out, err);
+}
+
+uint64_t decider_copies_version(struct decider *decider)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return snapshot->names->version + (snapshot->set == NULL ? 0 : policy_set_epoch(snapshot->set));
+}
+
+struct result decider_copy_stays(struct decider *decider, const struct copy_question *question, struct store_answer *answer_out,
+                                 struct error *err)
+{
+    const struct decision_request request = {.now_ms = question->now_ms};
+    const struct repository_query query = {
+        .name = question->where->name, .region = question->to, .op = OP_REPLICATE, .digest = question->digest};
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
+    struct store_answer answer = {.is_allowed = false};
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context.is_stale || snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(&context, &query, &decision, err));
+    answer.is_allowed = policy_decision_allows(decision);
+    if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(snapshot->set));
+    *answer_out = answer;
+    return SUCCESS;
+}
+
+/* ---- Sites and anchors ---- */
+
+static const char *site_of(const struct policy_set *set, const char *region)
+{
+    const char *site = json_text_of(policy_set_region_record(set, region), "site");
+
+    return site == NULL ? region : site;
+}
+
+static int64_t count_sites(const struct policy_set *set, const struct placed_query *query)
+{
+    const struct placed_region *regions = query->regions;
+    int64_t sites = 0;
+
+    for (size_t i = 0; i < query->count; i++) {
+        bool is_new = regions[i].stale_s == 0;
+        for (size_t k = 0; k < i && is_new; k++)
+            is_new = regions[k].stale_s > 0 || strcmp(site_of(set, regions[k].region), site_of(set, regions[i].region)) != 0;
+        sites += is_new;
+    }
+    return sites;
+}
+
+/* "AE" has "AE/DU" in it. */
+static bool is_within(const char *geo, const char *place)
+{
+    const size_t length = strlen(place);
+
+    return strncmp(geo, place, length) == 0 && (geo[length] == '\0' || geo[length] == '/');
+}
+
+static bool is_in_one(const char *geo, const json_t *places)
+{
+    for (size_t i = 0; geo != NULL && i < json_array_size(places); i++)
+        if (is_within(geo, json_string_value(json_array_get(places, i)))) return true;
+    return false;
+}
+
+static struct result is_met(const struct policy_set *set, const char *anchor, const struct placed_query *query, bool *is_met_out,
+                            struct error *err)
+{
+    OWNED_JSON json = NULL;
+    int64_t most_s = 0;
+
+    *is_met_out = false;
+    TRY(json_read(bytes_of_text(anchor), POLICY_DOCUMENT_BYTES_MAX, &json, err));
+    if (!json_integer_of(json, "max_staleness_s", &most_s)) most_s = INT64_MAX;
+    for (size_t i = 0; i < query->count && !*is_met_out; i++) {
+        const struct placed_region *placed = &query->regions[i];
+        const char *geo = json_text_of(policy_set_region_record(set, placed->region), "geo");
+        *is_met_out = placed->stale_s <= most_s && is_in_one(geo, json_object_get(json, "geo_within"));
+    }
+    return SUCCESS;
+}
+
+static struct result count_anchors(const struct policy_set *set, const struct policy_decision *decision,
+                                   const struct placed_query *query, size_t *met_out, struct error *err)
+{
+    *met_out = 0;
+    for (size_t i = 0; i < policy_decision_anchors(decision); i++) {
+        bool met = false;
+        TRY(is_met(set, policy_decision_anchor(decision, i), query, &met, err));
+        *met_out += met;
+    }
+    return SUCCESS;
+}
+
+/* The operation of a push that lacks the most is what is reported. */
+static struct result add_demand(const struct decision_context *context, const struct placed_query *query,
+                                enum policy_operation op, struct placed_copies *copies, struct error *err)
+{
+    const struct repository_query asked = {.name = query->name, .op = op};
+    OWNED(policy_decision) *decision = NULL;
+    size_t met = 0;
+
+    TRY(evaluate_repository(context, &asked, &decision, err));
+    if (policy_decision_sites(decision) > copies->min_sites) copies->min_sites = policy_decision_sites(decision);
+    TRY(count_anchors(context->snapshot->set, decision, query, &met, err));
+    if (copies->anchors > 0 && policy_decision_anchors(decision) - met <= copies->anchors - copies->met) return SUCCESS;
+    copies->anchors = policy_decision_anchors(decision);
+    copies->met = met;
+    return SUCCESS;
+}
+
+struct result decider_placed(struct decider *decider, const struct placed_query *query, struct placed_copies *copies_out,
+                             struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG};
+    const struct decision_request request = {.now_ms = clock_wall_ms()};
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_context context = decider_context(decider, snapshot, &request);
+    struct placed_copies copies = {.min_sites = 0};
+
+    if (context.is_stale || snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
+        TRY(add_demand(&context, query, operations[i], &copies, err));
+    copies.sites = count_sites(snapshot->set, query);
+    *copies_out = copies;
+    return SUCCESS;
+}
+
+/* ---- Reading ---- */
+
+static bool is_readable(const struct tenancy *tenancy, const struct reading_region *reading, const char *region)
+{
+    const struct region_state *state = tenancy->has_closed_region ? tenancy_region(tenancy, region) : NULL;
+
+    return (state == NULL || region_refusal_of(state, ACTION_COPY_READ) == NULL) && reading->can_use(reading->context, region);
+}
+
+bool decider_reads_elsewhere(struct decider *decider, const char *name, struct reading_region *reading)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct tenancy *tenancy = &snapshot->tenancy;
+    const struct tenant_project *project = tenancy_project(tenancy, name);
+
+    if (project == NULL || project->copy_regions == NULL || is_readable(tenancy, reading, project->home_region)) return false;
+    for (const char *at = project->copy_regions; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        (void)snprintf(reading->region, sizeof reading->region, "%.*s", (int)strcspn(at, "\n"), at);
+        if (is_readable(tenancy, reading, reading->region)) return true;
+    }
+    return false;
+}

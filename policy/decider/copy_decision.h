@@ -1,0 +1,29 @@
+/*
+ * policy/decider/copy_decision.h -- decides copies of content in further regions, for the server itself (docs/replication.md).
+ *
+ * Rule: nobody's rights are asked, so no code that serves a request may include this (tests/lint/closed_headers.txt). The operation is `replicate`, at the
+ * region that the content goes to. The states of both regions count, too.
+ */
+#pragma once
+
+#include "policy/decider/decider.h"
+
+/** A blob of a repository, from the region that it is read in to the one that it goes to. */
+struct copy_question {
+    const struct resource *where; /* the repository, with its ids; its region is not used */
+    const char *digest, *from, *to;
+    int64_t now_ms;
+};
+/** The pairs are copy.write in `to` and copy.read in `from`, both with the digest. A denial is a decision. The caller owns *decision_out. */
+RESULT decider_decide_copy(struct decider *decider, const struct copy_question *question, struct decision **decision_out,
+                           struct error *err);
+
+/** Grows whenever organisations, projects, repositories, labels or policies may have changed: then copies are decided again. Not the same at each gateway. */
+uint64_t decider_copies_version(struct decider *decider);
+
+/**
+ * Whether the policies let a copy that is there stay: `replicate` alone, whatever the states of the regions are. A denial names its rule. ERROR_UNAVAILABLE
+ * while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_copy_stays(struct decider *decider, const struct copy_question *question, struct store_answer *answer_out,
+                          struct error *err);

@@ -1,0 +1,56 @@
+/* Which exceptions a decision may use, and which it uses: the transaction of its event counts them (audit/sequencer_uses.c). */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/permit.h"
+#include "policy/decider/decide_priv.h"
+
+void leave_spent_out(struct decision_draft *draft, struct policy_facts *facts)
+{
+    const struct tenancy *tenancy = &draft->context->snapshot->tenancy;
+    const struct permit *held = draft->context->request->held;
+
+    draft->left_count = 0;
+    if (tenancy->spent_count == 0) return;
+    for (size_t i = 0; i < facts->exception_count; i++) {
+        const struct policy_exception *exception = facts->exceptions[i];
+        if (permit_has_use(held, exception->key) || !tenancy_is_spent(tenancy, exception))
+            draft->left[draft->left_count++] = exception;
+        else pair_facts_spent(&draft->stated, exception);
+    }
+    facts->exceptions = draft->left;
+    facts->exception_count = draft->left_count;
+}
+
+static bool is_noted(const struct decision_parts *parts, const struct policy_exception *exception)
+{
+    for (size_t i = 0; i < parts->use_count; i++)
+        if (memcmp(parts->uses[i].key, exception->key, sizeof exception->key) == 0) return true;
+    return false;
+}
+
+static void add_use(struct decision_draft *draft, const struct pair *pair, const struct policy_exception *exception)
+{
+    struct exception_use *use = &draft->parts.uses[draft->parts.use_count++];
+
+    memcpy(use->key, exception->key, sizeof use->key);
+    (void)snprintf(use->id, sizeof use->id, "%s", exception->id);
+    use->project = exception->project;
+    use->organisation = pair->project->organisation;
+    use->uses = exception->uses;
+    use->is_held = permit_has_use(draft->context->request->held, exception->key);
+}
+
+struct result note_uses(struct decision_draft *draft, const struct pair *pair, const struct policy_facts *facts,
+                        const struct policy_decision *decision, struct error *err)
+{
+    for (size_t i = 0; i < policy_decision_lifted_count(decision); i++) {
+        const struct policy_exception *exception = facts->exceptions[policy_decision_lifted(decision, i)];
+        TRY(pair_facts_used(&draft->stated, exception, err));
+        if (is_noted(&draft->parts, exception)) continue;
+        if (draft->parts.use_count == DECISION_USES_MAX)
+            return failure(err, ERROR_LIMIT, "a request may use at most %d exceptions", DECISION_USES_MAX);
+        add_use(draft, pair, exception);
+    }
+    return SUCCESS;
+}

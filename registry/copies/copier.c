@@ -1,0 +1,168 @@
+#include "registry/copies/copier.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/terminal_text.h"
+#include "registry/copies/copies_priv.h"
+#include "registry/metrics.h"
+#include "registry/registry_priv.h"
+
+enum {
+    RENEW_MS = 5000,      /* of a claim of 30 s */
+    PAUSE_MS = 10000,     /* between two looks */
+    ROUND_MS = 60000,     /* then it is told how far the copies are, and the next round goes on at once */
+    REVIEW_EVERY_S = 600, /* also without a change: exceptions and attestations end */
+};
+
+void copy_note(struct copy_round *round, enum copy_state state, const char *why)
+{
+    const bool is_worse = round->state == COPIES_NEW || round->state == COPIES_CURRENT || round->state == COPIES_COPYING;
+
+    if (!is_worse) return;
+    round->state = state;
+    (void)snprintf(round->why, sizeof round->why, "%s", why);
+    terminal_sanitize(round->why);
+}
+
+void copy_note_failure(struct copy_round *round, const struct error *why)
+{
+    enum copy_state state = COPIES_UNREACHABLE;
+
+    if (why->kind == ERROR_CORRUPT || why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID) state = COPIES_DAMAGED;
+    if (why->kind == ERROR_FULL || why->kind == ERROR_DENIED || why->kind == ERROR_LIMIT) state = COPIES_FULL;
+    if (why->kind == ERROR_CONFLICT) state = COPIES_COPYING; /* the blob has changed meanwhile: the next round sees it */
+    copy_note(round, state, why->message);
+}
+
+static void renew(struct copy_round *round)
+{
+    struct error why = {0};
+
+    round->renewed_ms = clock_monotonic_ms();
+    round->renewed_epoch = decider_epoch(round->options->decider);
+    if (copy_place_renew(round->pg, &round->claim, round->options->instance, &why).ok) return;
+    round->is_lost = why.kind == ERROR_CONFLICT || pg_is_broken(round->pg);
+}
+
+bool copy_go_on(struct copy_round *round)
+{
+    if (round->is_lost || round->options->is_stopping(round->options->context)) return false;
+    if (clock_monotonic_ms() - round->renewed_ms >= RENEW_MS || decider_epoch(round->options->decider) != round->renewed_epoch)
+        renew(round);
+    return !round->is_lost;
+}
+
+static void count_waiting(struct copy_round *round, const struct copy_item *item)
+{
+    round->waiting_blobs++;
+    round->waiting_bytes += item->row.content.length;
+    if (round->waiting_since_ms == 0 || item->created_ms < round->waiting_since_ms) round->waiting_since_ms = item->created_ms;
+}
+
+/* What a policy keeps out does not wait. */
+static struct result copy_item(struct copy_round *round, const struct copy_item *item, struct error *err)
+{
+    const uint64_t denied = round->denied_blobs;
+    bool is_done = false;
+
+    const struct result moved = copy_move(round, item, &is_done, err);
+    if (is_done) metric_add(&registry_metrics_rows[METRIC_COPIED], 1);
+    if (!is_done && round->denied_blobs == denied) count_waiting(round, item);
+    return moved;
+}
+
+/* After a failure of a store the others wait for the next round; they are still counted. */
+static void copy_page(struct copy_round *round, const struct copy_item *items, size_t count, struct error *problem)
+{
+    for (size_t i = 0; i < count; i++) {
+        round->is_cut = round->is_cut || clock_monotonic_ms() - round->began_ms >= ROUND_MS;
+        if (problem->kind != ERROR_NONE || round->is_cut || !copy_go_on(round)) count_waiting(round, &items[i]);
+        else if (!copy_item(round, &items[i], problem).ok) copy_note_failure(round, problem);
+    }
+}
+
+static struct result copy_all(struct copy_round *round, struct error *err)
+{
+    struct copy_item items[COPY_PAGE_MAX];
+    char last[DIGEST_TEXT_SIZE] = "";
+    size_t count = COPY_PAGE_MAX;
+    struct error problem = {0};
+
+    while (count == COPY_PAGE_MAX && !round->is_lost) {
+        TRY(copy_missing(round->pg, &round->claim.way, last, items, &count, err));
+        if (count > 0) (void)snprintf(last, sizeof last, "%s", items[count - 1].digest);
+        copy_page(round, items, count, &problem);
+    }
+    return SUCCESS;
+}
+
+static bool needs_review(const struct copy_round *round)
+{
+    const struct copy_claim *claim = &round->claim;
+
+    return claim->is_withdrawn || claim->reviewed_version != decider_copies_version(round->options->decider) ||
+           claim->reviewed_age_s >= REVIEW_EVERY_S;
+}
+
+static struct result withdraw_all(struct copy_round *round, struct error *err)
+{
+    TRY(copying_delete_all(round->pg, &round->claim.way, err));
+    return copy_place_remove(round->pg, &round->claim.way, err);
+}
+
+static struct result work(struct copy_round *round, struct error *err)
+{
+    if (needs_review(round)) TRY(copy_review(round, err));
+    if (!copy_go_on(round)) return SUCCESS;
+    if (round->claim.is_withdrawn) return withdraw_all(round, err);
+    TRY(copy_all(round, err));
+    if (round->state == COPIES_NEW) round->state = round->waiting_blobs > 0 ? COPIES_COPYING : COPIES_CURRENT;
+    return SUCCESS;
+}
+
+static void list_served(const struct registry *registry, struct copy_served *served)
+{
+    served->count = registry->region_count;
+    for (size_t i = 0; i < served->count; i++) served->ids[i] = bytes_of_text(registry->regions[i].id);
+}
+
+struct result copier_work(struct registry *registry, struct pg *pg, const struct copier_options *options, bool *worked_out,
+                          struct error *err)
+{
+    struct copy_round round = {.registry = registry, .pg = pg, .options = options};
+    struct copy_served served;
+    struct error problem = {0};
+
+    list_served(registry, &served);
+    TRY(copy_place_claim(pg, &served, options->instance, &round.claim, worked_out, err));
+    if (!*worked_out) return SUCCESS;
+    round.began_ms = round.renewed_ms = clock_monotonic_ms();
+    round.renewed_epoch = decider_epoch(options->decider);
+    const struct result worked = work(&round, &problem);
+    if (!worked.ok) copy_note_failure(&round, &problem);
+    if (pg_is_broken(pg)) TRY(pg_reopen(pg, err));
+    TRY(copy_place_release(&round, round.is_cut ? 0 : options->pause_ms == 0 ? PAUSE_MS : options->pause_ms, err));
+    return worked.ok ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
+}
+
+struct result copier_count(struct registry *registry, struct pg *pg, struct error *err)
+{
+    struct copy_count counts[REGISTRY_REGIONS_MAX * 2];
+    size_t count = 0;
+
+    TRY(copy_place_count(pg, counts, sizeof counts / sizeof counts[0], &count, err));
+    for (size_t i = 0; i < registry->region_count; i++) {
+        struct copy_count none = {.waiting_blobs = 0};
+        const struct copy_count *found = &none;
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(counts[k].region, registry->regions[i].id) == 0) found = &counts[k];
+        atomic_store(&registry->regions[i].copies_waiting, found->waiting_blobs);
+        atomic_store(&registry->regions[i].copies_waiting_bytes, found->waiting_bytes);
+        atomic_store(&registry->regions[i].copies_denied, found->denied_blobs);
+        atomic_store(&registry->regions[i].copies_lag_s, found->lag_s);
+    }
+    return SUCCESS;
+}
