@@ -338,7 +338,8 @@ static void a_row_is_no_administrator_that_is_left(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(ends); i++) {
-        const struct scim_person person = {"https://i", "4711", "alice", ends[i].is_active, false};
+        const struct scim_person person = {
+            .issuer = "https://i", .external_id = "4711", .subject = "alice", .is_active = ends[i].is_active, false};
         OWNED(trust_rules) *rules = rules_of(ends[i].signed_one, key);
         OWNED(scim_persons) *persons = NULL;
         OWNED(authz_snapshot) *snapshot = NULL;
