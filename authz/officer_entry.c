@@ -77,7 +77,8 @@ const struct officer_entry *officer_entries_at(const struct trust_rules *rules, 
 /* Where the database lacks documents, the view has the pin of none: only sijil-keyd knows that there are some. */
 bool officers_are_demanded(const struct trust_rules *rules)
 {
-    return rules != NULL && (rules->officers_are_demanded || (!rules->officers_are_sound && rules->officers_pinned != 0));
+    return rules != NULL &&
+           (rules->officers_are_demanded || (!rules->kinds[DOCUMENT_OFFICERS].is_sound && rules->officers_pinned != 0));
 }
 
 /* It counts from its approval on, also while `effective_from` is ahead of this machine's clock: the version before has ended already. */

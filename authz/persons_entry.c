@@ -66,7 +66,7 @@ const struct persons_entry *persons_entries_at(const struct trust_rules *rules, 
 
 bool persons_entries_are_sound(const struct trust_rules *rules)
 {
-    return rules == NULL || (rules->persons_are_sound && !rules->persons_are_partial);
+    return rules == NULL || (rules->kinds[DOCUMENT_PERSONS].is_sound && !rules->persons_are_partial);
 }
 
 static const struct persons_entry *find(const struct trust_rules *rules, const struct uuid *organisation, int64_t now_ms)

@@ -116,6 +116,20 @@ static struct result finish(struct trust_rules *rules, struct error *err)
     return SUCCESS;
 }
 
+/* The kinds of documents of a list. The keys of persons come last: they are noted in the entries of officers. */
+static const struct {
+    enum document_kind kind;
+    document_visitor *add;
+} kinds[] = {{DOCUMENT_TRUST_RULE, add},
+             {DOCUMENT_GROUP_ROLES, group_entries_add},
+             {DOCUMENT_PERSONS, persons_entries_add},
+             {DOCUMENT_BREAK_GLASS, glass_entries_add},
+             {DOCUMENT_OWN_ROLE, own_role_entries_add},
+             {DOCUMENT_SCIM_SERVICE, scim_entries_add},
+             {DOCUMENT_OFFICERS, officer_entries_add},
+             {DOCUMENT_SIGNING_KEY, officer_entries_note_key}};
+#define KIND_COUNT (sizeof kinds / sizeof kinds[0])
+
 static struct result begin(struct trust_rules **rules_out, struct error *err)
 {
     struct trust_rules *rules = memory_zeroed(1, sizeof *rules);
@@ -123,23 +137,16 @@ static struct result begin(struct trust_rules **rules_out, struct error *err)
     if (rules == NULL) return no_memory(err);
     atomic_init(&rules->owners, 1);
     rules->self = rules;
-    rules->is_sound = rules->groups_are_sound = rules->persons_are_sound = rules->services_are_sound = rules->glasses_are_sound =
-        rules->roles_are_sound = rules->officers_are_sound = rules->keys_are_sound = true;
+    for (size_t i = 0; i < KIND_COUNT; i++) rules->kinds[kinds[i].kind].is_sound = true;
     *rules_out = rules;
     return SUCCESS;
 }
 
 static struct result add_any(struct trust_rules *rules, const struct pinned_document *pinned, struct error *err)
 {
-    const enum document_kind kind = pinned->document->kind;
-
-    if (kind == DOCUMENT_GROUP_ROLES) return group_entries_add(rules, pinned, err);
-    if (kind == DOCUMENT_SCIM_SERVICE) return scim_entries_add(rules, pinned, err);
-    if (kind == DOCUMENT_BREAK_GLASS) return glass_entries_add(rules, pinned, err);
-    if (kind == DOCUMENT_OWN_ROLE) return own_role_entries_add(rules, pinned, err);
-    if (kind == DOCUMENT_OFFICERS) return officer_entries_add(rules, pinned, err);
-    if (kind == DOCUMENT_SIGNING_KEY) return officer_entries_note_key(rules, pinned, err);
-    return (kind == DOCUMENT_PERSONS ? persons_entries_add : add)(rules, pinned, err);
+    for (size_t i = 0; i < KIND_COUNT; i++)
+        if (kinds[i].kind == pinned->document->kind) return kinds[i].add(rules, pinned, err);
+    return SUCCESS;
 }
 
 struct result trust_rules_of(const struct pinned_document *pinned, size_t count, struct trust_rules **rules_out,
@@ -160,28 +167,23 @@ struct seen {
     bool is_sound;
 };
 
-/* All kinds of a list. */
+/* By kind. */
 struct all_seen {
-    struct seen rules, groups, persons, services, glasses, roles, officers, keys;
+    struct seen kinds[DOCUMENT_KIND_COUNT];
 };
 
-static bool is_pin(const struct document_pin *pin, bool is_sound, const struct seen *seen)
+static bool is_pin(const struct trust_rules_kind *before, const struct seen *seen)
 {
-    return is_sound == seen->is_sound && pin->epoch == seen->reading.pin.epoch &&
-           memcmp(pin->digest, seen->reading.pin.digest, sizeof pin->digest) == 0;
+    return before->is_sound == seen->is_sound && before->pin.epoch == seen->reading.pin.epoch &&
+           memcmp(before->pin.digest, seen->reading.pin.digest, sizeof before->pin.digest) == 0;
 }
 
 static bool is_same(const struct trust_rules *before, const struct all_seen *seen)
 {
-    return before != NULL && is_pin(&before->pin, before->is_sound, &seen->rules) &&
-           is_pin(&before->groups_pin, before->groups_are_sound, &seen->groups) &&
-           is_pin(&before->persons_pin, before->persons_are_sound, &seen->persons) &&
-           is_pin(&before->services_pin, before->services_are_sound, &seen->services) &&
-           is_pin(&before->glasses_pin, before->glasses_are_sound, &seen->glasses) &&
-           is_pin(&before->roles_pin, before->roles_are_sound, &seen->roles) &&
-           is_pin(&before->officers_pin, before->officers_are_sound, &seen->officers) &&
-           is_pin(&before->keys_pin, before->keys_are_sound, &seen->keys) &&
-           before->officers_pinned == seen->officers.reading.pinned &&
+    if (before == NULL) return false;
+    for (size_t i = 0; i < KIND_COUNT; i++)
+        if (!is_pin(&before->kinds[kinds[i].kind], &seen->kinds[kinds[i].kind])) return false;
+    return before->officers_pinned == seen->kinds[DOCUMENT_OFFICERS].reading.pinned &&
            before->officers_in_force == officers_in_force(before, clock_wall_ms());
 }
 
@@ -196,73 +198,44 @@ static struct result see(struct document_view *view, enum document_kind kind, co
     return SUCCESS;
 }
 
+/* The keys of persons are read if there are officers. */
 static struct result see_all(struct document_view *view, const struct document_source *source, struct all_seen *seen,
                              struct error *err)
 {
-    *seen = (struct all_seen){.keys.is_sound = true};
-    TRY(see(view, DOCUMENT_TRUST_RULE, source, &seen->rules, err));
-    TRY(see(view, DOCUMENT_GROUP_ROLES, source, &seen->groups, err));
-    TRY(see(view, DOCUMENT_PERSONS, source, &seen->persons, err));
-    TRY(see(view, DOCUMENT_BREAK_GLASS, source, &seen->glasses, err));
-    TRY(see(view, DOCUMENT_OWN_ROLE, source, &seen->roles, err));
-    TRY(see(view, DOCUMENT_OFFICERS, source, &seen->officers, err));
-    if (seen->officers.reading.pin.epoch != 0) TRY(see(view, DOCUMENT_SIGNING_KEY, source, &seen->keys, err));
-    return see(view, DOCUMENT_SCIM_SERVICE, source, &seen->services, err);
-}
-
-/* The keys come last: they are noted in the entries. */
-static struct result read_officers(struct document_view *view, struct trust_rules *rules, struct error *err)
-{
-    struct document_visit officers = {officer_entries_add, rules}, keys = {officer_entries_note_key, rules};
-
-    if (rules->officers_are_sound) TRY(document_view_read(view, DOCUMENT_OFFICERS, &officers, err));
-    if (rules->keys_are_sound && rules->officer_count > 0) TRY(document_view_read(view, DOCUMENT_SIGNING_KEY, &keys, err));
-    rules->officers_in_force = officers_in_force(rules, clock_wall_ms());
+    *seen = (struct all_seen){.kinds[DOCUMENT_SIGNING_KEY].is_sound = true};
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        const enum document_kind kind = kinds[i].kind;
+        if (kind != DOCUMENT_SIGNING_KEY || seen->kinds[DOCUMENT_OFFICERS].reading.pin.epoch != 0)
+            TRY(see(view, kind, source, &seen->kinds[kind], err));
+    }
     return SUCCESS;
 }
 
 static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
 {
-    struct document_visit visit = {add, rules}, groups = {group_entries_add, rules}, persons = {persons_entries_add, rules},
-                          services = {scim_entries_add, rules}, glasses = {glass_entries_add, rules},
-                          roles = {own_role_entries_add, rules};
-
-    if (rules->is_sound) TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
-    if (rules->groups_are_sound) TRY(document_view_read(view, DOCUMENT_GROUP_ROLES, &groups, err));
-    if (rules->persons_are_sound) TRY(document_view_read(view, DOCUMENT_PERSONS, &persons, err));
-    if (rules->glasses_are_sound) TRY(document_view_read(view, DOCUMENT_BREAK_GLASS, &glasses, err));
-    if (rules->roles_are_sound) TRY(document_view_read(view, DOCUMENT_OWN_ROLE, &roles, err));
-    if (rules->services_are_sound) TRY(document_view_read(view, DOCUMENT_SCIM_SERVICE, &services, err));
-    TRY(read_officers(view, rules, err));
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        const struct document_visit visit = {kinds[i].add, rules};
+        const bool is_wanted = kinds[i].kind != DOCUMENT_SIGNING_KEY || rules->officer_count > 0;
+        if (is_wanted && rules->kinds[kinds[i].kind].is_sound) TRY(document_view_read(view, kinds[i].kind, &visit, err));
+    }
+    rules->officers_in_force = officers_in_force(rules, clock_wall_ms());
     return finish(rules, err);
 }
 
 static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
 {
-    rules->pin = seen->rules.reading.pin;
-    rules->groups_pin = seen->groups.reading.pin;
-    rules->persons_pin = seen->persons.reading.pin;
-    rules->services_pin = seen->services.reading.pin;
-    rules->glasses_pin = seen->glasses.reading.pin;
-    rules->roles_pin = seen->roles.reading.pin;
-    rules->officers_pin = seen->officers.reading.pin;
-    rules->officers_pinned = seen->officers.reading.pinned;
-    rules->keys_pin = seen->keys.reading.pin;
-    rules->is_sound = seen->rules.is_sound;
-    rules->groups_are_sound = seen->groups.is_sound;
-    rules->persons_are_sound = seen->persons.is_sound;
-    rules->services_are_sound = seen->services.is_sound;
-    rules->glasses_are_sound = seen->glasses.is_sound;
-    rules->roles_are_sound = seen->roles.is_sound;
-    rules->officers_are_sound = seen->officers.is_sound;
-    rules->keys_are_sound = seen->keys.is_sound;
-    atomic_init(&rules->read_until, seen->rules.reading.read_until);
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        const struct seen *one = &seen->kinds[kinds[i].kind];
+        rules->kinds[kinds[i].kind] = (struct trust_rules_kind){one->reading.pin, one->is_sound};
+    }
+    rules->officers_pinned = seen->kinds[DOCUMENT_OFFICERS].reading.pinned;
+    atomic_init(&rules->read_until, seen->kinds[DOCUMENT_TRUST_RULE].reading.read_until);
 }
 
 /* Without sound documents about SCIM nobody knows who may come in: the rights of before count until they are too old, and then nobody has any. */
 static struct result check_services(const struct all_seen *seen, struct error *err)
 {
-    if (seen->services.is_sound) return SUCCESS;
+    if (seen->kinds[DOCUMENT_SCIM_SERVICE].is_sound) return SUCCESS;
     return failure(err, ERROR_CORRUPT, "the documents of SCIM services differ from what sijil-keyd has pinned");
 }
 
@@ -275,7 +248,7 @@ struct result trust_rules_load(struct document_view *view, const struct document
     TRY(see_all(view, source, &seen, err));
     TRY(check_services(&seen, err));
     if (is_same(before, &seen)) {
-        atomic_store(&before->self->read_until, seen.rules.reading.read_until);
+        atomic_store(&before->self->read_until, seen.kinds[DOCUMENT_TRUST_RULE].reading.read_until);
         *rules_out = trust_rules_keep(before);
         return SUCCESS;
     }

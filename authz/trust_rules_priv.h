@@ -9,14 +9,17 @@
 #include "authz/rights_part_priv.h"
 #include "authz/scim_entry.h"
 
+/* What a list has of one kind of documents. */
+struct trust_rules_kind {
+    struct document_pin pin;
+    bool is_sound; /* the database agrees with sijil-keyd's pin: only then these documents count */
+};
+
 struct trust_rules {
     atomic_uint owners;
-    struct trust_rules *self; /* lets a holder of a const pointer add an owner */
-    struct document_pin pin, groups_pin, persons_pin, services_pin, glasses_pin, roles_pin, officers_pin;
-    struct document_pin keys_pin; /* of the keys of persons: read if there are officers */
-    uint64_t officers_pinned;     /* the event of the newest officer that sijil-keyd has pinned, whatever the database has */
-    bool is_sound, groups_are_sound, persons_are_sound, services_are_sound, glasses_are_sound, roles_are_sound,
-        officers_are_sound, keys_are_sound;
+    struct trust_rules *self;                           /* lets a holder of a const pointer add an owner */
+    struct trust_rules_kind kinds[DOCUMENT_KIND_COUNT]; /* of those that trust_rules.c lists */
+    uint64_t officers_pinned;         /* the event of the newest officer that sijil-keyd has pinned, whatever the database has */
     atomic_uint_least64_t read_until; /* of the trust rules; rises while they stay the same */
     struct trust_entry *entries;      /* by issuer, then the highest priority first */
     size_t count, capacity;

@@ -217,7 +217,7 @@ static void no_binding_counts_while_documents_are_not_sound(void **state)
 
     (void)state;
     must(trust_rules_of(NULL, 0, &rules, &err), &err);
-    rules->officers_are_sound = false;
+    rules->kinds[DOCUMENT_OFFICERS].is_sound = false;
     assert_false(officers_are_demanded(rules)); /* sijil-keyd has pinned none */
     rules->officers_pinned = 9;
     assert_true(officers_are_demanded(rules));

@@ -110,7 +110,7 @@ static void nobody_is_a_person_while_documents_are_not_sound(void **state)
     const struct principal alice = subject_of("i/alice"), apart = subject_of("j/alice");
 
     (void)state;
-    rules->persons_are_sound = false;
+    rules->kinds[DOCUMENT_PERSONS].is_sound = false;
     const struct persons one = persons_of(&scope, &alice), other = persons_of(&scope, &apart);
     assert_false(persons_are_known(&one) || persons_are_known(&other));
     struct persons_separated separated;

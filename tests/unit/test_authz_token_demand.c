@@ -113,7 +113,7 @@ static void all_demand_a_binding_while_documents_are_not_sound(void **state)
 
     (void)state;
     assert_false(before.any);
-    rules->persons_are_sound = false;
+    rules->kinds[DOCUMENT_PERSONS].is_sound = false;
     assert_true(token_demand_of(rules, &beta, NOW_MS - 60001).any);
     assert_false(token_demand_of(NULL, &beta, NOW_MS).any); /* a program without documents */
 }
