@@ -17,14 +17,7 @@
 #define DAY_MS       INT64_C(86400000)
 #define TAIL_BYTES   6
 
-static struct result check_glass(const struct document *document, struct error *err)
-{
-    struct break_glass glass;
-
-    return break_glass_read(document, &glass, err);
-}
-
-static const struct log_document_kind glass_kind = {DOCUMENT_BREAK_GLASS, "broken glass", "", check_glass};
+static const struct log_document_kind glass_kind = {DOCUMENT_BREAK_GLASS, "broken glass", ""};
 static const struct log_document_place glasses = {&glass_kind, {"/break-glass", "glasses", "broken glass", false}};
 
 /* ---- what the registry has ---- */

@@ -106,7 +106,7 @@ static struct result read_draft(const struct invocation *invocation, const struc
     TRY(document_read(&(struct bytes){text.data, text.length}, 1, &document, err));
     if (document->kind != kind->of->kind || document->is_withdrawn || strcmp(document->name, invocation->operands[1]) != 0)
         return failure(err, ERROR_CORRUPT, "the registry answered with the draft of another %s", kind->of->what);
-    TRY(kind->of->check(document, err));
+    TRY(document_check_body(document, err));
     *document_out = GIVE(document);
     return SUCCESS;
 }

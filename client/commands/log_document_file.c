@@ -17,75 +17,25 @@
 #define LIFE_DEFAULT_MS ((int64_t)365 * 86400000)
 #define MEMBER_SIZE     64
 
-static struct result check_sink(const struct document *document, struct error *err)
-{
-    struct audit_sink sink;
-
-    return audit_sink_read(document, &sink, err);
-}
-
 const struct log_document_kind log_document_sink = {
-    DOCUMENT_AUDIT_SINK, "sink", " name not_after transport region address classes ca networks names signature ", check_sink};
-
-static struct result check_rule(const struct document *document, struct error *err)
-{
-    struct detection_rule rule;
-
-    return detection_rule_read(document, &rule, err);
-}
+    DOCUMENT_AUDIT_SINK, "sink", " name not_after transport region address classes ca networks names signature "};
 
 const struct log_document_kind log_document_detection = {DOCUMENT_DETECTION_RULE, "detection rule",
-                                                         " name not_after detector threshold window severity off ", check_rule};
-
-static struct result check_groups(const struct document *document, struct error *err)
-{
-    struct group_roles roles;
-
-    return group_roles_read(document, &roles, err);
-}
+                                                         " name not_after detector threshold window severity off "};
 
 const struct log_document_kind log_document_groups = {DOCUMENT_GROUP_ROLES, "document of roles of groups",
-                                                      " name not_after issuer claim separator grant ", check_groups};
+                                                      " name not_after issuer claim separator grant "};
 
-static struct result check_role(const struct document *document, struct error *err)
-{
-    struct own_role role;
-
-    return own_role_read(document, &role, err);
-}
-
-const struct log_document_kind log_document_role = {DOCUMENT_OWN_ROLE, "role", " name not_after organisation meaning actions ",
-                                                    check_role};
-
-static struct result check_persons(const struct document *document, struct error *err)
-{
-    struct persons_rule rule;
-
-    return persons_rule_read(document, &rule, err);
-}
+const struct log_document_kind log_document_role = {DOCUMENT_OWN_ROLE, "role", " name not_after organisation meaning actions "};
 
 const struct log_document_kind log_document_persons = {DOCUMENT_PERSONS, "document of persons",
-                                                       " name not_after issuer separate tokens ", check_persons};
-
-static struct result check_officers(const struct document *document, struct error *err)
-{
-    struct officer officer;
-
-    return officer_read(document, &officer, err);
-}
+                                                       " name not_after issuer separate tokens "};
 
 const struct log_document_kind log_document_officers = {DOCUMENT_OFFICERS, "document of officers",
-                                                        " name not_after principal key role on ", check_officers};
-
-static struct result check_scim(const struct document *document, struct error *err)
-{
-    struct scim_service service;
-
-    return scim_service_read(document, &service, err);
-}
+                                                        " name not_after principal key role on "};
 
 const struct log_document_kind log_document_scim = {DOCUMENT_SCIM_SERVICE, "document of a SCIM service",
-                                                    " name not_after issuer claim client deactivations others ", check_scim};
+                                                    " name not_after issuer claim client deactivations others "};
 
 void log_document_done(struct log_document *document)
 {
@@ -161,5 +111,5 @@ struct result log_document_compose(const struct log_document_kind *kind, const s
         return failure(err, ERROR_INVALID, "not_after: a time such as 2027-03-01T00:00:00Z");
     TRY(document_compose(&parts, payload, err));
     TRY(document_read_payload(kind->kind, (struct bytes){payload->data + before, payload->length - before}, &read, err));
-    return kind->check(read, err);
+    return document_check_body(read, err);
 }

@@ -12,7 +12,6 @@ struct log_document_kind {
     enum document_kind kind;
     const char *what;    /* "sink" */
     const char *members; /* of a file, each with a blank before and after it */
-    RESULT (*check)(const struct document *document, struct error *err);
 };
 extern const struct log_document_kind log_document_sink, log_document_detection, log_document_groups, log_document_role,
     log_document_persons, log_document_scim, log_document_officers;

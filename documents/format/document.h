@@ -84,6 +84,12 @@ bool document_approver_counts(const struct document_approver *approver, int64_t 
  */
 RESULT document_check(const struct document *document, const struct document_trust *trust, struct error *err);
 
+/**
+ * Whether the body of a document of the registry says what its kind allows, whoever has signed it: sinks, detection rules, roles of groups, roles, persons, officers, SCIM
+ * services, broken glasses and reviews of them; no other kind. ERROR_INVALID, ERROR_NO_MEMORY.
+ */
+RESULT document_check_body(const struct document *document, struct error *err);
+
 /* --- its event in the log, and its pin in sijil-keyd --- */
 
 #define DOCUMENT_DETAIL_SIZE 168 /* two digests of 71, 20 digits, two spaces and '\0' */

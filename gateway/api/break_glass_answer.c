@@ -108,13 +108,6 @@ static struct result add_to_row(struct request *request, struct pg *pg, json_t *
     return add_state(request, json_text_of(value, "name"), value, err);
 }
 
-static struct result check_glass(const struct document *document, struct error *err)
-{
-    struct break_glass glass;
-
-    return break_glass_read(document, &glass, err);
-}
-
 /* A draft without the signature of its holder is none: another program may have written the row. */
 static struct result list_draft(const struct document_drafts *drafts, const struct drafted_document *drafted, struct error *err)
 {
@@ -177,17 +170,9 @@ const struct log_documents log_glasses = {.kind = DOCUMENT_BREAK_GLASS,
                                           .what = "broken glass",
                                           .most = GLASS_ENTRIES_MAX,
                                           .gives_roles = true,
-                                          .check = check_glass,
                                           .finish = name_holders,
                                           .list_draft = list_draft,
                                           .add = add_to_row};
-
-static struct result check_review(const struct document *document, struct error *err)
-{
-    struct break_glass_review review;
-
-    return break_glass_review_read(document, &review, err);
-}
 
 /* A review has one signature and no draft. */
 const struct log_documents log_glass_reviews = {.kind = DOCUMENT_BREAK_GLASS_REVIEW,
@@ -197,8 +182,7 @@ const struct log_documents log_glass_reviews = {.kind = DOCUMENT_BREAK_GLASS_REV
                                                 .reject = ACTION_BREAK_GLASS_REVIEW,
                                                 .read = ACTION_BREAK_GLASS_REVIEW,
                                                 .list = "reviews",
-                                                .what = "review of a broken glass",
-                                                .check = check_review};
+                                                .what = "review of a broken glass"};
 
 /* ---- of the caller itself ---- */
 

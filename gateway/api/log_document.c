@@ -142,7 +142,7 @@ struct result log_document_check_new(struct request *request, struct pg *pg, con
     struct document_known known;
 
     if (document->is_withdrawn) return failure(err, ERROR_INVALID, "a withdrawal is sent to its own route");
-    TRY(documents->check(document, err));
+    TRY(document_check_body(document, err));
     if (documents->check_request != NULL) TRY(documents->check_request(request, document, err));
     if (documents->grants) TRY(document_check_days(request, document, err));
     TRY(document_check_newer(request, pg, document, &known, err));

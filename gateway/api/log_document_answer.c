@@ -13,7 +13,7 @@ static struct result append_draft(void *context, const struct drafted_document *
     const struct log_documents *documents = log_documents_of(drafts->request->pairs[0].action);
     struct error refused = {0};
 
-    if (drafted->document->is_withdrawn || !documents->check(drafted->document, &refused).ok)
+    if (drafted->document->is_withdrawn || !document_check_body(drafted->document, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
     if (documents->list_draft != NULL) return documents->list_draft(drafts, drafted, err);
     return document_list_draft(drafts, drafted, APPROVERS, err);

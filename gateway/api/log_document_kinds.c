@@ -16,13 +16,6 @@
 
 /* ---- sinks ---- */
 
-static struct result check_sink(const struct document *document, struct error *err)
-{
-    struct audit_sink sink;
-
-    return audit_sink_read(document, &sink, err);
-}
-
 static bool set_state(json_t *value, const struct sink_state *state)
 {
     char moved[CLOCK_TEXT_SIZE], stopped[CLOCK_TEXT_SIZE];
@@ -56,17 +49,9 @@ const struct log_documents log_sinks = {.kind = DOCUMENT_AUDIT_SINK,
                                         .list = "sinks",
                                         .what = "sink",
                                         .most = DELIVERY_SINKS_MAX,
-                                        .check = check_sink,
                                         .add = add_state};
 
 /* ---- detection rules ---- */
-
-static struct result check_rule(const struct document *document, struct error *err)
-{
-    struct detection_rule rule;
-
-    return detection_rule_read(document, &rule, err);
-}
 
 const struct log_documents log_detections = {.kind = DOCUMENT_DETECTION_RULE,
                                              .draft = ACTION_DETECTION_DRAFT,
@@ -76,17 +61,9 @@ const struct log_documents log_detections = {.kind = DOCUMENT_DETECTION_RULE,
                                              .read = ACTION_DETECTION_READ,
                                              .list = "detections",
                                              .what = "detection rule",
-                                             .most = DETECTION_RULES_MAX - DETECTOR_COUNT,
-                                             .check = check_rule};
+                                             .most = DETECTION_RULES_MAX - DETECTOR_COUNT};
 
 /* ---- roles of groups ---- */
-
-static struct result check_groups(const struct document *document, struct error *err)
-{
-    struct group_roles roles;
-
-    return group_roles_read(document, &roles, err);
-}
 
 const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
                                          .draft = ACTION_GROUPS_DRAFT,
@@ -98,17 +75,9 @@ const struct log_documents log_groups = {.kind = DOCUMENT_GROUP_ROLES,
                                          .what = "document of roles of groups",
                                          .most = GROUP_ENTRIES_MAX,
                                          .gives_roles = true,
-                                         .grants = true,
-                                         .check = check_groups};
+                                         .grants = true};
 
 /* ---- roles ---- */
-
-static struct result check_role(const struct document *document, struct error *err)
-{
-    struct own_role role;
-
-    return own_role_read(document, &role, err);
-}
 
 const struct log_documents log_roles = {.kind = DOCUMENT_OWN_ROLE,
                                         .draft = ACTION_ROLE_DRAFT,
@@ -120,17 +89,9 @@ const struct log_documents log_roles = {.kind = DOCUMENT_OWN_ROLE,
                                         .what = "role",
                                         .most = OWN_ROLES_MAX,
                                         .gives_roles = true,
-                                        .grants = true,
-                                        .check = check_role};
+                                        .grants = true};
 
 /* ---- persons ---- */
-
-static struct result check_persons(const struct document *document, struct error *err)
-{
-    struct persons_rule rule;
-
-    return persons_rule_read(document, &rule, err);
-}
 
 /* Documents are of the registry. What it demands of tokens counts for the withdrawal, too, so whoever demands it must come with such a token: there may be no way to get one. */
 static struct result check_own_token(const struct request *request, const struct document *document, struct error *err)
@@ -156,7 +117,6 @@ const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
                                           .what = "document of persons",
                                           .most = PERSONS_ENTRIES_MAX,
                                           .gives_roles = true,
-                                          .check = check_persons,
                                           .check_request = check_own_token};
 
 /* ---- SCIM services ---- */
@@ -181,13 +141,6 @@ static struct result add_persons(struct request *request, struct pg *pg, json_t 
     return SUCCESS;
 }
 
-static struct result check_scim(const struct document *document, struct error *err)
-{
-    struct scim_service service;
-
-    return scim_service_read(document, &service, err);
-}
-
 const struct log_documents log_scim = {.kind = DOCUMENT_SCIM_SERVICE,
                                        .draft = ACTION_SCIM_DRAFT,
                                        .approve = ACTION_SCIM_APPROVE,
@@ -198,7 +151,6 @@ const struct log_documents log_scim = {.kind = DOCUMENT_SCIM_SERVICE,
                                        .what = "document of a SCIM service",
                                        .most = 1,
                                        .gives_roles = true,
-                                       .check = check_scim,
                                        .add = add_persons};
 
 /* ---- all ---- */

@@ -15,7 +15,6 @@ struct log_documents {
     unsigned most;    /* documents in force at a time; 0: any number */
     bool gives_roles; /* the rights are read again before the next decision */
     bool grants;      /* it gives roles itself: the configuration bounds its life */
-    RESULT (*check)(const struct document *document, struct error *err);
     /** Whether who sends it could also take it back; NULL: yes. */
     RESULT (*check_request)(const struct request *request, const struct document *document, struct error *err);
     /** Whether these persons may sign it; NULL: yes, if their keys count. */

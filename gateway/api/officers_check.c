@@ -53,13 +53,6 @@ static struct named find_named(const struct request *request, const char *princi
 
 /* ---- what is checked ---- */
 
-static struct result check_officer(const struct document *document, struct error *err)
-{
-    struct officer officer;
-
-    return officer_read(document, &officer, err);
-}
-
 struct enrolled {
     const struct officer *officer;
     int64_t now_ms;
@@ -161,7 +154,6 @@ const struct log_documents log_officers = {.kind = DOCUMENT_OFFICERS,
                                            .what = "document of officers",
                                            .most = OFFICER_ENTRIES_MAX,
                                            .gives_roles = true,
-                                           .check = check_officer,
                                            .check_request = check_named,
                                            .check_signers = check_signers,
                                            .finish = finish,
