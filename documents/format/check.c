@@ -7,6 +7,10 @@
 #define EARLY_MS 60000 /* difference between the clocks of a person's machine and keyd's */
 #define DAY_MS   86400000
 
+#define ISSUER_MAX    255 /* bytes: as long as a trusted issuer can have */
+#define SCHEME        "https://"
+#define SCHEME_LENGTH (sizeof SCHEME - 1)
+
 static document_checker *const checkers[DOCUMENT_KIND_COUNT] = {
 #define KIND(constant, number, name, type, bytes, signers, action, withdrawers, withdrawal, head, check) [constant] = check,
 #include "documents/format/kinds.def"
@@ -133,6 +137,14 @@ struct result document_check_empty(const struct document *document, const char *
 {
     if (json_object_size(json_object_get(document->json, "body")) == 0) return SUCCESS;
     return failure(err, ERROR_INVALID, "the withdrawal of %s has an empty body", what);
+}
+
+struct result document_check_issuer(const char *issuer, struct error *err)
+{
+    if (strncmp(issuer, SCHEME, SCHEME_LENGTH) == 0 && issuer[SCHEME_LENGTH] != '\0' && strlen(issuer) <= ISSUER_MAX &&
+        text_is_visible(bytes_of_text(issuer)) && strchr(issuer, ' ') == NULL)
+        return SUCCESS;
+    return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
 }
 
 bool document_root_is_one(const struct document_trust *trust)

@@ -41,6 +41,8 @@ RESULT document_check_persons(const struct document *document, const struct docu
                               struct error *err);
 /** For a kind whose version 1 enrols a key, and whose version 2 withdraws it for good. ERROR_INVALID. */
 RESULT document_check_life(const struct document *document, struct error *err);
+/** The member `issuer` of a body: the URL of an issuer, as its tokens have it. ERROR_INVALID. */
+RESULT document_check_issuer(const char *issuer, struct error *err);
 /** A key of P-256 in base64url. ERROR_INVALID. */
 RESULT document_read_key(const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE], struct error *err);
 /** A key of P-256 in base64url, whose thumbprint must be the document's name. ERROR_INVALID. */

@@ -8,16 +8,8 @@
 #include "documents/format/grant.h"
 
 #define DAY_MS        ((int64_t)86400000)
-#define ISSUER_MAX    255
 #define SEPARATORS    ",; "
 #define GROUPS_LOOKED 1000 /* of a token; a token of 16 KiB has fewer */
-
-static bool is_line(const char *text, size_t most)
-{
-    const size_t length = strlen(text);
-
-    return length > 0 && length <= most && text_is_visible(bytes_of_text(text));
-}
 
 static struct result read_grant(const json_t *json, struct group_grant *grant, struct error *err)
 {
@@ -25,7 +17,8 @@ static struct result read_grant(const json_t *json, struct group_grant *grant, s
 
     TRY(document_unpack(json, "a grant to a group", err, "{s:s, s:s, s:s}", "group", &read.group, "role", &read.role, "on",
                         &read.on));
-    if (!is_line(read.group, GROUP_NAME_MAX))
+    const size_t length = strlen(read.group);
+    if (length == 0 || length > GROUP_NAME_MAX || !text_is_visible(bytes_of_text(read.group)))
         return failure(err, ERROR_INVALID, "group: 1 to %d bytes, exactly as the issuer writes it", GROUP_NAME_MAX);
     TRY(grant_check(read.role, read.on, "", err));
     *grant = read;
@@ -62,8 +55,7 @@ struct result group_roles_read(const struct document *document, struct group_rol
     TRY(check_head(document, err));
     TRY(document_unpack(json_object_get(document->json, "body"), "the body of roles of groups", err, "{s:s, s:s, s?:s, s:o}",
                         "issuer", &roles.issuer, "claim", &roles.claim, "separator", &separator, "grant", &grants));
-    if (!is_line(roles.issuer, ISSUER_MAX) || strncmp(roles.issuer, "https://", 8) != 0 || strchr(roles.issuer, ' ') != NULL)
-        return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
+    TRY(document_check_issuer(roles.issuer, err));
     roles.is_provisioned = strcmp(roles.claim, GROUP_ROLES_SCIM) == 0;
     if (!roles.is_provisioned && !claim_pointer_is_valid(roles.claim))
         return failure(err, ERROR_INVALID, "claim: a JSON Pointer, such as /groups, or \"scim\"");

@@ -6,7 +6,6 @@
 #include "documents/format/document_priv.h"
 
 #define DAY_MS       ((int64_t)86400000)
-#define ISSUER_MAX   255
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789._-"
 #define HEX_LETTERS  "0123456789abcdef"
 
@@ -86,9 +85,7 @@ struct result persons_rule_read(const struct document *document, struct persons_
     TRY(check_head(document, err));
     TRY(document_unpack(json_object_get(document->json, "body"), "the body of persons", err, "{s:s, s?:o, s?:o}", "issuer",
                         &rule.issuer, "separate", &separate, "tokens", &tokens));
-    if (strncmp(rule.issuer, "https://", 8) != 0 || strlen(rule.issuer) > ISSUER_MAX || strchr(rule.issuer, ' ') != NULL ||
-        !text_is_visible(bytes_of_text(rule.issuer)))
-        return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
+    TRY(document_check_issuer(rule.issuer, err));
     TRY(read_separate(separate, &rule, err));
     TRY(read_tokens(tokens, &rule.tokens, err));
     *rule_out = rule;

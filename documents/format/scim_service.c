@@ -8,9 +8,8 @@
 #include "base/uuid.h"
 #include "documents/format/document_priv.h"
 
-#define DAY_MS     ((int64_t)86400000)
-#define ISSUER_MAX 255
-#define ROBOT      "robot:"
+#define DAY_MS ((int64_t)86400000)
+#define ROBOT  "robot:"
 
 /* Claims that an issuer gives to another person, or changes: a mail address, a name. */
 static const char *const changing[] = {
@@ -39,13 +38,6 @@ static bool is_named(const char *claim, const char *name)
     if (end <= length || strncasecmp(claim + end - length, name, length) != 0) return false;
     const char *before = claim + end - length - 1;
     return *before == '/' || *before == ':' || (before > claim && strncmp(before - 1, "~1", 2) == 0);
-}
-
-static bool is_line(const char *text, size_t most)
-{
-    const size_t length = strlen(text);
-
-    return length > 0 && length <= most && text_is_visible(bytes_of_text(text));
 }
 
 static struct result check_head(const struct document *document, struct error *err)
@@ -99,9 +91,7 @@ struct result scim_service_read(const struct document *document, struct scim_ser
 
     TRY(check_head(document, err));
     TRY(unpack(document, &service, &body, err));
-    if (!is_line(service.issuer, ISSUER_MAX) || strncmp(service.issuer, "https://", 8) != 0 ||
-        strchr(service.issuer, ' ') != NULL)
-        return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
+    TRY(document_check_issuer(service.issuer, err));
     TRY(check_claim(service.claim, err));
     TRY(check_client(service.client, err));
     if (body.ends < 1 || body.ends > SCIM_ENDS_MAX)

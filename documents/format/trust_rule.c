@@ -8,11 +8,9 @@
 #include "documents/format/document_priv.h"
 #include "documents/format/grant.h"
 
-#define DAY_MS        86400000
-#define TEXT_MAX      255 /* of issuer and audience */
-#define SHA256_BYTES  32
-#define SCHEME        "https://"
-#define SCHEME_LENGTH (sizeof SCHEME - 1)
+#define DAY_MS       86400000
+#define AUDIENCE_MAX 255
+#define SHA256_BYTES 32
 
 static const char *const system_names[TRUST_SYSTEM_COUNT] = {
 #define X(constant, name) [constant] = name,
@@ -51,20 +49,19 @@ static struct result unpack(const struct document *document, struct body *body, 
                            &body->immutable, "networks", &body->networks, "certificate", &body->certificate);
 }
 
-static bool is_line(const char *text)
+static bool is_audience(const char *text)
 {
     const size_t length = strlen(text);
 
-    return length > 0 && length <= TEXT_MAX && text_is_visible(bytes_of_text(text)) && strchr(text, ' ') == NULL;
+    return length > 0 && length <= AUDIENCE_MAX && text_is_visible(bytes_of_text(text)) && strchr(text, ' ') == NULL;
 }
 
 static struct result read_texts(const struct body *body, struct trust_rule *rule, struct error *err)
 {
     uint8_t thumbprint[SHA256_BYTES];
 
-    if (!is_line(body->issuer) || strncmp(body->issuer, SCHEME, SCHEME_LENGTH) != 0 || body->issuer[SCHEME_LENGTH] == '\0')
-        return failure(err, ERROR_INVALID, "issuer: the exact `iss` of the tokens, which begins with https://");
-    if (!is_line(body->audience)) return failure(err, ERROR_INVALID, "audience: 1 to %d bytes without blanks", TEXT_MAX);
+    TRY(document_check_issuer(body->issuer, err));
+    if (!is_audience(body->audience)) return failure(err, ERROR_INVALID, "audience: 1 to %d bytes without blanks", AUDIENCE_MAX);
     if (!trust_system_find(body->system, &rule->system))
         return failure(err, ERROR_INVALID, "system: github, gitlab, kubernetes, jenkins or generic");
     if (body->certificate != NULL &&

@@ -36,6 +36,7 @@ static const struct row {
     {"another name with a line", "_all", OF(""), "the name is that of an organisation"},
     {"no issuer", "acme", "{}", "issuer"},
     {"an issuer without TLS", "acme", "{\"issuer\":\"http://id.example\"}", "issuer: the exact"},
+    {"an issuer that is a scheme alone", "acme", "{\"issuer\":\"https://\"}", "issuer: the exact"},
     {"an issuer with a blank", "acme", "{\"issuer\":\"https://id.example x\"}", "issuer: the exact"},
     {"two issuers", "acme", "{\"issuer\":[\"https://id.example\"]}", "issuer"},
     {"a person by its name", "acme", OF(",\"separate\":[\"alice@bank.example\"]"), "separate: ext: and the SHA-256"},
