@@ -1,10 +1,13 @@
-/* docs/identity.md and authz/roles.def say the same of each role. */
+/* docs/identity.md says the same as authz/roles.def of each role, and as authz/step_up.def of each action that needs a fresh login. */
 #include "tests/support/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "authz/role.h"
 #include "base/file.h"
+
+#define ACTION_WORD 64 /* the name of an action between backquotes */
 
 static struct buffer page = {.maximum = 1 << 20};
 
@@ -68,9 +71,43 @@ static void every_role_is_described(void **state)
     }
 }
 
+static void the_actions_that_need_a_fresh_login_are_listed(void **state)
+{
+    static const struct {
+        enum action action;
+        unsigned age_s;
+    } rows[] = {
+#define STEP_UP(action, seconds) {action, seconds},
+#include "authz/step_up.def"
+#undef STEP_UP
+    };
+    static const unsigned ages[] = {300, 900};
+    size_t listed = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ages); i++) {
+        struct buffer row = BUFFER(4096);
+        struct error err = {0};
+        bool is_first = true;
+        assert_true(buffer_format(&row, &err, "| %u s | ", ages[i]).ok);
+        for (size_t k = 0; k < COUNT(rows); k++) {
+            char word[ACTION_WORD];
+            if (rows[k].age_s != ages[i]) continue;
+            (void)snprintf(word, sizeof word, "`%s`", action_name(rows[k].action));
+            add(&row, &is_first, word);
+            listed++;
+        }
+        assert_true(buffer_add_text(&row, " |\n", &err).ok);
+        the_page_has_the_row(&row);
+        buffer_done(&row);
+    }
+    assert_int_equal(listed, COUNT(rows));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_role_is_described)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_role_is_described),
+                                       cmocka_unit_test(the_actions_that_need_a_fresh_login_are_listed)};
     struct error err = {0};
 
     if (!file_read(IDENTITY_PAGE, &page, &err).ok) return 1;
