@@ -11,10 +11,10 @@ static const struct authz_refusal not_yours = {"SYS-GRANT", "your role may not g
 static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody can give a role to itself; ask another administrator"};
 static const struct authz_refusal same_officer = {
     "SYS-BOTH-OFFICERS",
-    "the second security officer must be another person than the first: a robot counts as the person that made it"};
+    "the second security officer must be another person than the first: a robot counts as everybody who made it or saw its secret"};
 static const struct authz_refusal both_officers = {
     "SYS-BOTH-OFFICERS",
-    "another person must appoint the second security officer than the first: a robot counts as the person that made it"};
+    "another person must appoint the second security officer than the first: a robot counts as everybody who made it or saw its secret"};
 
 void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESOURCE_DETAIL_MAX + 1])
 {
