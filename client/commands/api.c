@@ -280,6 +280,18 @@ struct result api_output(const struct invocation *invocation, const char *path, 
     return object == NULL ? failure(err, ERROR_INVALID, "a path that is not UTF-8, or no memory") : api_print_json(object, err);
 }
 
+struct result api_add_list(struct buffer *path, const char *list, const char *scope, struct error *err)
+{
+    char place[256];
+    const char *slash = strchr(scope, '/'), *end = slash == NULL ? NULL : strchr(slash + 1, '/');
+
+    TRY(buffer_add_text(path, list, err));
+    if (scope[0] == '\0') return SUCCESS;
+    (void)snprintf(place, sizeof place, "%.*s", end == NULL ? (int)strlen(scope) : (int)(end - scope), scope);
+    TRY(buffer_add_text(path, "?scope=", err));
+    return http_escape(path, place, err);
+}
+
 struct result api_add_after(struct buffer *path, const json_t *next, struct error *err)
 {
     char cell[CELL_MAX];

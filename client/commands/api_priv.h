@@ -69,6 +69,8 @@ RESULT api_print(const struct invocation *invocation, const json_t *object, stru
 /** The path in the Link header of a list of /v2: </v2/...?n=..&last=..>; rel="next". "": there is no further page. */
 void next_page(const struct http_response *response, char *path, size_t room);
 
+/** Appends the path of a list of an organisation or a project: the scope, or the first two names of a repository or a path in it; "" for all. */
+RESULT api_add_list(struct buffer *path, const char *list, const char *scope, struct error *err);
 /** Appends "&after=<the last entry of the page before>", or nothing without `next`. */
 RESULT api_add_after(struct buffer *path, const json_t *next, struct error *err);
 

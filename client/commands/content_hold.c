@@ -29,26 +29,13 @@ struct result command_content_hold_add(struct invocation *invocation, struct err
     return api_print(invocation, answer, err);
 }
 
-/* The list of an organisation or a project: that of the scope, or of the first two names of a repository. */
-static struct result add_list(const char *scope, struct buffer *path, struct error *err)
-{
-    char place[256];
-    const char *slash = strchr(scope, '/'), *end = slash == NULL ? NULL : strchr(slash + 1, '/');
-
-    TRY(buffer_add_text(path, "/content-holds", err));
-    if (scope[0] == '\0') return SUCCESS;
-    (void)snprintf(place, sizeof place, "%.*s", end == NULL ? (int)strlen(scope) : (int)(end - scope), scope);
-    TRY(buffer_add_text(path, "?scope=", err));
-    return http_escape(path, place, err);
-}
-
 struct result command_content_hold_list(struct invocation *invocation, struct error *err)
 {
     static const struct column columns[] = {{"ID", "id"},         {"STATE", "state"}, {"SCOPE", "scope"},
                                             {"REASON", "reason"}, {"SET", "set"},     {"WHY IT SHALL END", "release_reason"}};
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
 
-    TRY(add_list(invocation->operand_count > 1 ? invocation->operands[1] : "", &path, err));
+    TRY(api_add_list(&path, "/content-holds", invocation->operand_count > 1 ? invocation->operands[1] : "", err));
     return api_list(invocation, buffer_text(&path), "holds", columns, sizeof columns / sizeof columns[0], err);
 }
 
@@ -78,7 +65,7 @@ static struct result find(struct invocation *invocation, json_t **found_out, str
     OWNED_JSON rows = json_array();
 
     if (rows == NULL) return api_no_memory(err);
-    TRY(add_list(invocation->operands[1], &path, err));
+    TRY(api_add_list(&path, "/content-holds", invocation->operands[1], err));
     TRY(api_get_pages(invocation, buffer_text(&path), "holds", HOLDS_MAX, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i);

@@ -36,24 +36,11 @@ static const struct column columns[] = {{"ID", "id"},       {"STATE", "state"}, 
                                         {"SCOPE", "scope"}, {"HOURS", "hours"}, {"UNTIL", "until"},     {"REASON", "reason"}};
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-/* The list of an organisation or a project: that of the scope, or the one that its first two names are. */
-static struct result add_list(const char *scope, struct buffer *path, struct error *err)
-{
-    char place[256];
-    const char *slash = strchr(scope, '/'), *end = slash == NULL ? NULL : strchr(slash + 1, '/');
-
-    TRY(buffer_add_text(path, "/elevations", err));
-    if (scope[0] == '\0') return SUCCESS;
-    (void)snprintf(place, sizeof place, "%.*s", end == NULL ? (int)strlen(scope) : (int)(end - scope), scope);
-    TRY(buffer_add_text(path, "?scope=", err));
-    return http_escape(path, place, err);
-}
-
 struct result command_elevation_list(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
 
-    TRY(add_list(invocation->operand_count > 1 ? invocation->operands[1] : "", &path, err));
+    TRY(api_add_list(&path, "/elevations", invocation->operand_count > 1 ? invocation->operands[1] : "", err));
     return api_list(invocation, buffer_text(&path), "elevations", columns, COLUMN_COUNT, err);
 }
 
@@ -65,7 +52,7 @@ static struct result find(struct session *session, const char *scope, const char
     for (unsigned page = 0; page < 1000; page++) {
         struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
         OWNED_JSON answer = NULL;
-        TRY(add_list(scope, &path, err));
+        TRY(api_add_list(&path, "/elevations", scope, err));
         TRY(buffer_format(&path, err, "%climit=1000", scope[0] == '\0' ? '?' : '&'));
         TRY(api_add_after(&path, next, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
