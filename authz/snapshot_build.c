@@ -71,7 +71,7 @@ static struct result add_part(struct gathering *gathering, struct authz_parts *l
     return SUCCESS;
 }
 
-static bool has_changed(const struct rights_change *change, const struct uuid *organisation)
+bool rights_have_changed(const struct rights_change *change, const struct uuid *organisation)
 {
     for (size_t i = 0; i < change->count; i++)
         if (uuid_equal(&change->organisations[i], organisation)) return true;
@@ -86,10 +86,10 @@ static struct result merge(const struct authz_snapshot *before, const struct rig
     const size_t old_count = before == NULL ? 0 : before->part_count;
     size_t old = 0;
 
-    if (before == NULL || has_changed(change, &registry)) TRY(add_part(gathering, rows, &registry, err));
+    if (before == NULL || rights_have_changed(change, &registry)) TRY(add_part(gathering, rows, &registry, err));
     for (;;) {
         struct uuid next;
-        while (old < old_count && has_changed(change, &before->parts[old]->organisation)) old++;
+        while (old < old_count && rights_have_changed(change, &before->parts[old]->organisation)) old++;
         const bool has_row = lowest_left(rows, &next);
         if (!has_row && old == old_count) return SUCCESS;
         if (old < old_count && (!has_row || compare_ids(&before->parts[old]->organisation, &next) < 0))
@@ -108,7 +108,7 @@ static struct result build(const struct authz_snapshot *before, const struct rig
 
     if (gathering.parts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
     struct result result = merge(before, change, rows, &gathering, err);
-    if (result.ok && (before == NULL || has_changed(change, &registry)))
+    if (result.ok && (before == NULL || rights_have_changed(change, &registry)))
         result = issuer_list_new(rows, before == NULL ? NULL : before->issuers, &issuers, err);
     if (!result.ok) {
         gathering_done(&gathering);

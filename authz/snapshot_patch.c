@@ -101,14 +101,6 @@ struct result snapshot_patch(const struct authz_snapshot *before, struct binding
 
 /* ---- from rows ---- */
 
-/* What was read as a part is newer than, or the same as, what its single roles say. */
-static bool is_read(const struct rights_change *change, const struct uuid *organisation)
-{
-    for (size_t i = 0; i < change->count; i++)
-        if (uuid_equal(&change->organisations[i], organisation)) return true;
-    return false;
-}
-
 static struct result read_changes(const struct pg_rows *rows, const struct rights_change *change, const struct trust_rules *rules,
                                   struct binding_change *changes, size_t *count_out, struct error *err)
 {
@@ -121,7 +113,8 @@ static struct result read_changes(const struct pg_rows *rows, const struct right
         TRY(snapshot_read_binding(rows, i, &next->binding, err));
         if (next->binding.role == ROLE_OWN) own_role_resolve(rules, &next->binding.organisation, &next->binding.own);
         officers_judge(rules, &next->binding, now_ms);
-        if (!is_read(change, &next->binding.organisation)) count++;
+        /* What was read as a part is newer than, or the same as, what its single roles say. */
+        if (!rights_have_changed(change, &next->binding.organisation)) count++;
     }
     *count_out = count;
     return SUCCESS;

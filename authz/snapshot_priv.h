@@ -62,6 +62,9 @@ RESULT snapshot_assemble(struct rights_part **parts, size_t count, const struct 
 RESULT snapshot_build(const struct authz_snapshot *before, const struct rights_change *change, const struct authz_parts *rows,
                       struct authz_snapshot **snapshot_out, struct error *err);
 
+/** Whether the organisation is one of those that are read again as a whole. */
+bool rights_have_changed(const struct rights_change *change, const struct uuid *organisation);
+
 /** The snapshot after these changes of single roles; it sorts them. All else is as in `before`, and shared with it. */
 RESULT snapshot_patch(const struct authz_snapshot *before, struct binding_change *changes, size_t count,
                       struct authz_snapshot **snapshot_out, struct error *err);

@@ -8,8 +8,6 @@
 #include "client/commands/command.h"
 #include "documents/format/trust_rule.h"
 
-#define CI_RULE_SCOPE_SIZE DOCUMENT_SCOPE_SIZE
-
 /** A rule from a file: its own members, without the head of a document. */
 struct ci_rule {
     const char *id, *not_after; /* views into `json`; not_after NULL: in `days` */

@@ -12,18 +12,17 @@
 #include "documents/format/claim_match.h"
 #include "documents/format/document.h"
 
-#define TRUST_RULE_NAME_MAX   63 /* with its scope it is the subject of a principal */
-#define TRUST_RULE_DAYS_MAX   366
-#define TRUST_RULE_APPROVERS  2 /* persons that sign it, if the root does not */
-#define TRUST_CONDITIONS_MAX  16
-#define TRUST_GRANTS_MAX      8
-#define TRUST_NETWORKS_MAX    8
-#define TRUST_IMMUTABLE_MAX   4
-#define TRUST_PRIORITY_MAX    1000
-#define TRUST_TTL_MIN_S       60
-#define TRUST_TTL_MAX_S       900 /* sijil-keyd signs no longer token */
-#define TRUST_RULE_BYTES_MAX  ((size_t)16 * 1024)
-#define TRUST_THUMBPRINT_SIZE 44 /* x5t#S256 and '\0' */
+#define TRUST_RULE_NAME_MAX  63 /* with its scope it is the subject of a principal */
+#define TRUST_RULE_DAYS_MAX  366
+#define TRUST_RULE_APPROVERS 2 /* persons that sign it, if the root does not */
+#define TRUST_CONDITIONS_MAX 16
+#define TRUST_GRANTS_MAX     8
+#define TRUST_NETWORKS_MAX   8
+#define TRUST_IMMUTABLE_MAX  4
+#define TRUST_PRIORITY_MAX   1000
+#define TRUST_TTL_MIN_S      60
+#define TRUST_TTL_MAX_S      900 /* sijil-keyd signs no longer token */
+#define TRUST_RULE_BYTES_MAX ((size_t)16 * 1024)
 
 /** The systems whose claims are known. */
 #define TRUST_SYSTEMS(X)              \

@@ -3,6 +3,7 @@
 
 A function that other files can see must be needed by another object of the programs (nm calls it undefined there), or be named a second
 time in its own source. tests/lint/unused_argued.txt has the exceptions, one line each: NAME REASON. A function must need each of them."""
+import collections
 import fnmatch
 import json
 import os
@@ -47,6 +48,9 @@ def is_named_again(text, name):
 def argued(source):
     with open(f"{source}/tests/lint/unused_argued.txt", encoding="utf-8") as file:
         rows = [line.split(None, 1) for line in file if line.strip() and not line.startswith("#")]
+    twice = sorted(name for name, count in collections.Counter(row[0] for row in rows).items() if count > 1)
+    if twice:
+        sys.exit(f"unused_argued.txt: two rows for {', '.join(twice)}")
     return {row[0]: row[1].strip() if len(row) > 1 else "" for row in rows}
 
 
