@@ -51,8 +51,8 @@ static const struct pg_statement binding_insert_sql = {
     " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11, $12) ON CONFLICT DO NOTHING"
     " RETURNING expires_at",
     "uuid uuid text text text uuid uuid text text int8 text text", "timestamptz"};
-/* Finds security officers that could be the same person as a subject: it has made or seen the robot, or one whom nobody knows has; or it has an account at
-   another issuer, and no document separates them; or SCIM has joined both with one person. */
+/* Finds security officers that could be the same person as a subject. A robot could be, if the subject, or somebody whom nobody knows, has made it or has seen a secret of it.
+   Another subject could be, if its issuer is another one and no document separates the two, or if SCIM has joined both with one person. */
 #define COULD_BE(key, of_issuer) \
     "(" key " = $2 OR " key " IN " SUBJECTS_OF_PERSON("$3", "$5") " OR (" key " LIKE 'ext:%' AND " of_issuer " <> $3 AND NOT " key " = ANY ($4) AND NOT $2 = ANY ($4)))"
 static const struct pg_statement binding_is_officer_sql = {

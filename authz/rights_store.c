@@ -92,8 +92,8 @@ static const struct pg_statement rights_give_all_sql = {
     " SELECT expires_at, coalesce(giver, ''), 1::int8 / (SELECT (count(*) = cardinality($1))::int4 FROM made)"
     " FROM unnest($1) WITH ORDINALITY AS wanted (id, place) LEFT JOIN made ON binding_id = id ORDER BY place",
     "uuid[] uuid[] text[] text[] text[] uuid[] uuid[] text[] text[] int8[] text[] text[] int8", "timestamptz text int8"};
-/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. One that SCIM has deactivated is none that is left; but its
-   role does not end by another hand either, else somebody appoints the next first officer alone. */
+/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. An officer that SCIM has deactivated is no officer that is left.
+   But nobody else ends its role, either: whoever could do that would then appoint the next first officer alone. */
 static const struct pg_statement rights_last_officers_sql = {
     "rights_last_officers",
     "WITH live AS MATERIALIZED (SELECT b.binding_id, b.robot_id, b.issuer, b.organisation_id, b.granted_by, b.giver,"

@@ -53,12 +53,12 @@ static const struct claim_condition *condition_on(const struct trust_rule *rule,
     return NULL;
 }
 
-/* A prefix of an id is no id. */
+/* Whole values. A prefix of an id is no id. */
 static bool is_exact(const struct trust_rule *rule, const char *pointer)
 {
     const struct claim_condition *condition = condition_on(rule, pointer);
 
-    return condition != NULL && condition->test != CLAIM_PREFIX;
+    return condition != NULL && (condition->test == CLAIM_EQ || condition->test == CLAIM_IN);
 }
 
 /* A rule for GitHub's issuer that calls it "generic" would pass by the demands on GitHub's claims. */
