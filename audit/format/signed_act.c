@@ -76,6 +76,21 @@ bool signed_act_key(const char *note, char key_out[KEY_PROOF_KEY_SIZE])
     return true;
 }
 
+static bool is_near(const struct signed_act *act, int64_t time_ms)
+{
+    const int64_t late_s = time_ms / 1000 - act->issued_s;
+
+    return late_s <= SIGNED_ACT_LATE_S && late_s >= -SIGNED_ACT_LATE_S;
+}
+
+/* The time in the log is there always, and the log's order bounds it. Whoever writes an event chooses whether it has a decision, and of when. */
+static bool is_of_its_time(const struct leaf *leaf, const struct signed_act *act)
+{
+    const struct leaf_reason *reason = &leaf->reason;
+
+    return is_near(act, leaf->time_ms) && (!reason->has_decided || is_near(act, (int64_t)reason->decided_ms));
+}
+
 static const char *wrong(const struct leaf *leaf, const char *key, const struct signed_act *act)
 {
     bool fits =
@@ -85,10 +100,7 @@ static const char *wrong(const struct leaf *leaf, const char *key, const struct 
     for (size_t i = 0; i < leaf->target_count; i++)
         fits = fits || signed_act_fits(leaf->targets[i].action, act->method, act->target);
     if (!fits) return "the signature of the event is over another request than one for its action";
-    const int64_t late_s = leaf->reason.has_decided ? (int64_t)(leaf->reason.decided_ms / 1000) - act->issued_s : 0;
-    return late_s > SIGNED_ACT_LATE_S || late_s < -SIGNED_ACT_LATE_S
-               ? "the request was signed at another time than that of the event"
-               : NULL;
+    return is_of_its_time(leaf, act) ? NULL : "the request was signed at another time than that of the event";
 }
 
 static struct result no_memory_or(struct error *err, const char *why)

@@ -6,6 +6,7 @@
 
 #include "audit/action.h"
 #include "audit/format/signed_act.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "client/dpop.h"
 
@@ -68,7 +69,7 @@ static int64_t signed_s(const struct buffer *payload)
 
 static void event(struct leaf *leaf, const char *action, const char *outcome, const char *note)
 {
-    *leaf = (struct leaf){.target_count = 1};
+    *leaf = (struct leaf){.target_count = 1, .time_ms = clock_wall_ms()};
     (void)snprintf(leaf->targets[0].action, sizeof leaf->targets[0].action, "%s", action);
     (void)snprintf(leaf->outcome, sizeof leaf->outcome, "%s", outcome);
     (void)snprintf(leaf->reason.note, sizeof leaf->reason.note, "%s", note);
@@ -139,6 +140,13 @@ static void another_signature_is_refused(void **state)
     leaf.reason.decided_ms = (uint64_t)(signed_s(&mine) + SIGNED_ACT_LATE_S + 1) * 1000;
     refused(&leaf, buffer_bytes(&mine), "at another time");
     leaf.reason.decided_ms = (uint64_t)(signed_s(&mine) - SIGNED_ACT_LATE_S - 1) * 1000;
+    refused(&leaf, buffer_bytes(&mine), "at another time");
+    leaf.reason.decided_ms = (uint64_t)signed_s(&mine) * 1000;
+    leaf.time_ms = (signed_s(&mine) + SIGNED_ACT_LATE_S + 1) * 1000; /* a decision of then, in an event of now */
+    refused(&leaf, buffer_bytes(&mine), "at another time");
+    leaf.reason.has_decided = false;
+    refused(&leaf, buffer_bytes(&mine), "at another time");
+    leaf.time_ms = (signed_s(&mine) - SIGNED_ACT_LATE_S - 1) * 1000;
     refused(&leaf, buffer_bytes(&mine), "at another time");
     event(&leaf, "issuer.trust", "allowed", note);
     refused(&leaf, buffer_bytes(&mine), "over another request");
