@@ -33,19 +33,33 @@ struct result decider_decide_copy(struct decider *decider, const struct copy_que
     return decide_request(&context, decision_out, err);
 }
 
+/* The epochs of the database at which the names were read, and of the set: in one number, because that is what is stored. */
+#define NAMES_BITS 40
+#define NAMES_MASK (((uint64_t)1 << NAMES_BITS) - 1)
+#define SET_MASK   (((uint64_t)1 << 23) - 1)
+
+uint64_t copies_version(uint64_t names, uint64_t set)
+{
+    return (set & SET_MASK) << NAMES_BITS | (names & NAMES_MASK);
+}
+
+bool copies_version_has_more(uint64_t version, uint64_t reviewed)
+{
+    return version >> NAMES_BITS > reviewed >> NAMES_BITS || (version & NAMES_MASK) > (reviewed & NAMES_MASK);
+}
+
 uint64_t decider_copies_version(struct decider *decider)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
 
-    return snapshot->names->version + (snapshot->set == NULL ? 0 : policy_set_epoch(snapshot->set));
+    return copies_version(snapshot->names->version, snapshot->set == NULL ? 0 : policy_set_epoch(snapshot->set));
 }
 
 struct result decider_copy_stays(struct decider *decider, const struct copy_question *question, struct store_answer *answer_out,
                                  struct error *err)
 {
     const struct decision_request request = {.now_ms = question->now_ms};
-    const struct repository_query query = {
-        .name = question->where->name, .region = question->to, .op = OP_REPLICATE, .digest = question->digest};
+    const struct repository_query query = {.name = question->where->name, .region = question->to, .op = OP_REPLICATE};
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_context context = decider_context(decider, snapshot, &request);
     struct store_answer answer = {.is_allowed = false};
@@ -165,6 +179,12 @@ struct result decider_placed(struct decider *decider, const struct placed_query 
 
 /* ---- Reading ---- */
 
+/* A region without keys has no bytes to give: its own sijil-keyd is not current. */
+static bool has_keys(const struct decider *decider, const char *region)
+{
+    return decider->lacks == NULL || !region_lacks_has(decider->lacks, region);
+}
+
 static bool is_readable(const struct tenancy *tenancy, const struct reading_region *reading, const char *region)
 {
     const struct region_state *state = tenancy->has_closed_region ? tenancy_region(tenancy, region) : NULL;
@@ -181,7 +201,7 @@ bool decider_reads_elsewhere(struct decider *decider, const char *name, struct r
     if (project == NULL || project->copy_regions == NULL || is_readable(tenancy, reading, project->home_region)) return false;
     for (const char *at = project->copy_regions; *at != '\0'; at += strcspn(at, "\n") + 1) {
         (void)snprintf(reading->region, sizeof reading->region, "%.*s", (int)strcspn(at, "\n"), at);
-        if (is_readable(tenancy, reading, reading->region)) return true;
+        if (has_keys(decider, reading->region) && is_readable(tenancy, reading, reading->region)) return true;
     }
     return false;
 }

@@ -2,7 +2,7 @@
  * policy/decider/copy_decision.h -- decides copies of content in further regions, for the server itself (docs/replication.md).
  *
  * Rule: nobody's rights are asked, so no code that serves a request may include this (tests/lint/closed_headers.txt). The operation is `replicate`, at the
- * region that the content goes to. The states of both regions count, too.
+ * region that the content goes to. The states of both regions count, too. Exceptions lift nothing here: their uses are those of requests.
  */
 #pragma once
 
@@ -18,8 +18,12 @@ struct copy_question {
 RESULT decider_decide_copy(struct decider *decider, const struct copy_question *question, struct decision **decision_out,
                            struct error *err);
 
-/** Grows whenever organisations, projects, repositories, labels or policies may have changed: then copies are decided again. Not the same at each gateway. */
+/** Stands for the newest organisations, projects, repositories, labels and policies that this gateway knows: if it has more, copies are decided again. */
 uint64_t decider_copies_version(struct decider *decider);
+/** Of the epochs of the database at which names were read, and of the policy set. */
+uint64_t copies_version(uint64_t names, uint64_t set);
+/** Whether `version` knows of something that `reviewed`, perhaps of another gateway, did not know. */
+bool copies_version_has_more(uint64_t version, uint64_t reviewed);
 
 /**
  * Whether the policies let a copy that is there stay: `replicate` alone, whatever the states of the regions are. A denial names its rule. ERROR_UNAVAILABLE

@@ -79,7 +79,8 @@ static void copy_page(struct copy_round *round, const struct copy_item *items, s
 {
     for (size_t i = 0; i < count; i++) {
         round->is_cut = round->is_cut || clock_monotonic_ms() - round->began_ms >= ROUND_MS;
-        if (problem->kind != ERROR_NONE || round->is_cut || !copy_go_on(round)) count_waiting(round, &items[i]);
+        if (problem->kind != ERROR_NONE || round->is_cut || !round->claim.is_home_served || !copy_go_on(round))
+            count_waiting(round, &items[i]);
         else if (!copy_item(round, &items[i], problem).ok) copy_note_failure(round, problem);
     }
 }
@@ -103,8 +104,8 @@ static bool needs_review(const struct copy_round *round)
 {
     const struct copy_claim *claim = &round->claim;
 
-    return claim->is_withdrawn || claim->reviewed_version != decider_copies_version(round->options->decider) ||
-           claim->reviewed_age_s >= REVIEW_EVERY_S;
+    return claim->is_withdrawn || claim->reviewed_age_s >= REVIEW_EVERY_S ||
+           copies_version_has_more(decider_copies_version(round->options->decider), claim->reviewed_version);
 }
 
 static struct result withdraw_all(struct copy_round *round, struct error *err)
@@ -118,6 +119,9 @@ static struct result work(struct copy_round *round, struct error *err)
     if (needs_review(round)) TRY(copy_review(round, err));
     if (!copy_go_on(round)) return SUCCESS;
     if (round->claim.is_withdrawn) return withdraw_all(round, err);
+    if (!round->claim.is_home_served)
+        copy_note(round, COPIES_UNREACHABLE, "no gateway that serves both regions looks after them");
+    TRY(copying_delete_unwanted(round->pg, &round->claim.way, err));
     TRY(copy_all(round, err));
     if (round->state == COPIES_NEW) round->state = round->waiting_blobs > 0 ? COPIES_COPYING : COPIES_CURRENT;
     return SUCCESS;

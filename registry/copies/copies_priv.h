@@ -16,6 +16,7 @@ enum copy_state {
 struct copy_claim {
     struct copy_way way;
     bool is_withdrawn;         /* by a person, or because the project is deleted */
+    bool is_home_served;       /* by this gateway; else copies are decided again and withdrawn, and none is made */
     uint64_t reviewed_version; /* decider_copies_version() at which all copies were decided again */
     int64_t reviewed_age_s;    /* since then */
 };

@@ -99,9 +99,14 @@ static struct result ask(struct moving *moving, struct error *err)
 }
 
 /* Rules of the system are about regions, and about what this gateway knows: the copy may be made later. */
+static bool is_denied_by_policy(const struct moving *moving)
+{
+    return moving->is_denied && (strncmp(moving->rule, "SYS-", 4) != 0 || strcmp(moving->rule, "SYS-PIN-MISSING") == 0);
+}
+
 static void note_denial(struct moving *moving)
 {
-    const bool is_of_system = strncmp(moving->rule, "SYS-", 4) == 0 && strcmp(moving->rule, "SYS-PIN-MISSING") != 0;
+    const bool is_of_system = !is_denied_by_policy(moving);
     char why[128];
 
     (void)snprintf(why, sizeof why, "%s", moving->rule);
@@ -209,8 +214,8 @@ static struct result commit(struct moving *moving, struct copy_target *target, c
                                    .commit = {.source = moving->item->row.key.id, .links = &moving->links}};
     struct last_word word = {.outcome = OUTCOME_COMPLETED, .note = note, .change = &change.change, .is_stale = true};
 
-    TRY(copy_target_commit(target, &change.commit, err));
     for (int tries = 0; tries < TRIES_MAX && word.is_stale; tries++) {
+        TRY(copy_target_commit(target, &change.commit, err)); /* each time: what has changed may be where the keys are */
         TRY(say(moving, &word, err));
         if (word.is_stale) TRY(decide_again(moving, word.outdated_epoch, err));
         if (moving->is_denied) return SUCCESS;
@@ -317,16 +322,23 @@ static struct result move_decided(struct moving *moving, bool *done_out, struct 
     return moved;
 }
 
+/* What was begun while it was allowed, and then interrupted, may not wait there with its key. */
+static struct result refuse(struct moving *moving, struct error *err)
+{
+    const struct copy_round *round = moving->round;
+
+    note_denial(moving);
+    if (!moving->item->is_begun || !is_denied_by_policy(moving)) return SUCCESS;
+    return copying_delete_one(round->pg, &round->claim.way, moving->item->digest, err);
+}
+
 /* A failure about this blob alone is noted, and the others go on. */
 static struct result move(struct moving *moving, bool *done_out, struct error *err)
 {
     struct error why = {0};
 
     TRY(decide_all(moving, err));
-    if (moving->is_denied) {
-        note_denial(moving);
-        return SUCCESS;
-    }
+    if (moving->is_denied) return refuse(moving, err);
     if (move_decided(moving, done_out, &why).ok) return SUCCESS;
     record_failure(moving, why.kind == ERROR_CORRUPT ? "stored bytes do not verify" : "not copied");
     if (why.kind == ERROR_UNAVAILABLE || why.kind == ERROR_UNCERTAIN || why.kind == ERROR_NO_MEMORY || why.kind == ERROR_FULL)

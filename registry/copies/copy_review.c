@@ -118,6 +118,22 @@ static struct result review_link(struct copy_round *round, const struct copy_ite
     return link->is_copied ? SUCCESS : add_link(round, item, link, &question, err);
 }
 
+/* It makes room for a sound one, if that can be made now. */
+static struct result review_damaged(struct copy_round *round, const struct copy_item *item, const struct copy_link *link,
+                                    struct error *err)
+{
+    const struct copy_way *way = &round->claim.way;
+    const struct resource where = copy_where(way, link, way->to, item->digest);
+    const struct copy_question question = {
+        .where = &where, .digest = item->digest, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
+    OWNED(decision) *decision = NULL;
+
+    if (!registry_region_is_readable(round->registry, way->from)) return SUCCESS;
+    TRY(decider_decide_copy(round->options->decider, &question, &decision, err));
+    if (decision_verdict(decision) != VERDICT_ALLOW) return SUCCESS;
+    return withdraw(round, item, "its bytes do not verify: it is made anew", err);
+}
+
 static struct result review_copy(struct copy_round *round, const struct copy_item *item, struct error *err)
 {
     struct copy_links links;
@@ -127,7 +143,8 @@ static struct result review_copy(struct copy_round *round, const struct copy_ite
     TRY(copy_links_find(round->pg, &round->claim.way, item->digest, &links, err));
     if (links.count > COPY_LINKS_MAX) return withdraw(round, item, "it is in too many repositories", err);
     for (size_t i = 0; i < links.count && stays; i++) TRY(review_link(round, item, &links.links[i], &stays, err));
-    return SUCCESS;
+    if (!stays || !item->is_damaged || links.count == 0) return SUCCESS;
+    return review_damaged(round, item, &links.links[0], err);
 }
 
 /* The version is taken first: what changes meanwhile makes another review. */

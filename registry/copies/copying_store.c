@@ -11,7 +11,7 @@
 
 /* clang-format off */
 #define ITEMS "b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.digest, b.created_at"
-#define ITEM_TYPES "uuid int4 bytea bytea int8 int8 text timestamptz"
+#define ITEM_TYPES "uuid int4 bytea bytea int8 int8 text timestamptz bool bool"
 #define ROW "blob_id, key_version, wrapped_key, commitment, writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 /* A read that found the row before its deletion needs a moment until it has opened the files. */
 #define GRACE "interval '30 seconds'"
@@ -23,15 +23,18 @@
 /* What no manifest refers to has no label of its own yet: its push may still be refused, or bring a stricter label. */
 static const struct pg_statement copy_missing_sql = {
     "copy_missing",
-    "SELECT " ITEMS " FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $4 AND b.damaged_at IS NULL"
+    "SELECT " ITEMS ", EXISTS (SELECT FROM copying w WHERE w.project_id = $1 AND w.region_id = $3 AND w.digest = b.digest), false"
+    " FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $4 AND b.damaged_at IS NULL"
     " AND NOT EXISTS (SELECT FROM blob c WHERE c.project_id = $1 AND c.region_id = $3 AND c.digest = b.digest)"
     " AND EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
     " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id) ORDER BY b.digest LIMIT $5",
     "uuid text text text int8", ITEM_TYPES};
 static const struct pg_statement copy_present_sql = {
     "copy_present",
-    "SELECT " ITEMS " FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $3 ORDER BY b.digest LIMIT $4",
-    "uuid text text int8", ITEM_TYPES};
+    "SELECT " ITEMS ", false, b.damaged_at IS NOT NULL AND EXISTS (SELECT FROM blob h WHERE h.project_id = $1 AND h.region_id = $5"
+    " AND h.digest = b.digest AND h.damaged_at IS NULL) FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $3"
+    " ORDER BY b.digest LIMIT $4",
+    "uuid text text int8 text", ITEM_TYPES};
 static const struct pg_statement copy_links_sql = {
     "copy_links",
     "WITH here AS (SELECT h.blob_id AS home, c.blob_id AS copy FROM (SELECT 1) one"
@@ -61,11 +64,18 @@ static const struct pg_statement copying_delete_sql = {
     "WITH gone AS (DELETE FROM copying WHERE blob_id = $1 AND writer_epoch = $2 RETURNING blob_id)"
     " UPDATE abandoned_object a SET abandoned_at = now() FROM gone WHERE a.blob_id = gone.blob_id",
     "uuid int8", ""};
-static const struct pg_statement copying_delete_all_sql = {
-    "copying_delete_all",
-    "WITH gone AS (DELETE FROM copying WHERE project_id = $1 AND region_id = $2 RETURNING blob_id)"
-    " UPDATE abandoned_object a SET abandoned_at = now() FROM gone WHERE a.blob_id = gone.blob_id",
-    "uuid text", ""};
+#define DELETE_ALL_THAT(condition)                                                                                   \
+    "WITH gone AS (DELETE FROM copying c WHERE c.project_id = $1 AND c.region_id = $2" condition " RETURNING c.blob_id)" \
+    " UPDATE abandoned_object a SET abandoned_at = now() FROM gone WHERE a.blob_id = gone.blob_id"
+static const struct pg_statement copying_delete_all_sql = {"copying_delete_all", DELETE_ALL_THAT(""), "uuid text", ""};
+static const struct pg_statement copying_delete_one_sql = {
+    "copying_delete_one", DELETE_ALL_THAT(" AND c.digest = $3"), "uuid text text", ""};
+static const struct pg_statement copying_delete_unwanted_sql = {
+    "copying_delete_unwanted",
+    DELETE_ALL_THAT(" AND NOT EXISTS (SELECT FROM blob b JOIN repository_blob r USING (blob_id) JOIN repository p USING (repository_id)"
+                    " JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest"
+                    " WHERE b.project_id = $1 AND b.region_id = $3 AND b.digest = c.digest AND p.deleted_at IS NULL)"),
+    "uuid text text", ""};
 static const struct pg_statement copy_commit_sql = {
     "copy_commit", /* $11: the repositories that were decided */
     "WITH source AS (SELECT blob_id FROM blob WHERE blob_id = $10 FOR KEY SHARE), links AS " LINKS_OF("$10") ","
@@ -101,7 +111,7 @@ static const struct pg_statement copy_has_room_sql = {
     "SELECT NOT EXISTS (SELECT FROM project_quota WHERE project_id = $1 AND bytes_used + $2 > bytes_max)", "uuid int8", "bool"};
 static const struct pg_statement *const statements[] = {
     &copy_missing_sql, &copy_present_sql, &copy_links_sql, &copying_claim_sql, &copying_insert_sql, &copying_save_sql, &copying_delete_sql,
-    &copying_delete_all_sql, &copy_commit_sql, &copy_link_sql, &copy_withdraw_sql, &copy_has_room_sql,
+    &copying_delete_all_sql, &copying_delete_one_sql, &copying_delete_unwanted_sql, &copy_commit_sql, &copy_link_sql, &copy_withdraw_sql, &copy_has_room_sql,
 };
 /* clang-format on */
 const struct pg_table copying_statements = PG_TABLE(statements);
@@ -111,7 +121,10 @@ static struct result read_items(const struct pg_rows *rows, struct copy_item *it
     assert(pg_rows_count(rows) <= COPY_PAGE_MAX);
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         struct copy_item *item = &items[i];
-        *item = (struct copy_item){.row = {.key = {.id = pg_uuid(rows, i, 0)}}, .created_ms = pg_time_ms(rows, i, 7)};
+        *item = (struct copy_item){.row = {.key = {.id = pg_uuid(rows, i, 0)}},
+                                   .created_ms = pg_time_ms(rows, i, 7),
+                                   .is_begun = pg_bool(rows, i, 8),
+                                   .is_damaged = pg_bool(rows, i, 9)};
         TRY(key_record_read(rows, i, 1, &item->row.key, err));
         item->row.content.length = (uint64_t)pg_int8(rows, i, 4);
         item->row.content.part = (uint32_t)pg_int8(rows, i, 5);
@@ -147,6 +160,7 @@ struct result copy_present(struct pg *pg, const struct copy_way *way, const char
     pg_add_text(&arguments, way->to);
     pg_add_text(&arguments, after);
     pg_add_int8(&arguments, COPY_PAGE_MAX);
+    pg_add_text(&arguments, way->from);
     TRY(pg_run(pg, &copy_present_sql, &arguments, &rows, err));
     return read_items(rows, items_out, count_out, err);
 }
@@ -251,6 +265,26 @@ struct result copying_delete_all(struct pg *pg, const struct copy_way *way, stru
     pg_add_uuid(&arguments, &way->project);
     pg_add_text(&arguments, way->to);
     return pg_run(pg, &copying_delete_all_sql, &arguments, NULL, err);
+}
+
+struct result copying_delete_one(struct pg *pg, const struct copy_way *way, const char *digest, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &way->project);
+    pg_add_text(&arguments, way->to);
+    pg_add_text(&arguments, digest);
+    return pg_run(pg, &copying_delete_one_sql, &arguments, NULL, err);
+}
+
+struct result copying_delete_unwanted(struct pg *pg, const struct copy_way *way, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &way->project);
+    pg_add_text(&arguments, way->to);
+    pg_add_text(&arguments, way->from);
+    return pg_run(pg, &copying_delete_unwanted_sql, &arguments, NULL, err);
 }
 
 struct result copy_row_commit(struct pg *pg, const struct copy_commit *commit, struct error *err)

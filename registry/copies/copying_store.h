@@ -22,6 +22,8 @@ struct copy_item {
     struct blob_row row; /* of the blob at home; of a copy: its own */
     char digest[DIGEST_TEXT_SIZE];
     int64_t created_ms;
+    bool is_begun;   /* of a blob at home: something of its copy was written */
+    bool is_damaged; /* of a copy: its bytes do not verify, and nothing is known against those at home */
 };
 /** A repository that has the blob. */
 struct copy_link {
@@ -60,6 +62,10 @@ RESULT copying_save(struct pg *pg, const struct copying_row *row, struct error *
 RESULT copying_delete(struct pg *pg, const struct uuid *blob, uint64_t writer_epoch, struct error *err);
 /** All that was begun for this project and region; likewise. */
 RESULT copying_delete_all(struct pg *pg, const struct copy_way *way, struct error *err);
+/** What was begun for one digest; likewise. */
+RESULT copying_delete_one(struct pg *pg, const struct copy_way *way, const char *digest, struct error *err);
+/** What was begun for content that is not at home any more, or that no manifest of a repository refers to; likewise. */
+RESULT copying_delete_unwanted(struct pg *pg, const struct copy_way *way, struct error *err);
 
 /** For changes: the copy is there from now on. */
 struct copy_commit {

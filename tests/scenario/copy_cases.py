@@ -8,7 +8,7 @@ from region_cases import REGION, approve, rows, sijil, world
 from sijil_test import sha256, wait_until
 
 MIB = 1 << 20
-HOME, FOLDER = "on-prem/a", "on-prem/b"
+HOME, FOLDER, KEYED = "on-prem/a", "on-prem/b", "onprem/dc9"  # the last one has a sijil-keyd of its own (region_keyd_cases.py)
 PROJECT, REPOSITORY = "main/copied", "main/copied/model"
 SMALL = os.urandom(300000)
 ME = "(SELECT project_id FROM project WHERE name = 'copied')"
@@ -89,10 +89,11 @@ def content_is_copied_into_further_regions_under_keys_of_theirs():
     assert "home region" in sijil("admin", "project", "replicate", "HOST", PROJECT, HOME, code=1)
     assert "no region" in sijil("admin", "project", "replicate", "HOST", PROJECT, "no/such", code=3)
     assert sijil("admin", "project", "replicate", "HOST", PROJECT, REGION, "--json") == {"project": PROJECT, "region": REGION}
-    sijil("admin", "project", "replicate", "HOST", PROJECT, FOLDER)
-    is_current(REGION, FOLDER)
+    for region in (FOLDER, KEYED):
+        sijil("admin", "project", "replicate", "HOST", PROJECT, region)
+    is_current(REGION, FOLDER, KEYED)
     found = rows_of(state["small"])
-    assert set(found) == {HOME, REGION, FOLDER} and len(set(found.values())) == 3, found
+    assert set(found) == {HOME, REGION, FOLDER, KEYED} and len(set(found.values())) == 4, found
     assert set(rows_of(lonely)) == {HOME}, "what no manifest refers to was copied"
     shown = copies()[FOLDER]
     assert shown["blobs"] == 2 and shown["bytes"] == len(SMALL) + 2 and shown["waiting_blobs"] == 0, shown
@@ -100,6 +101,14 @@ def content_is_copied_into_further_regions_under_keys_of_theirs():
     of_small = [entry for entry in kept if state["small"] in json.dumps(entry) and f'"{FOLDER}"' in json.dumps(entry)]
     assert sorted(entry["out"] for entry in of_small) == ["allowed", "completed"] and all(HOME in json.dumps(entry) for entry in of_small), kept
     assert ask("SELECT count(*) FROM copying") == "0" and unmet() == [], unmet()
+
+
+def a_copy_that_does_not_verify_is_made_anew():
+    there = f"FROM blob WHERE project_id = {ME} AND region_id = '{FOLDER}' AND digest = '{state['small']}'"
+    before = ask("SELECT blob_id " + there)
+    ask(f"WITH bad AS (UPDATE blob SET damaged_at = now() WHERE blob_id = '{before}') UPDATE project_copy SET reviewed_version = 0, due_at = now()"
+        f" WHERE project_id = {ME} AND region_id = '{FOLDER}' RETURNING 1")
+    wait_until(lambda: ask(f"SELECT count(*) {there} AND damaged_at IS NULL AND blob_id <> '{before}'") == "1", 60, "the damaged copy stays")
 
 
 def pulls(number=0):
@@ -128,8 +137,9 @@ def pulls_go_on_from_a_copy_while_the_home_region_is_closed():
 
 
 def a_withdrawn_copy_is_gone_with_its_key():
-    sijil("admin", "project", "replicate", "HOST", PROJECT, REGION, "--end")
-    wait_until(lambda: REGION not in copies(), 60, "the copies stay")
+    for region in (REGION, KEYED):
+        sijil("admin", "project", "replicate", "HOST", PROJECT, region, "--end")
+    wait_until(lambda: set(copies()) == {FOLDER}, 60, "the copies stay")
     assert set(rows_of(state["small"])) == {HOME, FOLDER}
     gone = f"SELECT count(*) FROM forgotten_key WHERE project_id = {ME} AND region_id = '{REGION}' AND digest = '{state['small']}' AND sequence IS NOT NULL"
     wait_until(lambda: ask(gone) == "1", 30, "no event proves that the key is gone")
@@ -162,6 +172,9 @@ def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
     try:
         sijil("admin", "project", "replicate", "HOST", PROJECT, REGION)
         wait_until(lambda: ask(f"SELECT count(*) FROM copying WHERE region_id = '{REGION}'") == "1", 60, "no copy has begun")
+        for digest in (state["small"], sha256(b"no manifest refers to this")):  # begun and interrupted, as after a kill: of what will be denied, and of what is gone
+            ask("INSERT INTO copying (blob_id, project_id, region_id, digest, key_version, wrapped_key, commitment)"
+                f" VALUES (gen_random_uuid(), {ME}, '{FOLDER}', '{digest}', 1, '\\x00', decode(repeat('00', 32), 'hex')) RETURNING 1")
         approve(drafted)
     finally:
         fleet.store.process.send_signal(signal.SIGCONT)
@@ -174,5 +187,5 @@ def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
     assert state["place"].call("GET", f"blobs/{state['small']}").body == SMALL
 
 
-CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
+CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, a_copy_that_does_not_verify_is_made_anew, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
          a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)

@@ -1,6 +1,7 @@
 /* What the state of a region forbids. */
 #include "tests/support/unit.h"
 
+#include "policy/decider/copy_decision.h"
 #include "policy/decider/region_state.h"
 
 static const struct region_state active = {.id = "a/b"};
@@ -62,9 +63,23 @@ static void states_have_names(void **state)
     assert_string_equal(region_state_name(&retired), "retired");
 }
 
+/* Of two gateways, each of which may have read the names at another time. */
+static void copies_are_reviewed_by_who_knows_more(void **state)
+{
+    const uint64_t reviewed = copies_version(100, 5);
+
+    (void)state;
+    assert_false(copies_version_has_more(copies_version(100, 5), reviewed));
+    assert_false(copies_version_has_more(copies_version(99, 5), reviewed)); /* nothing has changed since */
+    assert_true(copies_version_has_more(copies_version(99, 6), reviewed));  /* the sum is the same */
+    assert_true(copies_version_has_more(copies_version(101, 4), reviewed));
+    assert_true(copies_version_has_more(copies_version(1, 1), 0) && (int64_t)copies_version(UINT64_MAX, UINT64_MAX) > 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest others[] = {cmocka_unit_test(states_have_names)};
+    const struct CMUnitTest others[] = {cmocka_unit_test(states_have_names),
+                                        cmocka_unit_test(copies_are_reviewed_by_who_knows_more)};
 
     return RUN_TABLE(rows, states_forbid) + cmocka_run_group_tests_name("states", others, NULL, NULL);
 }
