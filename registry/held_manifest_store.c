@@ -5,11 +5,13 @@
 #include "storage/pg_table.h"
 
 /* clang-format off */
+/* Not a copy in a further region: that gets the links of repositories for which it was decided (registry/copies/). */
+#define AT_HOME "region_id = (SELECT home_region FROM project JOIN repository USING (project_id) WHERE repository_id = $1)"
 /* OFFSET 0: each digest is looked up by its index, also in a plan from the time when the tables were empty. */
 static const struct pg_statement held_missing_sql = {
     "held_missing",
     "SELECT n.d, coalesce(b.size_bytes, -1) FROM unnest($2::text[], $3::int8[]) AS n (d, size) LEFT JOIN LATERAL"
-    " (SELECT s.size_bytes FROM repository_blob r JOIN LATERAL (SELECT size_bytes, damaged_at FROM blob WHERE blob_id = r.blob_id OFFSET 0) s"
+    " (SELECT s.size_bytes FROM repository_blob r JOIN LATERAL (SELECT size_bytes, damaged_at FROM blob WHERE blob_id = r.blob_id AND " AT_HOME " OFFSET 0) s"
     " ON s.damaged_at IS NULL WHERE r.repository_id = $1 AND r.digest = n.d LIMIT 1) b ON true"
     " WHERE b.size_bytes IS DISTINCT FROM n.size LIMIT 1",
     "uuid text[] int8[]", "text int8"};
@@ -30,7 +32,8 @@ static const struct pg_statement held_find_sql = {
 static const struct pg_statement held_link_sql = {
     "held_link",
     "INSERT INTO repository_blob AS l (repository_id, digest, blob_id) SELECT DISTINCT $2::uuid, s.digest, s.blob_id FROM unnest($3::text[]) AS d"
-    " CROSS JOIN LATERAL (SELECT digest, blob_id FROM repository_blob WHERE repository_id = $1 AND digest = d OFFSET 0) s"
+    " CROSS JOIN LATERAL (SELECT digest, blob_id FROM repository_blob r WHERE repository_id = $1 AND digest = d"
+    " AND EXISTS (SELECT FROM blob WHERE blob_id = r.blob_id AND " AT_HOME ") OFFSET 0) s"
     " ON CONFLICT (repository_id, digest, blob_id) DO UPDATE SET is_pushed = true WHERE NOT l.is_pushed",
     "uuid uuid text[]", ""};
 static const struct pg_statement *const statements[] = {&held_missing_sql, &held_insert_sql, &held_find_sql, &held_link_sql};

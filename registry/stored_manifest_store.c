@@ -36,7 +36,8 @@
 static const struct pg_statement manifest_missing_sql = {
     "manifest_missing",
     "SELECT d, " SQL(MISSING) " FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
-    " (SELECT damaged_at FROM blob WHERE blob_id = r.blob_id OFFSET 0) b ON b.damaged_at IS NULL"
+    " (SELECT damaged_at FROM blob WHERE blob_id = r.blob_id AND region_id = (SELECT home_region FROM project WHERE project_id = $6) OFFSET 0) b"
+    " ON b.damaged_at IS NULL"
     " WHERE r.repository_id = $1 AND r.digest = d AND r.is_pushed OFFSET 0)"
     " UNION ALL SELECT d, " SQL(MISSING) " FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
     " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"

@@ -142,6 +142,22 @@ static void a_run_repairs_a_damaged_blob(void **state)
     check_is_as_if_absent(&own, digest);
 }
 
+/* As if the blob had a copy in a further region (registry/copies/), for the repository that has it. */
+static void plant_copy(const char *digest)
+{
+    char sql[1000];
+
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO region VALUES ('test/there', '0123456789abcdef', 'fs', '/x');"
+        "WITH copy AS (INSERT INTO blob (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key, commitment,"
+        " lease_until) SELECT gen_random_uuid(), project_id, 'test/there', digest, size_bytes, part, key_version, wrapped_key, commitment,"
+        " now() FROM blob WHERE digest = '%s' RETURNING blob_id) INSERT INTO repository_blob (repository_id, digest, blob_id)"
+        " SELECT repository_id, digest, c.blob_id FROM repository_blob r, copy c WHERE digest = '%s'",
+        digest, digest);
+    database_execute(fixture.stack->log.database, sql);
+}
+
 static void an_admission_shows_the_blobs(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "held/g"), other = fixture_repository(&fixture.models, "held/h");
@@ -152,6 +168,7 @@ static void an_admission_shows_the_blobs(void **state)
 
     (void)state;
     push(&where, 5, true, digest);
+    plant_copy(digest);
     push(&other, 6, true, image.digest);
     collect_write_image(&image, digest, NULL, 1);
     MUST(manifest_parse(bytes_of_text(image.body), (struct bytes){0}, &manifest, &err));
@@ -163,6 +180,8 @@ static void an_admission_shows_the_blobs(void **state)
         MUST(held_blobs_link(permit, fixture.stack->pg, &links, &err));
         fixture_check(places[i], 5, SMALL);
     }
+    assert_string_equal(ask("SELECT count(*) FROM repository_blob JOIN blob USING (blob_id) WHERE region_id = 'test/there'"),
+                        "1");
     assert_false(can_read(&other, image.digest)); /* what the manifest does not need stays held */
 }
 
