@@ -7,7 +7,9 @@
 #include "crypto/digest.h"
 #include "crypto/keyd_region.h"
 #include "gateway/api/api_priv.h"
+#include "policy/decider/decider.h"
 #include "policy/decider/region_state.h"
+#include "policy/set.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/project.h"
 
@@ -47,6 +49,17 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
     return audit_prove_deletion(request->permit, pg, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
 }
 
+/* Then less is certified. The row alone is not believed: the signed record counts, too, and of a region that is not known nothing is. */
+static bool has_own_keyd(struct decider *decider, const char *region)
+{
+    struct region_state state;
+    struct policy_set *set = decider_policy_set(decider);
+    const bool is_named = set != NULL && policy_set_region_keyd(set, region) != NULL;
+
+    policy_set_free(set);
+    return is_named || !decider_region_state(decider, region, &state) || state.keyd[0] != '\0';
+}
+
 static struct result certify(const struct request *request, const struct forgotten_key *key, struct bytes entry,
                              struct buffer *envelope, struct error *err)
 {
@@ -59,15 +72,14 @@ static struct result certify(const struct request *request, const struct forgott
                                       .forgotten_ms = key->forgotten_ms,
                                       .key_version = key->key_version,
                                       .is_stored_again = key->is_stored_again};
-    struct region_state state;
     struct merkle_hash hash;
 
     merkle_leaf_hash(entry, &hash);
     memcpy(wanted.leaf_hash, hash.bytes, sizeof wanted.leaf_hash);
     (void)snprintf(wanted.scope.region, sizeof wanted.scope.region, "%s", key->region);
-    const bool is_elsewhere = decider_region_state(request->gateway->decider, key->region, &state) && state.keyd[0] != '\0';
-    return is_elsewhere ? keyd_certify_deletion_elsewhere(request->gateway->keyd, &wanted, envelope, err)
-                        : keyd_certify_deletion(request->gateway->keyd, &wanted, envelope, err);
+    return has_own_keyd(request->gateway->decider, key->region)
+               ? keyd_certify_deletion_elsewhere(request->gateway->keyd, &wanted, envelope, err)
+               : keyd_certify_deletion(request->gateway->keyd, &wanted, envelope, err);
 }
 
 static struct result answer(struct request *request, const struct buffer *envelope, const struct buffer *entry,

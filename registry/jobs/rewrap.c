@@ -221,12 +221,12 @@ static struct result rewrap_ring(struct rewrapping *rewrapping, struct error *er
     return SUCCESS;
 }
 
-/* Its sijil-keyd says which version is its newest. False: stopped. */
+/* Its sijil-keyd says which version is its newest. False: stopped, or the region has none any more. */
 static bool await_ring(struct job_run *run, struct region_keys *keys)
 {
     while (!keys->is_reached || !keys->is_open) {
         if (!job_wait(run, TRY_AGAIN_MS, keys->problem)) return false;
-        (void)registry_region_keys(run->registry, keys->id, keys);
+        if (!registry_region_keys(run->registry, keys->id, keys)) return false;
     }
     return true;
 }
