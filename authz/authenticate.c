@@ -341,7 +341,8 @@ static struct result try_basic(const struct attempt *attempt, struct bytes value
     struct bytes name = {0}, password = {0};
     struct error cause = {0};
 
-    const bool is_read = basic_read(value, &decoded, &name, &password, &cause).ok;
+    const bool is_read = basic_read(value, &decoded, &name, &password, &cause).ok &&
+                         (attempt->credential->is_plain || basic_unescape(&decoded, &name, &password, &cause).ok);
     const struct result result = is_read ? (is_login ? try_login : try_secret)(attempt, name, password, authentication, err)
                                          : answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
     if (decoded.data != NULL) secret_wipe(decoded.data, decoded.capacity);

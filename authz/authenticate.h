@@ -69,6 +69,7 @@ struct credential {
     bool takes_bare_secrets;        /* below /scim/v2: clients that only know Bearer send name:secret in base64 */
     const char *authorization;      /* the header's value; NULL without one */
     const char *thumbprint;         /* x5t#S256 of the client's certificate; NULL without one */
+    bool is_plain;                  /* name and password were in a form, and are written into the header as they are */
     bool is_certificate;            /* the password is what TLS says of the client's certificate (authz/robot.h), and no secret */
     const struct dpop_proof *proof; /* of the client's key: good but for the token that comes with it; NULL without one */
     struct trust_use *rule; /* at /token: zeroed, for the trust rule that the token of a CI system matches; NULL elsewhere */

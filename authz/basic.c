@@ -1,5 +1,6 @@
 #include "authz/basic.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -46,4 +47,33 @@ struct result basic_read(struct bytes value, struct buffer *decoded, struct byte
     *name_out = (struct bytes){decoded->data, name_length};
     *password_out = (struct bytes){colon + 1, decoded->length - name_length - 1};
     return SUCCESS;
+}
+
+/* In place. */
+static struct result unescape(uint8_t *data, struct bytes *part, struct error *err)
+{
+    size_t length = 0;
+
+    for (size_t at = 0; at < part->length; at++) {
+        uint8_t letter = data[at] == '+' ? ' ' : data[at];
+        if (letter == '%') {
+            const uint8_t digits[2] = {at + 2 < part->length ? (uint8_t)tolower(data[at + 1]) : 0,
+                                       at + 2 < part->length ? (uint8_t)tolower(data[at + 2]) : 0};
+            if (!text_from_hex((struct bytes){digits, sizeof digits}, &letter, 1) || letter == 0)
+                return failure(err, ERROR_INVALID, "in Basic credentials two hexadecimal digits follow a percent sign");
+            at += 2;
+        }
+        data[length++] = letter;
+    }
+    *part = (struct bytes){data, length};
+    return SUCCESS;
+}
+
+struct result basic_unescape(struct buffer *decoded, struct bytes *name, struct bytes *password, struct error *err)
+{
+    uint8_t *second = decoded->data + name->length + 1;
+
+    if (memchr(decoded->data, '%', decoded->length) == NULL) return SUCCESS;
+    TRY(unescape(decoded->data, name, err));
+    return unescape(second, password, err);
 }

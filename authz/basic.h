@@ -16,3 +16,9 @@ RESULT authorization_split(const char *header, enum authorization_scheme *scheme
  */
 RESULT basic_read(struct bytes value, struct buffer *decoded, struct bytes *name_out, struct bytes *password_out,
                   struct error *err);
+
+/**
+ * OAuth's clients write both as in a form before base64 (RFC 6749, 2.3.1), those of registries do not (RFC 7617). No name, secret or token
+ * that counts here has a percent sign, so one tells which it is. The views point into `decoded`. ERROR_INVALID for a broken escape or a NUL.
+ */
+RESULT basic_unescape(struct buffer *decoded, struct bytes *name, struct bytes *password, struct error *err);

@@ -35,12 +35,12 @@ static struct result metadata(struct request *request, struct pg *pg, struct err
     const bool has_authorities = settings->tls_client_ca[0] != '\0',
                has_certificates = has_authorities || settings->tls_client_any;
     OWNED_JSON value = json_pack(
-        "{s:s, s:[], s:[s,s,s], s:[s,s*,s*], s:[s,s], s:b, s:[s,s]}", "issuer",
+        "{s:s, s:[], s:[s,s,s], s:[s,s,s*,s*], s:[s,s], s:b, s:[s,s]}", "issuer",
         authenticator_issuer(request->gateway->authenticator), "response_types_supported", "grant_types_supported",
         "client_credentials", "password", GRANT_EXCHANGE, "token_endpoint_auth_methods_supported", "client_secret_basic",
-        has_certificates ? "self_signed_tls_client_auth" : NULL, has_authorities ? "tls_client_auth" : NULL, "scopes_supported",
-        "registry:catalog:*", "registry:admin:*", "tls_client_certificate_bound_access_tokens", has_certificates,
-        "dpop_signing_alg_values_supported", "ES256", "EdDSA");
+        "client_secret_post", has_certificates ? "self_signed_tls_client_auth" : NULL, has_authorities ? "tls_client_auth" : NULL,
+        "scopes_supported", "registry:catalog:*", "registry:admin:*", "tls_client_certificate_bound_access_tokens",
+        has_certificates, "dpop_signing_alg_values_supported", "ES256", "EdDSA");
 
     (void)pg;
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for metadata");

@@ -123,10 +123,11 @@ static struct result try_grant(struct request *request, const struct credential 
 {
     const char *grant = request_argument(request, "grant_type");
     const char *name = request_argument(request, "username"), *password = request_argument(request, "password");
+    const char *client = request_argument(request, "client_id"), *secret = request_argument(request, "client_secret");
     const bool is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
     const bool is_password = grant != NULL && strcmp(grant, "password") == 0;
 
-    if (credential->authorization != NULL && (is_exchange || is_password)) {
+    if (credential->authorization != NULL && (is_exchange || is_password || secret != NULL)) {
         token_login_refuse(authentication, OAUTH_INVALID_REQUEST, "one credential is enough: a header or the form");
         return SUCCESS;
     }
@@ -138,8 +139,9 @@ static struct result try_grant(struct request *request, const struct credential 
         return SUCCESS;
     }
     const bool is_client = grant == NULL || strcmp(grant, "client_credentials") == 0;
-    if (is_client && credential->authorization == NULL && request_argument(request, "client_id") != NULL)
-        return token_login_certificate(request, credential, request_argument(request, "client_id"), authentication, err);
+    if (is_client && credential->authorization == NULL && client != NULL)
+        return secret == NULL ? token_login_certificate(request, credential, client, authentication, err)
+                              : token_login_password(request, credential, client, secret, authentication, err);
     if (is_client) return authenticate(request->gateway->authenticator, credential, authentication, err);
     token_login_refuse(authentication, OAUTH_UNSUPPORTED_GRANT,
                        "grant_type must be password, client_credentials or token-exchange; there are no refresh tokens");
@@ -213,8 +215,10 @@ static const struct schema_member members_of_token_form[] = {
     HAS_TEXT("audience", OPTIONAL, FORM_FREE, 1, 255, "the same"),
     HAS_TEXT("username", OPTIONAL, FORM_FREE, 1, 0, "of a password: the name of a robot"),
     HAS_TEXT("password", OPTIONAL, FORM_FREE, 1, 0, "of a password: the robot's secret"),
-    HAS_TEXT("client_id", OPTIONAL, FORM_FREE, 1, 0,
-             "of client_credentials without a header: the name of a robot that has a certificate, which TLS brings (RFC 8705)"),
+    HAS_TEXT(
+        "client_id", OPTIONAL, FORM_FREE, 1, 0,
+        "of client_credentials without a header: the name of a robot; without client_secret its certificate, which TLS brings (RFC 8705)"),
+    HAS_TEXT("client_secret", OPTIONAL, FORM_FREE, 1, 0, "of client_credentials without a header: the robot's secret"),
     HAS_TEXT("subject_token", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: a token of a trusted issuer"),
     HAS_WORD("subject_token_type", OPTIONAL, TOKEN_TYPE "jwt " TOKEN_TYPE "id_token " TOKEN_TYPE "access_token",
              "of an exchange: what subject_token is"),

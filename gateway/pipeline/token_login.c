@@ -32,6 +32,7 @@ struct result token_login_password(struct request *request, const struct credent
     TRY(buffer_format(&pair, err, "%s:%s", name, password));
     TRY(buffer_add_text(&header, "Basic ", err));
     TRY(text_base64(&header, BASE64_STANDARD, buffer_bytes(&pair), err));
+    basic.is_plain = true;
     basic.authorization = buffer_text(&header);
     const struct result result = authenticate(request->gateway->authenticator, &basic, authentication, err);
     secret_wipe(pair.data, pair.capacity);

@@ -19,5 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (scheme != AUTHORIZATION_BASIC || !basic_read(value, &decoded, &name, &password, &err).ok) return 0;
     assert(name.length > 0 && password.length > 0 && name.length + 1 + password.length == decoded.length);
     assert(name.data[name.length] == ':');
+    const size_t length = name.length;
+    if (!basic_unescape(&decoded, &name, &password, &err).ok) return 0;
+    assert(name.length <= length && name.data == decoded.data && password.data == decoded.data + length + 1);
+    assert(password.data + password.length <= decoded.data + decoded.length);
     return 0;
 }

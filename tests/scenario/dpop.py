@@ -297,7 +297,7 @@ def rotated(home, robot, certificate):
 def a_robot_logs_in_by_its_certificate():
     """Both kinds of RFC 8705: the certificate itself, and a name in one that an authority has signed."""
     methods = first.call("GET", "/.well-known/oauth-authorization-server").json["token_endpoint_auth_methods_supported"]
-    assert methods == ["client_secret_basic", "self_signed_tls_client_auth", "tls_client_auth"], methods
+    assert methods == ["client_secret_basic", "client_secret_post", "self_signed_tls_client_auth", "tls_client_auth"], methods
     name, secret = make_robot(server, "service", "publisher", "main/models")[:2]
     basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
     with tempfile.TemporaryDirectory() as home:

@@ -184,6 +184,15 @@ def tokens_by_post():
     assert chunked.status == 200, chunked.body
     answer = admin.call("POST", "/token", form(grant_type="client_credentials"), {**FORM, **basic(server.admin)})
     assert answer.status == 200, answer.body
+    escaped = [urllib.parse.quote_plus(part, safe="") for part in (name, secret)]  # as OAuth's clients write Basic (RFC 6749, 2.3.1)
+    assert escaped[0] == "robot%24admin", escaped
+    posted = {"grant_type": "client_credentials", "client_id": name}
+    for sent, login in ((form(grant_type="client_credentials"), basic(escaped)), (form(**posted, client_secret=secret), {})):
+        answer = admin.call("POST", "/token", sent, {**FORM, **login})
+        assert answer.status == 200, answer.body
+    for wrong in (secret + "x", secret.replace("_", "%5F"), escaped[0]):
+        refused(admin.call("POST", "/token", form(**posted, client_secret=wrong), FORM), 401, "invalid_client")
+    refused(admin.call("POST", "/token", form(**posted, client_secret=secret), {**FORM, **basic(server.admin)}), 400, "invalid_request")
     refused(admin.call("POST", "/token", form(grant_type="password", username=name, password="x"), FORM), 401, "invalid_client")
     refused(admin.call("POST", "/token", form(grant_type="password", username=name), FORM), 400, "invalid_request")
     refused(admin.call("POST", "/token", form(grant_type="refresh_token", refresh_token="x"), FORM), 400, "unsupported_grant_type")
