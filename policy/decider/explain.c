@@ -168,12 +168,28 @@ static struct result find_principal(struct explained *explained, struct error *e
     return SUCCESS;
 }
 
+/*
+ * Whether somebody that asks about itself may know of the thing today. Names and labels are those of now, so whoever has lost its role would learn
+ * from its past what became of the thing.
+ */
+static bool may_know_now(const struct explained *explained)
+{
+    struct principal asker = *explained->question->asker;
+
+    asker.is_limited = false;
+    const enum authz_verdict verdict = authz_snapshot_authorize(explained->now->authz, &asker, explained->pair.action,
+                                                                &explained->pair.resource, clock_wall_ms())
+                                           .verdict;
+    return !explained->question->is_own || verdict == AUTHZ_ALLOWED || verdict == AUTHZ_NOT_ALLOWED;
+}
+
 static struct result describe_principal(const struct explained *explained, json_t *answer, struct error *err)
 {
     const struct principal *principal = &explained->principal;
     const bool is_robot = principal->kind == PRINCIPAL_ROBOT, is_rule = trust_is_rule(principal);
-    const struct persons_scope where = {explained->context->snapshot->authz, &explained->pair.resource.organisation,
-                                        explained->question->now_ms};
+    static const struct uuid nowhere = {{0}}; /* where persons come from tells that an organisation is there */
+    const struct uuid *organisation = may_know_now(explained) ? &explained->pair.resource.organisation : &nowhere;
+    const struct persons_scope where = {explained->context->snapshot->authz, organisation, explained->question->now_ms};
     const struct persons persons = persons_of(&where, principal);
     char key[PRINCIPAL_KEY_SIZE];
 
@@ -309,21 +325,6 @@ static void take_thing(const struct permit *permit, const struct snapshot *snaps
 }
 
 /* ---- the past ---- */
-
-/*
- * Whether somebody that asks about itself may know of the thing today. Names and labels are those of now, so whoever has lost its role would learn
- * from its past what became of the thing.
- */
-static bool may_know_now(const struct explained *explained)
-{
-    struct principal asker = *explained->question->asker;
-
-    asker.is_limited = false;
-    const enum authz_verdict verdict = authz_snapshot_authorize(explained->now->authz, &asker, explained->pair.action,
-                                                                &explained->pair.resource, clock_wall_ms())
-                                           .verdict;
-    return !explained->question->is_own || verdict == AUTHZ_ALLOWED || verdict == AUTHZ_NOT_ALLOWED;
-}
 
 /* Names and labels are those of now. */
 static struct result go_back(const struct permit *permit, const struct explained *explained, struct snapshot *then,

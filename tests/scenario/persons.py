@@ -143,6 +143,16 @@ def then_a_separate_subject_is_another_person():
     assert server.client(people["alex"][0]).api("GET", "/self")["person"] == key_of(people["elsewhere"].url, "alex")
 
 
+def a_question_does_not_tell_where_persons_come_from():
+    """Nor that the organisation is there. Dora has no role; a document of main says that she is nobody there."""
+    password = people["elsewhere"].people.add("dora")
+    dora = ("oidc", people["elsewhere"].people.fetch("/token", login=("dora", password))["id_token"])
+    told = [call(dora, "POST", "/authz/explain", {"action": "project.read", "resource": f"{name}/models"}).json for name in ("main", "none")]
+    assert told[0]["who"] == told[1]["who"] and told[0]["verdict"] == told[1]["verdict"] == "hide", told
+    told = call(people["carol"][0], "POST", "/authz/explain", {"action": "project.read", "resource": "main/models"}).json
+    assert told["who"]["person"] is None, told  # who has a role there is told
+
+
 def a_robot_is_everybody_who_has_seen_its_secret():
     name, _, made = robot(people["alice"][0], "shared")
     secret = server.client(people["bob"][0]).api("POST", f"/robots/{made}/secret", {})["secret"]
@@ -220,6 +230,6 @@ def the_first_document_of_an_administrator_ends_that_bindings_count_alone():
 
 
 if __name__ == "__main__":
-    run(prepare, accounts_at_two_issuers_are_one_person, two_approvers_sign_where_persons_come_from, then_a_separate_subject_is_another_person,
+    run(prepare, accounts_at_two_issuers_are_one_person, two_approvers_sign_where_persons_come_from, then_a_separate_subject_is_another_person, a_question_does_not_tell_where_persons_come_from,
         a_robot_is_everybody_who_has_seen_its_secret, a_document_is_withdrawn_by_one_and_does_not_come_back, the_root_signs_for_all_others,
         a_subject_of_the_same_name_is_the_same_person_again, the_first_document_of_an_administrator_ends_that_bindings_count_alone, server=server)
