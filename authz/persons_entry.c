@@ -69,6 +69,14 @@ bool persons_entries_are_sound(const struct trust_rules *rules)
     return rules == NULL || (rules->kinds[DOCUMENT_PERSONS].is_sound && !rules->persons_are_partial);
 }
 
+bool persons_entries_name(const struct trust_rules *rules, const char *issuer, int64_t now_ms)
+{
+    for (size_t i = 0; i < persons_entries_count(rules); i++)
+        if (pinned_entry_is_in_force(&rules->persons[i].pinned, now_ms) && strcmp(rules->persons[i].rule.issuer, issuer) == 0)
+            return true;
+    return false;
+}
+
 static const struct persons_entry *find(const struct trust_rules *rules, const struct uuid *organisation, int64_t now_ms)
 {
     for (size_t i = 0; i < persons_entries_count(rules); i++) {

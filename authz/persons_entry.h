@@ -21,6 +21,9 @@ const struct persons_entry *persons_entries_at(const struct trust_rules *rules, 
 /** False: the database differs from sijil-keyd's pin of these documents, or this version can't take one, so no subject is known to be a person. */
 bool persons_entries_are_sound(const struct trust_rules *rules);
 
+/** Whether a document in force says that persons come from this issuer. */
+bool persons_entries_name(const struct trust_rules *rules, const char *issuer, int64_t now_ms);
+
 /** The document of the organisation (nil: the registry), or else the registry's; NULL if there is none. */
 const struct persons_entry *persons_entry_of(const struct trust_rules *rules, const struct uuid *organisation, int64_t now_ms);
 /** Whether the document of the organisation, or the registry's, says that this subject is a separate person. */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "crypto/key_proof.h"
 #include "gateway/api/api_priv.h"
+#include "policy/decider/decider.h"
 
 #define LIFETIME_DEFAULT_S 3600 /* GitLab's job tokens live that long; those of GitHub and Kubernetes are shorter */
 
@@ -293,6 +294,18 @@ static struct result handle_issuer_check(struct request *request, struct pg *pg,
     return answer_state(request, ACTION_ISSUER_CHECK, pg, 200, err);
 }
 
+/* Whoever gives the keys of an issuer can sign tokens of everybody there, so it would be each second person. */
+static struct result check_keys(const struct request *request, const struct wanted_issuer *wanted, struct error *err)
+{
+    const bool are_its_own = wanted->keys == NULL && wanted->keys_url == NULL;
+
+    if (are_its_own || !decider_persons_come_from(request->gateway->decider, wanted->url)) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "persons come from this issuer by a signed document, so its keys come from its own metadata: leave jwks and keys_url out, "
+        "or have the document withdrawn first");
+}
+
 static struct result handle_issuer_trust(struct request *request, struct pg *pg, struct error *err)
 {
     struct issuer_trust trust;
@@ -300,6 +313,7 @@ static struct result handle_issuer_trust(struct request *request, struct pg *pg,
 
     (void)pg;
     TRY(read_wanted(request, &wanted, err));
+    TRY(check_keys(request, &wanted, err));
     TRY(issuer_trust_init(&trust, &wanted.record, err));
     trust.keys_url = wanted.keys_url;
     TRY(request_record(request, &trust.change, err));

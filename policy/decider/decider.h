@@ -301,6 +301,8 @@ struct persons decider_persons(struct decider *decider, const struct principal *
 struct persons decider_persons_of_key(struct decider *decider, const char *principal, const struct uuid *organisation);
 /** persons_as_of_now() in the newest snapshot. */
 struct persons decider_persons_now(struct decider *decider, const struct persons *stored, const struct uuid *organisation);
+/** persons_entries_name() in the newest snapshot. */
+bool decider_persons_come_from(struct decider *decider, const char *issuer);
 /** persons_separated() in the newest snapshot. */
 void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out);
 /** What the organisation (nil: the registry) demands of tokens, in the newest snapshot (authz/token_demand.h). */

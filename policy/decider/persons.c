@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/persons_entry.h"
 #include "authz/trust_login.h"
 #include "base/clock.h"
 #include "documents/approver_keys.h"
@@ -92,6 +93,13 @@ struct persons decider_persons_now(struct decider *decider, const struct persons
     const struct persons_scope scope = {snapshot->authz, organisation, clock_wall_ms()};
 
     return persons_as_of_now(&scope, stored);
+}
+
+bool decider_persons_come_from(struct decider *decider, const char *issuer)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return persons_entries_name(authz_snapshot_rules(snapshot->authz), issuer, clock_wall_ms());
 }
 
 void decider_separated(struct decider *decider, const struct uuid *organisation, struct persons_separated *separated_out)

@@ -143,6 +143,18 @@ def then_a_separate_subject_is_another_person():
     assert server.client(people["alex"][0]).api("GET", "/self")["person"] == key_of(people["elsewhere"].url, "alex")
 
 
+def nobody_gives_keys_to_the_issuer_of_the_persons():
+    """Else an administrator would sign tokens of each second person. Of another issuer it may: whoever comes from there is nobody."""
+    issuer, elsewhere = server.people.url, people["elsewhere"].url
+    stolen = sijil_test.Issuer(issuer, f"https://{at}")
+    wanted = {"url": issuer, "algorithms": ["ES256"]}
+    refused(call(people["alice"][0], "POST", "/issuers", {**wanted, "jwks": stolen.jwks}), 403, "from its own metadata")
+    refused(call(people["alice"][0], "POST", "/issuers", {**wanted, "keys_url": "https://keys.example/jwks"}), 403, "from its own metadata")
+    assert server.client().exchange(stolen.token(sub="bob"), "registry:admin:*").status == 400
+    keys = people["elsewhere"].people.fetch("/jwks")
+    assert call(people["alice"][0], "POST", "/issuers", {"url": elsewhere, "algorithms": ["ES256"], "jwks": keys}).status == 201
+
+
 def a_question_does_not_tell_where_persons_come_from():
     """Nor that the organisation is there. Dora has no role; a document of main says that she is nobody there."""
     password = people["elsewhere"].people.add("dora")
@@ -230,6 +242,7 @@ def the_first_document_of_an_administrator_ends_that_bindings_count_alone():
 
 
 if __name__ == "__main__":
-    run(prepare, accounts_at_two_issuers_are_one_person, two_approvers_sign_where_persons_come_from, then_a_separate_subject_is_another_person, a_question_does_not_tell_where_persons_come_from,
+    run(prepare, accounts_at_two_issuers_are_one_person, two_approvers_sign_where_persons_come_from, then_a_separate_subject_is_another_person, nobody_gives_keys_to_the_issuer_of_the_persons,
+        a_question_does_not_tell_where_persons_come_from,
         a_robot_is_everybody_who_has_seen_its_secret, a_document_is_withdrawn_by_one_and_does_not_come_back, the_root_signs_for_all_others,
         a_subject_of_the_same_name_is_the_same_person_again, the_first_document_of_an_administrator_ends_that_bindings_count_alone, server=server)
