@@ -102,6 +102,9 @@ static struct result find_person(const struct scim_login *login, const struct sc
     if (known != NULL && external_id != NULL && strcmp(known->external_id, external_id) != 0)
         return failure(err, ERROR_DENIED, "the subject of the token belonged to another person: %s differs",
                        entry->service.claim);
+    if (known == NULL && external_id == NULL) /* it may be of a person that was deactivated before its first login */
+        return failure(err, ERROR_DENIED, "the token has no %s, which tells whose it is, and its subject is not known",
+                       entry->service.claim);
     if (known != NULL) found = known;
     if (found != NULL ? !found->is_active : !entry->service.admits_others) return not_active(err);
     *person_out = found;
