@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/act.h"
 #include "authz/dpop_nonces.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -139,6 +140,13 @@ static void add_limit(const struct rate_limit *limit, http_header_function *add,
     add(context, "RateLimit", text);
 }
 
+/* Clients learn the nonce from an answer: those whose proofs or signatures repeat it, and those that must sign. */
+static bool needs_nonce(const struct exchange *exchange)
+{
+    return request_speaks_dpop(&exchange->request) || request_header(&exchange->request, ACT_HEADER) != NULL ||
+           (exchange->found != NULL && exchange->found->error == OAUTH_ACT);
+}
+
 static void headers(const struct http_exchange *http, http_header_function *add, void *context)
 {
     const struct exchange *exchange = (const struct exchange *)(const void *)http;
@@ -150,7 +158,7 @@ static void headers(const struct http_exchange *http, http_header_function *add,
         (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->log_name, (unsigned long long)exchange->sequence);
         add(context, "Sijil-Audit", audit);
     }
-    if (request_speaks_dpop(&exchange->request) && dpop_nonces_newest(gateway->nonces, clock_wall_ms(), nonce))
+    if (needs_nonce(exchange) && dpop_nonces_newest(gateway->nonces, clock_wall_ms(), nonce))
         add(context, "DPoP-Nonce", nonce); /* RFC 9449, 8.2: with each answer, so that a client is never late */
     add_limit(&exchange->limit, add, context);
     if (exchange->request.speaks_oci) add(context, "Docker-Distribution-Api-Version", "registry/2.0");

@@ -326,6 +326,7 @@ def the_most_dangerous_requests_are_signed_one_by_one():
     def refusal(answer, says):
         said = answer["WWW-Authenticate"] or ""
         assert answer.status == 401 and 'error="request_signature_required"' in said and says in answer.body.decode(), (answer.status, said, answer.body)
+        assert answer["DPoP-Nonce"] == nonce, says  # so that a client without proofs learns it
 
     target, body = "/api/v1/robots", json.dumps({"organisation": "acme", "name": "signed"}).encode()
     refusal(send("POST", target, body), "Sijil-Act")
