@@ -132,7 +132,8 @@ struct result fsck_report_text(const struct fsck_report *report, struct buffer *
     return buffer_add_text(
         text,
         "\nNot checked: the text of sealed parts, and the keys of the index of addresses (only sijil-keyd can open them); how long a "
-        "binding lasts;\nwhether an event tells the truth.\n",
+        "binding lasts,\nand which subject it is for; secrets of robots, and who is behind them; groups by tokens; keys of issuers;\n"
+        "whether an event tells the truth.\n",
         err);
 }
 
