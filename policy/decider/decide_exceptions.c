@@ -5,21 +5,24 @@
 #include "audit/permit.h"
 #include "policy/decider/decide_priv.h"
 
-void leave_spent_out(struct decision_draft *draft, struct policy_facts *facts)
+/* The server's own work uses none whose uses are counted: it would use up what somebody has asked for, and its next decision about the same content has none left. */
+static bool may_use(const struct decision_context *context, const struct policy_exception *exception)
 {
-    const struct tenancy *tenancy = &draft->context->snapshot->tenancy;
-    const struct permit *held = draft->context->request->held;
+    if (context->is_of_server && exception->uses < INT64_MAX) return false;
+    return permit_has_use(context->request->held, exception->key) || !tenancy_is_spent(&context->snapshot->tenancy, exception);
+}
 
-    draft->left_count = 0;
-    if (tenancy->spent_count == 0) return;
+void leave_out(const struct decision_context *context, struct policy_facts *facts, struct left_exceptions *left)
+{
+    left->count = left->out_count = 0;
+    if (context->snapshot->tenancy.spent_count == 0 && !context->is_of_server) return;
     for (size_t i = 0; i < facts->exception_count; i++) {
         const struct policy_exception *exception = facts->exceptions[i];
-        if (permit_has_use(held, exception->key) || !tenancy_is_spent(tenancy, exception))
-            draft->left[draft->left_count++] = exception;
-        else pair_facts_spent(&draft->stated, exception);
+        if (may_use(context, exception)) left->in[left->count++] = exception;
+        else left->out[left->out_count++] = exception;
     }
-    facts->exceptions = draft->left;
-    facts->exception_count = draft->left_count;
+    facts->exceptions = left->in;
+    facts->exception_count = left->count;
 }
 
 static bool is_noted(const struct decision_parts *parts, const struct policy_exception *exception)

@@ -79,8 +79,10 @@ static struct result evaluate_operation(struct decision_draft *draft, const stru
 {
     OWNED(policy_decision) *decision = NULL;
     struct policy_facts facts = facts_of(draft, pair, op);
+    struct left_exceptions left;
 
-    leave_spent_out(draft, &facts);
+    leave_out(draft->context, &facts, &left);
+    for (size_t i = 0; i < left.out_count; i++) pair_facts_spent(&draft->stated, left.out[i]);
     TRY(ask(draft, &facts, &decision, err));
     TRY(note_uses(draft, pair, &facts, decision, err));
     TRY(pair_facts_operation(&draft->stated, &facts, err));
@@ -312,10 +314,13 @@ struct result evaluate_label_of_repository(const struct decision_context *contex
 struct result evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                                   struct policy_decision **decision_out, struct error *err)
 {
-    const struct decision_draft draft = {.context = context};
+    struct decision_context of_server = *context;
+    const struct decision_draft draft = {.context = &of_server};
+    struct left_exceptions left;
     struct action_pair asked;
     struct pair pair;
 
+    of_server.is_of_server = true;
     TRY(open_pair(&draft, query->name, &asked, &pair, err));
     if (query->region != NULL) (void)snprintf(asked.resource.region, sizeof asked.resource.region, "%s", query->region);
     if (query->label != NULL) pair.label = *query->label;
@@ -327,5 +332,6 @@ struct result evaluate_repository(const struct decision_context *context, const 
         facts.target = policy_set_region(context->snapshot->set, query->region, context->request->now_ms * 1000);
         if (facts.target == NULL) facts.target = policy_set_unknown(context->snapshot->set);
     }
+    leave_out(&of_server, &facts, &left);
     return ask(&draft, &facts, decision_out, err);
 }

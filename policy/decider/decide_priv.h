@@ -13,8 +13,6 @@ struct decision_draft {
     struct buffer inputs;     /* the text that the id is computed over */
     struct pair_facts stated; /* of the pair at hand */
     struct buffer facts;      /* of the pairs, concatenated */
-    size_t left_count;        /* exceptions of the project at hand that may still be used */
-    const struct policy_exception *left[POLICY_LIST_MAX];
 };
 
 /* One pair of the request. */
@@ -34,8 +32,13 @@ void refuse(struct decision_draft *draft, enum verdict verdict, const char *rule
 void note_denial(struct decision_draft *draft, const struct policy_denial *denial);
 
 /* decide_exceptions.c */
-/** Lets the facts have only exceptions of which a use is left, and names the others in the facts of the pair. */
-void leave_spent_out(struct decision_draft *draft, struct policy_facts *facts);
+/** Not initialised before: most sets have no exceptions. */
+struct left_exceptions {
+    size_t count, out_count;
+    const struct policy_exception *in[POLICY_LIST_MAX], *out[POLICY_LIST_MAX];
+};
+/** Lets the facts have only exceptions that the decision may use: a use is left, or the decision is nobody's and uses are not counted. They point into `left`. */
+void leave_out(const struct decision_context *context, struct policy_facts *facts, struct left_exceptions *left);
 /** Notes the exceptions that have lifted a rule, as uses of the decision. A decision that needs too many is denied. */
 RESULT note_uses(struct decision_draft *draft, const struct pair *pair, const struct policy_facts *facts,
                  const struct policy_decision *decision, struct error *err);

@@ -5,6 +5,7 @@
 
 #include "audit/decision_priv.h"
 #include "base/fault.h"
+#include "policy/compiled_priv.h"
 
 static const struct decide_row rows[] = {
     {"no credential", '-', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL sys ()"},
@@ -253,6 +254,106 @@ static void deciding_survives_lack_of_memory(void **state)
     fail_each(decide_once, &context, ERROR_NO_MEMORY, 4);
 }
 
+/* ---- exceptions ---- */
+
+#define HOUSE                                                                                                                                                                                         \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,\"labels\":{\"class\":\"open\",\"subjects\":[],\"attached\":[]},\"metadata\":{\"id\":\"house\",\"version\":1," \
+    "\"scope\":[\"acme/models/**\"],\"effective_from\":\"2026-01-01T00:00:00Z\",\"review_by\":\"2030-01-01\"},"                                                                                       \
+    "\"exception_types\":{\"visit\":{\"lifts\":[\"HOUSE\"],\"approvals\":2,\"max_days\":300,\"required_evidence\":[\"letter\"]}},"                                                                    \
+    "\"rules\":[{\"id\":\"HOUSE\",\"effect\":\"require\",\"ops\":[\"read\",\"replicate\"],\"target\":{\"geo_within\":[\"QA\"]}},"                                                                     \
+    "{\"id\":\"OPEN\",\"effect\":\"permit\",\"ops\":[\"read\",\"replicate\"],\"when\":{\"class_at_most\":\"open\"}}]}"
+
+static struct policy_set *compile(json_t *policies, json_t *exceptions, json_t *regions)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    const struct policy_set_parts parts = {.epoch = 6, .policies = policies, .regions = regions, .exceptions = exceptions};
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    if (!policy_set_compose(&parts, &payload, &err).ok || !policy_set_compile(buffer_bytes(&payload), &set, &err).ok)
+        fail_msg("%s", err.message);
+    return set;
+}
+
+/* A set with a policy that nobody meets, and an exception from it for a blob of acme/models: twice, or as often as somebody likes. */
+static struct policy_set *set_with_exception(bool is_counted)
+{
+    OWNED_JSON house = policy_json("[" HOUSE "]");
+    OWNED_JSON none = json_array();
+    char project[UUID_TEXT_SIZE], text[1024];
+    const struct uuid models = id_of('m');
+    json_t *regions = json_object_get(policy_set_json(snapshot.set), "regions");
+    OWNED(policy_set) *without = compile(house, none, regions);
+
+    uuid_format(&models, project);
+    (void)snprintf(
+        text, sizeof text,
+        "[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"visit\",%s"
+        "\"policy\":{\"id\":\"house\",\"version\":1,\"digest\":\"%s\"},\"project\":\"%s\",\"lifts\":[\"HOUSE\"],"
+        "\"ops\":[\"read\",\"replicate\"],\"targets\":[\"client\",\"local/main\"],\"digests\":[\"" DIGEST "\"],"
+        "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-12-01T00:00:00Z\",\"evidence\":{\"letter\":\"a\"},"
+        "\"requested_by\":{\"iss\":\"i\",\"sub\":\"z\"},\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}]}]",
+        is_counted ? "\"uses_left\":2," : "", policy_document_digest(policy_set_documents(without)->documents[0]), project);
+    OWNED_JSON exceptions = policy_json(text);
+    return compile(house, exceptions, regions);
+}
+
+static const struct exception_row {
+    const char *name;
+    bool is_of_server, is_counted, is_used_up, is_allowed;
+} exception_rows[] = {
+    {"a reader may use it", false, true, false, true},
+    {"no reader may when it is used up", false, true, true, false},
+    {"a reader may, as often as it likes", false, false, false, true},
+    {"the server uses up nobody's exception", true, true, false, false},
+    {"nor one that is used up", true, true, true, false},
+    {"the server may copy under one that has no number", true, false, false, true},
+};
+
+/* A copy that the server keeps is judged as it was when it was made. */
+static void judge_what_is_kept(const struct decision_context *context, bool is_allowed)
+{
+    const struct repository_query query = {.name = "acme/models/a", .region = "local/main", .op = OP_REPLICATE, .digest = DIGEST};
+    OWNED(policy_decision) *decision = NULL;
+    struct error err = {0};
+
+    assert_true(evaluate_repository(context, &query, &decision, &err).ok);
+    assert_int_equal(policy_decision_allows(decision), is_allowed);
+}
+
+static void exceptions_are_used(void **state)
+{
+    const struct exception_row *row = *state;
+    const struct decide_row asked = {.robot = row->is_of_server ? '-' : 'c',
+                                     .action = row->is_of_server ? ACTION_COPY_WRITE : ACTION_BLOB_READ,
+                                     .resource = "acme/models/a",
+                                     .detail = DIGEST};
+    OWNED(policy_set) *set = set_with_exception(row->is_counted);
+    struct snapshot here = snapshot;
+    uint8_t spent[1][SHA256_SIZE];
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    size_t count = 0;
+    const struct uuid models = id_of('m');
+    memcpy(spent[0], policy_set_exceptions(set, &models, &count)[0]->key, SHA256_SIZE);
+    here.set = set;
+    here.tenancy.spent = spent;
+    here.tenancy.spent_count = row->is_used_up ? 1 : 0;
+    fill(&asked, &principal, &request);
+    const struct decision_context context = {
+        .snapshot = &here, .request = &request, .metadata_region = "", .is_of_server = row->is_of_server};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision) == VERDICT_ALLOW, row->is_allowed);
+    assert_int_equal(decision->parts.use_count, row->is_allowed ? 1 : 0);
+    const struct bytes facts = decision->parts.facts[0];
+    const bool is_left_out = memmem(facts.data, facts.length, "\"spent\":[", 9) != NULL;
+    assert_int_equal(is_left_out, !row->is_allowed); /* a replay leaves it out, too */
+    if (row->is_of_server) judge_what_is_kept(&context, row->is_allowed);
+}
+
 /* ---- what makes a decision stale ---- */
 
 static const struct depends_row {
@@ -305,7 +406,8 @@ int main(void)
 
     make_snapshot();
     const int failed = RUN_TABLE(rows, decisions) + RUN_TABLE(depends_rows, dependencies) +
-                       RUN_TABLE(resolve_rows, names_are_resolved) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+                       RUN_TABLE(exception_rows, exceptions_are_used) + RUN_TABLE(resolve_rows, names_are_resolved) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     forget_snapshot();
     return failed;
 }
