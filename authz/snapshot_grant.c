@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/scim_entry.h"
 #include "authz/snapshot_priv.h"
 #include "base/text.h"
 
@@ -212,16 +213,31 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
     return NULL;
 }
 
+/* A signed document gives this robot the persons of the registry's issuer, whichever organisation it belongs to. */
+static bool takes_a_directory(const struct authz_snapshot *snapshot, const struct principal *principal,
+                              const struct principal *robot, int64_t now_ms)
+{
+    static const struct uuid registry = {{0}};
+    const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];
+
+    return scim_entry_of_client(snapshot->rules, robot, now_ms) != NULL &&
+           authz_snapshot_permitting(snapshot, &registry, principal, ACTION_ROBOT_ROTATE, now_ms, bindings) == 0;
+}
+
 const struct authz_refusal *rotation_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
                                              const struct resource *resource, int64_t now_ms)
 {
     static const struct authz_refusal unknown = {"SYS-NO-BINDING", "there is no such robot in this organisation"};
+    static const struct authz_refusal directory = {
+        "SYS-GRANT",
+        "this robot provisions the persons of the registry (SCIM): an administrator of the registry gives it another secret"};
     struct principal robot = {.kind = PRINCIPAL_ROBOT};
 
     if (!uuid_parse(bytes_of_text(resource->detail), &robot.id)) return &unknown;
     const struct authz_robot *found = authz_snapshot_robot(snapshot, &robot.id);
     if (found == NULL || !uuid_equal(&found->organisation, &resource->organisation)) return &unknown;
     if (principal->kind == PRINCIPAL_ROBOT && uuid_equal(&principal->id, &robot.id)) return &yourself;
+    if (takes_a_directory(snapshot, principal, &robot, now_ms)) return &directory;
     for (size_t i = 0; i < snapshot->part_count; i++) {
         const struct authz_refusal *why = rotation_refusal_in(snapshot, snapshot->parts[i], principal, &robot, now_ms);
         if (why != NULL) return why;

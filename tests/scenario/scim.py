@@ -150,6 +150,18 @@ def only_the_named_client_provisions():
     assert refused.status == 403, refused.body  # it may provision, and nothing else
 
 
+def an_organisation_does_not_get_the_directory_by_its_robot():
+    """Whoever sees a new secret of the client could deactivate everybody, and put anybody into groups."""
+    made = admin.api("POST", "/robots", {"organisation": "main", "name": "directory"})
+    chief = Client(server, make_robot(server, "chief", "org-admin", "main"))
+    service(client="robot:" + made["id"])
+    answer = chief.call("POST", f"/api/v1/robots/{made['id']}/secret", "{}", {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert answer.status == 403 and "of the registry (SCIM)" in answer.body.decode(), answer.body
+    admin.api("POST", f"/robots/{made['id']}/secret", {})
+    service()
+    chief.api("POST", f"/robots/{made['id']}/secret", {})
+
+
 # ---- Persons ----
 
 def a_person_is_provisioned():
@@ -611,7 +623,7 @@ def out_stays_out_without_the_document():
 
 
 if __name__ == "__main__":
-    run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, a_person_is_provisioned, no_name_is_in_the_database,
+    run(nobody_provisions_without_a_document, a_document_names_no_mail, only_the_named_client_provisions, an_organisation_does_not_get_the_directory_by_its_robot, a_person_is_provisioned, no_name_is_in_the_database,
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
         who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
