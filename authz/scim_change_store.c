@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "audit/format/scim_state.h"
+#include "audit/format/search_terms.h"
 #include "authz/rights_priv.h"
 #include "authz/scim_rights_priv.h"
 #include "base/clock.h"
@@ -61,6 +62,18 @@ static const struct pg_statement scim_change_tell_sql = {
     "scim_change_tell",
     "UPDATE scim_user SET told = CASE WHEN $3 THEN $2 ELSE coalesce(told, $2) END WHERE person = $1"
     " RETURNING user_id, encode(scim_identity(salt, issuer, external_id), 'hex')", "int8 int8 bool", "uuid text"};
+/* Whether the first event about a person, or the first token that tells who it is, tells another externalId than the row has now. Their entries are found by the lists of the
+   index of searches, which has each place in two bytes (audit/format/posting.h). */
+static const struct pg_statement scim_change_doubt_sql = {
+    "scim_change_doubt",
+    "SELECT EXISTS (SELECT FROM scim_user u CROSS JOIN LATERAL (SELECT encode(scim_identity(u.salt, u.issuer, u.external_id), 'hex') AS identity OFFSET 0) AS d"
+    " CROSS JOIN unnest($2::int8[]) AS k (key) CROSS JOIN LATERAL (SELECT block, list FROM audit_post WHERE key = k.key ORDER BY block LIMIT 1) AS p"
+    " CROSS JOIN LATERAL generate_series(0, length(p.list) / 2 - 1) AS i"
+    " CROSS JOIN LATERAL (SELECT e.action, e.outcome, e.leaf FROM audit_entry e"
+    " WHERE e.seq = p.block * 4096 + 256 * get_byte(p.list, 2 * i) + get_byte(p.list, 2 * i + 1) OFFSET 0) AS e"
+    " WHERE u.user_id = $1 AND e.action IN ('scim.create', 'scim.change', 'scim.end', 'token.mint') AND e.outcome = 'allowed'"
+    " AND (position(convert_to('#' || u.user_id || ' ', 'UTF8') IN e.leaf) > 0 OR position(convert_to(' person=' || u.user_id || ' ', 'UTF8') IN e.leaf) > 0)"
+    " AND position(' as='::bytea IN e.leaf) > 0 AND position(convert_to(' as=' || d.identity, 'UTF8') IN e.leaf) = 0)", "uuid int8[]", "bool"};
 static const struct pg_statement scim_change_self_sql = {
     "scim_change_self",
     "INSERT INTO scim_subject AS x (issuer, subject, person, told) SELECT issuer, external_id, person, $2 FROM scim_user WHERE person = $1 ON CONFLICT DO NOTHING"
@@ -73,7 +86,7 @@ static const struct pg_statement scim_raise_whole_sql = {
     "scim_raise_whole", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement *const statements[] = {
     &scim_change_find_sql, &scim_change_taken_sql, &scim_change_ended_sql, &scim_change_create_sql, &scim_change_write_sql,
-    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_tell_sql, &scim_change_self_sql, &scim_raise_sql, &scim_raise_whole_sql,
+    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_tell_sql, &scim_change_doubt_sql, &scim_change_self_sql, &scim_raise_sql, &scim_raise_whole_sql,
 };
 /* clang-format on */
 const struct pg_table scim_change_table = PG_TABLE(statements);
@@ -155,6 +168,23 @@ static void tell_id(struct scim_user_change *change)
     uuid_format(&change->id, change->detail);
 }
 
+/* Whether the log tells another externalId than the row: then no event may tell that of the row, also not if the row names none. */
+static struct result is_doubted(struct pg *pg, const struct uuid *id, bool *is_doubted_out, struct error *err)
+{
+    char text[UUID_TEXT_SIZE], word[sizeof SCIM_PERSON + UUID_TEXT_SIZE];
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    uuid_format(id, text);
+    (void)snprintf(word, sizeof word, SCIM_PERSON "%s", text);
+    const int64_t keys[] = {search_key(SEARCH_DETAIL, bytes_of_text(text)), search_key(SEARCH_DETAIL, bytes_of_text(word))};
+    pg_add_uuid(&arguments, id);
+    pg_add_int8_array(&arguments, keys, sizeof keys / sizeof keys[0]);
+    TRY(pg_run(pg, &scim_change_doubt_sql, &arguments, &rows, err));
+    *is_doubted_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
 /* The row has this state and this externalId from the event on: `sijil-verify fsck` compares them. */
 static struct result tell(struct scim_user_change *change, struct pg *pg, int64_t person, uint64_t entry, const char *state,
                           struct error *err)
@@ -162,13 +192,17 @@ static struct result tell(struct scim_user_change *change, struct pg *pg, int64_
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
     char id[UUID_TEXT_SIZE];
+    bool doubted = false;
 
+    uuid_format(&change->id, id);
+    (void)snprintf(change->detail, sizeof change->detail, "%s %s", id, state);
+    if (!change->is_new) TRY(is_doubted(pg, &change->id, &doubted, err));
+    if (doubted) return SUCCESS; /* a person is shut out in any case */
     pg_add_int8(&arguments, person);
     pg_add_int8(&arguments, (int64_t)entry);
     pg_add_bool(&arguments, change->is_new);
     TRY(pg_run(pg, &scim_change_tell_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_NOT_FOUND, "there is no such User");
-    uuid_format(&change->id, id);
     (void)snprintf(change->detail, sizeof change->detail, "%s %s " SCIM_IDENTITY "%s", id, state, pg_text(rows, 0, 1));
     return SUCCESS;
 }
@@ -371,27 +405,34 @@ void scim_user_change_init(struct scim_user_change *change, const struct scim_cl
 
 /* ---- subjects of tokens ---- */
 
+static struct result not_joined(struct error *err)
+{
+    return failure(err, ERROR_CONFLICT,
+                   "the person is not active here, or has " SUBJECTS_MAX
+                   " subjects already, or the subject is joined with it, or the log tells another externalId: try again");
+}
+
 struct result scim_join(struct pg *pg, const struct scim_joining *joining, char told_out[SCIM_TOLD_SIZE], struct error *err)
 {
     struct pg_arguments arguments = {0}, of_person = {0};
     OWNED(pg_rows) *rows = NULL;
     OWNED(pg_rows) *person = NULL;
     char id[UUID_TEXT_SIZE];
+    bool doubted = false;
 
     pg_add_text(&arguments, joining->issuer);
     pg_add_text(&arguments, joining->subject);
     pg_add_text(&arguments, joining->external_id);
     pg_add_int8(&arguments, (int64_t)joining->entry);
     TRY(pg_run(pg, &scim_change_link_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0)
-        return failure(err, ERROR_CONFLICT,
-                       "the person is not active here, or has " SUBJECTS_MAX
-                       " subjects already, or the subject is joined with it, or the log tells another externalId: try again");
+    if (pg_rows_count(rows) == 0) return not_joined(err);
     pg_add_int8(&of_person, pg_int8(rows, 0, 0));
     pg_add_int8(&of_person, (int64_t)joining->entry);
     pg_add_bool(&of_person, false);
     TRY(pg_run(pg, &scim_change_tell_sql, &of_person, &person, err));
     const struct uuid user = pg_uuid(person, 0, 0);
+    TRY(is_doubted(pg, &user, &doubted, err));
+    if (doubted) return not_joined(err);
     uuid_format(&user, id);
     (void)snprintf(told_out, SCIM_TOLD_SIZE, " " SCIM_PERSON "%s " SCIM_IDENTITY "%s " SCIM_LINK "%s", id, pg_text(person, 0, 1),
                    pg_text(rows, 0, 1));
