@@ -267,6 +267,11 @@ bool policy_set_has_approval(const struct policy_set *set)
     return json_object_get(set->json, "approval") != NULL;
 }
 
+bool policy_set_names_others(const struct policy_set *set)
+{
+    return policy_set_has_approval(set) || set->exception_count > 0;
+}
+
 const json_t *policy_set_json(const struct policy_set *set)
 {
     return set->json;

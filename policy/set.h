@@ -49,6 +49,8 @@ RESULT policy_set_read_named(struct bytes envelope, const struct ecdsa_key *root
 /** Whether the set says what its signers agree to, so that several persons may sign it. */
 bool policy_set_has_approval(const struct policy_set *set);
 /** The whole payload. Borrowed. */
+/** Whether the signature of the root is not all that counts: others sign the set, or its exceptions name persons that must have signed. */
+bool policy_set_names_others(const struct policy_set *set);
 const json_t *policy_set_json(const struct policy_set *set);
 /** Compiles a payload without its signature: before it is signed, and in tests. */
 RESULT policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err);

@@ -17,7 +17,9 @@ struct set_chain {
     struct document_trust trust;
     struct set_chain_end end;
     struct document_pin pin;
-    uint64_t sequence; /* of the last link */
+    struct document_pin passed; /* the last set that counts for nothing; epoch 0: none */
+    struct error why;           /* it does not */
+    uint64_t sequence;          /* of the last link */
     size_t links, id_count;
     uint8_t ids[CHAIN_IDS_MAX][DOCUMENT_DIGEST_SIZE];
 };
@@ -91,33 +93,36 @@ static struct result judge(struct set_chain *chain, const struct document *docum
 }
 
 /* The first set of a chain that begins later replaces one that is not here: it is what the set says it is. */
-static struct result check_place(struct set_chain *chain, const struct document *document, struct error *err)
+static struct result check_place(const struct set_chain *chain, const struct document *document, bool *is_whole_out,
+                                 struct error *err)
 {
     const uint64_t epoch = document->version;
     struct document_pin before = chain->pin;
+    bool is_whole = chain->end.is_whole;
     struct set_approval approval;
 
     TRY(set_approval_read(document->json, &approval, err));
     if (chain->end.set == NULL) {
-        chain->end.is_whole = epoch == 1 || (approval.is_there && approval.base.epoch == 0);
-        chain->end.first = epoch;
+        is_whole = epoch == 1 || (approval.is_there && approval.base.epoch == 0);
         before = approval.base;
     }
     if (epoch <= chain->pin.epoch)
         return failure(err, ERROR_DENIED, "the policy set of epoch %" PRIu64 " is older than the one before it", epoch);
-    if (!approval.is_there && epoch != chain->pin.epoch + 1) chain->end.is_whole = false; /* others may have been between */
+    *is_whole_out = is_whole && (approval.is_there || epoch == chain->pin.epoch + 1); /* else others may have been between */
     return set_check_base(document, &before, chain->trust.now_ms, err);
 }
 
+/* After a refusal all that the chain knows is as before. */
 static struct result take_set(struct set_chain *chain, const struct document *document, struct bytes envelope, struct error *err)
 {
     struct keyd_policy_ids ids;
     struct set_signers signers;
     struct root_terms terms;
+    bool is_whole = false;
     OWNED(policy_set) *set = NULL;
 
     set_policy_ids(document, &ids);
-    TRY(check_place(chain, document, err));
+    TRY(check_place(chain, document, &is_whole, err));
     TRY(judge(chain, document, &ids, err));
     TRY(document_check(document, &chain->trust, err));
     TRY(set_count_signers(document, &chain->trust, &signers, err));
@@ -127,8 +132,10 @@ static struct result take_set(struct set_chain *chain, const struct document *do
     note_ids(chain, &ids);
     chain->pin.epoch = document->version;
     memcpy(chain->pin.digest, document->digest, sizeof chain->pin.digest);
+    if (chain->end.set == NULL) chain->end.first = document->version;
     policy_set_free(chain->end.set);
     chain->end.set = GIVE(set);
+    chain->end.is_whole = is_whole;
     chain->end.signers = signers;
     chain->end.terms = chain->trust.terms;
     chain->end.sets++;
@@ -146,6 +153,31 @@ static struct result check_order(const struct set_chain *chain, const struct set
     return SUCCESS;
 }
 
+static bool replaces_passed(const struct set_chain *chain, const struct document *document)
+{
+    struct set_approval approval;
+    struct error ignored = {0};
+
+    return chain->passed.epoch != 0 && set_approval_read(document->json, &approval, &ignored).ok && approval.is_there &&
+           approval.base.epoch == chain->passed.epoch &&
+           memcmp(approval.base.digest, chain->passed.digest, sizeof chain->passed.digest) == 0;
+}
+
+/* sijil-keyd went on with the set before, and so does the chain. What replaces a set that counts for nothing is refused for the reason of that one. */
+static struct result take_or_pass(struct set_chain *chain, const struct set_chain_link *link, const struct document *document,
+                                  struct error *err)
+{
+    struct error refused = {0};
+
+    if (take_set(chain, document, link->envelopes[0], &refused).ok) return SUCCESS;
+    if (refused.kind == ERROR_DENIED && replaces_passed(chain, document)) refused = chain->why;
+    if (!link->is_followed || refused.kind != ERROR_DENIED) return failure(err, refused.kind, "%s", refused.message);
+    chain->passed.epoch = document->version;
+    memcpy(chain->passed.digest, document->digest, sizeof chain->passed.digest);
+    chain->why = refused;
+    return SUCCESS;
+}
+
 struct result set_chain_add(struct set_chain *chain, const struct set_chain_link *link, struct error *err)
 {
     OWNED(document) *document = NULL;
@@ -155,7 +187,7 @@ struct result set_chain_add(struct set_chain *chain, const struct set_chain_link
     if (link->entry.length > 0) TRY(document_check_event(document, link->entry, link->sequence, err));
     chain->trust.now_ms = link->time_ms;
     if (document->kind == DOCUMENT_SIGNING_KEY) TRY(take_key(chain, document, err));
-    else if (document->kind == DOCUMENT_POLICY_SET) TRY(take_set(chain, document, link->envelopes[0], err));
+    else if (document->kind == DOCUMENT_POLICY_SET) TRY(take_or_pass(chain, link, document, err));
     else return failure(err, ERROR_INVALID, "only policy sets and keys of approvers say who has signed a policy set");
     chain->sequence = link->sequence;
     chain->links++;

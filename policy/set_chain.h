@@ -25,10 +25,12 @@ struct set_chain_link {
     struct bytes entry; /* the event, which must name the document; empty: the caller has only its number and its time */
     uint64_t sequence;
     int64_t time_ms;
+    bool is_followed; /* by another set: then one that sijil-keyd would have refused counts for nothing, and is no error */
 };
 /**
  * Adds a set, or a document of a key. A key that sijil-keyd would have refused counts for nothing, and is no error. ERROR_DENIED: the set is not signed by
- * enough persons, does not replace the set before it, or the event is another one. ERROR_INVALID, ERROR_LIMIT: it is no such document.
+ * enough persons or by those whom its exceptions name, does not replace the set before it, or the event is another one. ERROR_INVALID, ERROR_LIMIT: it is no
+ * such document.
  */
 RESULT set_chain_add(struct set_chain *chain, const struct set_chain_link *link, struct error *err);
 

@@ -7,6 +7,7 @@
 #include "audit/format/policy_load.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "policy/set_exceptions.h"
 #include "policy/set_text.h"
 
 static struct result write_link(const struct set_export_link *link, struct buffer *text, struct error *err)
@@ -134,10 +135,10 @@ void set_export_report_done(struct set_export_report *report)
 
 /* ---- the chain ---- */
 
-static struct result add_link(struct checking *checking, const struct set_export_link *link, struct error *err)
+static struct result add_link(struct checking *checking, const struct set_export_link *link, bool is_followed, struct error *err)
 {
     const struct leaf *event = &checking->proof.event;
-    const struct set_chain_link added = {link->envelopes, link->count, link->entry, event->sequence, event->time_ms};
+    const struct set_chain_link added = {link->envelopes, link->count, link->entry, event->sequence, event->time_ms, is_followed};
     const struct result taken = set_chain_add(checking->chain, &added, err);
 
     if (!taken.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_DENIED; /* another event */
@@ -153,8 +154,23 @@ static struct result follow_chain(struct checking *checking, const json_t *chain
         if (json_object_size(each) != 3)
             return failure(err, ERROR_INVALID, "a document of an exported policy set has a member too many");
         TRY(read_event(checking, &link, err));
-        TRY(add_link(checking, &link, err));
+        TRY(add_link(checking, &link, true, err));
     }
+    return SUCCESS;
+}
+
+/* Nobody but the root need have signed, whose signature is all that can be checked. */
+static struct result read_alone(const struct set_export_link *last, const struct ecdsa_key *root, struct policy_set **set_out,
+                                struct error *err)
+{
+    OWNED(policy_set) *set = NULL;
+
+    TRY(policy_set_read(last->envelopes[0], root, &set, err));
+    if (policy_set_exception_count(set) > 0)
+        return failure(
+            err, ERROR_DENIED,
+            "the set has exceptions, and the file lacks what shows that those whom they name have signed: export it anew");
+    *set_out = GIVE(set);
     return SUCCESS;
 }
 
@@ -167,12 +183,12 @@ static struct result check_signers(struct checking *checking, const json_t *json
 
     if (chain == NULL) {
         TRY(read_event(checking, last, err));
-        return policy_set_read(last->envelopes[0], root, set_out, err);
+        return read_alone(last, root, set_out, err);
     }
     TRY(set_chain_new(root, &checking->chain, err));
     TRY(follow_chain(checking, chain, err));
     TRY(read_event(checking, last, err));
-    TRY(add_link(checking, last, err));
+    TRY(add_link(checking, last, false, err));
     set_chain_end(checking->chain, &end);
     if (end.set == NULL || !bytes_equal(policy_set_envelope(end.set), last->envelopes[0]))
         return failure(err, ERROR_DENIED, "the last document of the file is no policy set");

@@ -5,7 +5,7 @@
  * The file is one JSON object. It is checked offline, with the log's key and the root's public key. It proves who signed the set, and that the registry
  * loaded it at that time. It does not prove that no later set is in force.
  *
- * Where several persons sign, the file has a chain: the sets before it, and the documents of the approvers' keys, each with its event and proof.
+ * Where several persons sign, or exceptions name persons that must have, the file has a chain: the sets before it, and the documents of the approvers' keys, each with its event and proof.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct set_export_link {
 struct set_export_parts {
     struct bytes envelope, entry, proof;
     const struct set_export_link *chain; /* in the order of the log */
-    size_t chain_count;                  /* 0: the file has none, and the root must have signed */
+    size_t chain_count;                  /* 0: the file has none, and the root must have signed a set without exceptions */
 };
 /** Appends the file. ERROR_LIMIT, ERROR_INVALID for bytes that are no UTF-8. */
 RESULT set_export_write(const struct set_export_parts *parts, struct buffer *text, struct error *err);

@@ -198,12 +198,14 @@ struct result policy_links_fetch(struct session *session, const struct policy_so
 
 /* ---- counting ---- */
 
-struct result policy_link_follow(const json_t *link, struct set_chain *chain, struct error *err)
+struct result policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err)
 {
-    const json_t *texts = json_object_get(link, "envelopes");
+    const json_t *link = json_array_get(links, index), *texts = json_object_get(link, "envelopes");
     struct bytes envelopes[DOCUMENT_SIGNATURES_MAX];
-    struct set_chain_link added = {
-        .envelopes = envelopes, .sequence = (uint64_t)number_of(link, "event"), .time_ms = number_of(link, "time_ms")};
+    struct set_chain_link added = {.envelopes = envelopes,
+                                   .sequence = (uint64_t)number_of(link, "event"),
+                                   .time_ms = number_of(link, "time_ms"),
+                                   .is_followed = index + 1 < json_array_size(links)};
 
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const char *text = json_string_value(json_array_get(texts, i));
@@ -215,16 +217,16 @@ struct result policy_link_follow(const json_t *link, struct set_chain *chain, st
     return set_chain_add(chain, &added, err);
 }
 
-/* A set that says nothing of others is the root's alone, whatever was before it. */
+/* A set that names nobody else is the root's alone, whatever was before it. */
 struct result policy_source_check(struct session *session, struct policy_source *source, struct error *err)
 {
     OWNED(policy_set) *again = NULL;
     OWNED_JSON links = NULL;
     OWNED_JSON rows = NULL;
 
-    if (!policy_set_has_approval(source->set)) return policy_set_read(buffer_bytes(&source->envelope), source->root, &again, err);
+    if (!policy_set_names_others(source->set)) return policy_set_read(buffer_bytes(&source->envelope), source->root, &again, err);
     TRY(policy_links_fetch(session, source, &rows, &links, err));
     TRY(set_chain_new(source->root, &source->chain, err));
-    for (size_t i = 0; i < json_array_size(links); i++) TRY(policy_link_follow(json_array_get(links, i), source->chain, err));
+    for (size_t i = 0; i < json_array_size(links); i++) TRY(policy_link_follow(links, i, source->chain, err));
     return SUCCESS;
 }

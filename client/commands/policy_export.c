@@ -156,7 +156,7 @@ struct result command_policy_export(struct invocation *invocation, struct error 
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(policy_source_fetch(session, 0, &found, err));
-    if (!policy_set_has_approval(found.set)) {
+    if (!policy_set_names_others(found.set)) {
         TRY(write_bare(session, &found, &text, err));
     } else {
         TRY(policy_links_fetch(session, &found, &rows, &links, err));

@@ -1,4 +1,6 @@
 /* `sijil policy history` and `revert`: the sets of the past, and one of them again. */
+#include <string.h>
+
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/api_priv.h"
@@ -8,13 +10,15 @@
 
 /* ---- the list ---- */
 
-/* "2 of 2": with the set that came before it, nobody needs to believe the registry. */
+/* "2 of 2": with the set that came before it, nobody needs to believe the registry. Nothing for a set that sijil-keyd has refused. */
 static struct result note_signers(const struct set_chain *chain, json_t *row, struct error *err)
 {
     struct set_chain_end end;
     struct buffer OWNED_BUFFER text = BUFFER(64);
 
     set_chain_end(chain, &end);
+    const char *digest = json_text_of(row, "digest");
+    if (end.set == NULL || digest == NULL || strcmp(digest, policy_set_digest(end.set)) != 0) return SUCCESS;
     TRY(buffer_format(&text, err, "%u of %u", end.signers.persons, end.signers.needed));
     return json_object_set_new(row, "signed", json_string(buffer_text(&text))) == 0 ? SUCCESS : api_no_memory(err);
 }
@@ -25,9 +29,8 @@ static struct result check_sets(const json_t *links, const struct ecdsa_key *roo
 
     TRY(set_chain_new(root, &chain, err));
     for (size_t i = 0; i < json_array_size(links); i++) {
-        const json_t *link = json_array_get(links, i);
-        json_t *row = json_object_get(link, "row");
-        TRY(policy_link_follow(link, chain, err));
+        json_t *row = json_object_get(json_array_get(links, i), "row");
+        TRY(policy_link_follow(links, i, chain, err));
         if (row != NULL) TRY(note_signers(chain, row, err));
     }
     return SUCCESS;

@@ -15,8 +15,8 @@
  */
 RESULT policy_links_fetch(struct session *session, const struct policy_source *source, json_t **rows_out, json_t **links_out,
                           struct error *err);
-/** Counts who has signed the next document of such an array. ERROR_DENIED. */
-RESULT policy_link_follow(const json_t *link, struct set_chain *chain, struct error *err);
+/** Counts who has signed the next document of such an array. Of its sets only the last one has to be good. ERROR_DENIED. */
+RESULT policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err);
 /** All of them, from source->root on: source->chain. ERROR_DENIED: not enough persons have signed, ERROR_CORRUPT: the registry shows something else than they have. */
 RESULT policy_source_check(struct session *session, struct policy_source *source, struct error *err);
 /** Refuses what no set has, because it would be signed unnoticed. */

@@ -10,6 +10,7 @@
 #include "client/commands/policy_source_priv.h"
 #include "client/local.h"
 #include "crypto/dsse.h"
+#include "policy/set_exceptions.h"
 #include "policy/set_text.h"
 
 /* ---- who has signed ---- */
@@ -29,7 +30,13 @@ static struct result tell_checked(const struct policy_source *found, struct buff
     struct set_chain_end end;
 
     if (found->root == NULL) return buffer_add_text(line, ". Not checked here: --root FILE checks it.", err);
-    if (found->chain == NULL) return buffer_add_text(line, ". Checked with the root's key.", err);
+    if (found->chain == NULL)
+        return buffer_add_text(
+            line,
+            policy_set_exception_count(found->set) == 0
+                ? ". Checked with the root's key."
+                : ". Checked with the root's key; whether those whom the exceptions name have signed, it is not known here.",
+            err);
     set_chain_end(found->chain, &end);
     TRY(buffer_add_text(line, ". Checked from the root's key on: ", err));
     return set_chain_text(&end, line, err);

@@ -6,193 +6,14 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/format/set_approval.h"
+#include "documents/format/set_exceptions.h"
 #include "documents/format/signing_key.h"
 #include "policy/set_chain.h"
 #include "tests/support/policy.h"
+#include "tests/unit/policy_chain_rows.h"
 
 #define DAY_MS   INT64_C(86400000)
 #define BEGIN_MS INT64_C(1797292800000) /* 2026-12-15 */
-
-enum { ROOT, ONE, TWO, TWO_AGAIN, THREE, KEYS };
-#define BY(key) (1U << (key))
-
-/* The person of each key; the root's key is of the person 0. */
-static const int persons[KEYS] = {0, 1, 2, 2, 3};
-
-#define POLICY(id, version, members, rules)                                                                                      \
-    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"" id "\",\"version\":" version      \
-    ",\"scope\":[\"**\"],\"effective_from\":\"2026-01-01T00:00:00Z\",\"review_by\":\"2027-01-01\"}" members ",\"rules\":[" rules \
-    "]}"
-#define PERMIT(most) \
-    "{\"id\":\"P-1\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\"],\"when\":{\"class_at_most\":\"" most "\"}}"
-#define AE            "{\"id\":\"R-1\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"geo_within\":[\"AE\"]}}"
-#define BASE          POLICY("one", "1", "", PERMIT("confidential"))
-#define STRICTER      "[" POLICY("one", "2", "", PERMIT("open")) "]"
-#define LOOSER        "[" POLICY("one", "3", "", PERMIT("sensitive")) "]"
-#define PLAIN         "[" BASE "]"
-#define ADDED         "[" BASE "," POLICY("two", "1", ",\"closed\":false", AE) "]"
-#define RAISED        "{\"holder\":\"%s\",\"officers\":1,\"policies\":2,\"root\":3}"
-#define LOWERED       "{\"officers\":1,\"policies\":1,\"root\":1}"
-#define ALONE         BY(ROOT)
-#define THREE_PERSONS (BY(ROOT) | BY(ONE) | BY(TWO))
-
-enum what { NOTHING, ENROL, WITHDRAW, SET, BARE };
-struct step {
-    enum what what;
-    int key;              /* of ENROL and WITHDRAW */
-    const char *policies; /* of SET, and of BARE, which says nothing of approval */
-    unsigned signers;
-    const char *root; /* a member "root"; NULL: none */
-    int days;         /* that have gone since the step before */
-    bool is_left_out; /* it is made, and not shown */
-};
-#define KEYS_ENROLLED                                                    \
-    {ENROL, .key = ONE}, {ENROL, .key = TWO}, {ENROL, .key = TWO_AGAIN}, \
-    {                                                                    \
-        ENROL, .key = THREE                                              \
-    }
-#define FIRST                                     \
-    {                                             \
-        BARE, .policies = PLAIN, .signers = ALONE \
-    }
-#define RAISE                                                            \
-    {                                                                    \
-        SET, .policies = PLAIN, .signers = THREE_PERSONS, .root = RAISED \
-    }
-
-static const struct row {
-    const char *name;
-    struct step steps[12];
-    enum error_kind kind; /* of the last step */
-    unsigned persons, needed;
-    bool is_part; /* the chain does not begin with the first set */
-} rows[] = {
-    {"the root alone", {FIRST}, ERROR_NONE, 1, 1, false},
-    {"another root", {{BARE, .policies = PLAIN, .signers = BY(ONE)}}, ERROR_DENIED, 0, 0, false},
-    {"raised by three", {KEYS_ENROLLED, FIRST, RAISE}, ERROR_NONE, 3, 3, false},
-    {"raised by two",
-     {KEYS_ENROLLED, FIRST, {SET, .policies = PLAIN, .signers = BY(ROOT) | BY(ONE), .root = RAISED}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"raised by keys that are not enrolled", {{ENROL, .key = ONE}, FIRST, RAISE}, ERROR_DENIED, 0, 0, false},
-    {"two without the root",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = STRICTER, .signers = BY(ONE) | BY(THREE)}},
-     ERROR_NONE,
-     2,
-     2,
-     false},
-    {"two keys of one person",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = STRICTER, .signers = BY(TWO) | BY(TWO_AGAIN)}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"the root alone, afterwards",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = STRICTER, .signers = ALONE}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"the root alone, without a draft",
-     {KEYS_ENROLLED, FIRST, RAISE, {BARE, .policies = STRICTER, .signers = ALONE}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"a loosening by two",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = LOOSER, .signers = BY(ONE) | BY(TWO)}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"a loosening by three",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = LOOSER, .signers = BY(ONE) | BY(TWO) | BY(THREE)}},
-     ERROR_NONE,
-     3,
-     3,
-     false},
-    {"what restricts by one",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = ADDED, .signers = BY(ONE)}},
-     ERROR_NONE,
-     1,
-     1,
-     false},
-    {"what restricts again, under the id that was there",
-     {KEYS_ENROLLED,
-      FIRST,
-      RAISE,
-      {SET, .policies = ADDED, .signers = BY(ONE)},
-      {SET, .policies = PLAIN, .signers = BY(ONE) | BY(TWO) | BY(THREE)},
-      {SET, .policies = ADDED, .signers = BY(ONE)}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"and the set that had it is not shown",
-     {KEYS_ENROLLED,
-      FIRST,
-      RAISE,
-      {SET, .policies = ADDED, .signers = BY(ONE), .is_left_out = true},
-      {SET, .policies = PLAIN, .signers = BY(ONE) | BY(TWO) | BY(THREE)}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"a chain that begins later",
-     {KEYS_ENROLLED,
-      {BARE, .policies = PLAIN, .signers = ALONE, .is_left_out = true},
-      RAISE,
-      {SET, .policies = STRICTER, .signers = BY(ONE) | BY(TWO)}},
-     ERROR_NONE,
-     2,
-     2,
-     true},
-    {"there, ids of sets that are not shown count as new",
-     {KEYS_ENROLLED,
-      {BARE, .policies = PLAIN, .signers = ALONE, .is_left_out = true},
-      RAISE,
-      {SET, .policies = ADDED, .signers = BY(ONE)}},
-     ERROR_NONE,
-     1,
-     1,
-     true},
-    {"a key that was withdrawn",
-     {KEYS_ENROLLED, FIRST, RAISE, {WITHDRAW, .key = ONE}, {SET, .policies = STRICTER, .signers = BY(ONE) | BY(TWO)}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"before it was withdrawn",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = STRICTER, .signers = BY(ONE) | BY(TWO)}, {WITHDRAW, .key = ONE}},
-     ERROR_NONE,
-     2,
-     2,
-     false},
-    {"a key that has expired",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = STRICTER, .signers = BY(ONE) | BY(TWO), .days = 400}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"lowered by two",
-     {KEYS_ENROLLED, FIRST, RAISE, {SET, .policies = STRICTER, .signers = BY(ONE) | BY(TWO), .root = LOWERED}},
-     ERROR_DENIED,
-     0,
-     0,
-     false},
-    {"lowered by three, and the root alone again",
-     {KEYS_ENROLLED,
-      FIRST,
-      RAISE,
-      {SET, .policies = STRICTER, .signers = BY(ONE) | BY(TWO) | BY(THREE), .root = LOWERED},
-      {BARE, .policies = LOOSER, .signers = ALONE}},
-     ERROR_NONE,
-     1,
-     1,
-     false},
-};
 
 /* ---- making ---- */
 
@@ -210,7 +31,8 @@ struct making {
     size_t kept_count;
     struct ecdsa_key *keys[KEYS];
     struct set_chain *chain;
-    struct document_pin pin; /* of the last set that was made, shown or not */
+    struct document_pin pin; /* of the last set that was in force, shown or not */
+    uint64_t made;           /* epoch of the last set */
     uint64_t sequence;
     int64_t now_ms;
 };
@@ -226,12 +48,17 @@ static void making_done(struct making *making)
 
 static void principal_of(int key, char principal_out[SIGNING_PRINCIPAL_SIZE])
 {
-    (void)snprintf(principal_out, SIGNING_PRINCIPAL_SIZE, "ext:%064d", persons[key]);
+    char name[16];
+
+    (void)snprintf(name, sizeof name, "%d", persons[key]);
+    OWNED_JSON person = json_pack("{s:s, s:s}", "iss", "i", "sub", name);
+    _Static_assert(SIGNING_PRINCIPAL_SIZE >= SET_PERSON_SIZE, "each principal of a person has room");
+    assert_true(set_person_principal(person, principal_out));
 }
 
-static struct result show(struct making *making, const struct bytes *envelopes, size_t count, struct error *err)
+static struct result show(struct making *making, const struct bytes *envelopes, size_t count, bool is_followed, struct error *err)
 {
-    const struct set_chain_link link = {envelopes, count, {NULL, 0}, making->sequence++, making->now_ms};
+    const struct set_chain_link link = {envelopes, count, {NULL, 0}, making->sequence++, making->now_ms, is_followed};
     struct kept *kept = &making->kept[making->kept_count++];
 
     *kept = (struct kept){{BUFFER(POLICY_SET_ENVELOPE_MAX), BUFFER(POLICY_SET_ENVELOPE_MAX)}, count, link.sequence, link.time_ms};
@@ -262,7 +89,7 @@ static void make_key(struct making *making, const struct step *step)
     must(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), making->keys[step->key], &own, &err), &err);
     must(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), making->keys[ROOT], &by_root, &err), &err);
     const struct bytes envelopes[] = {buffer_bytes(&own), buffer_bytes(&by_root)};
-    must(show(making, envelopes, step->what == WITHDRAW ? 1 : 2, &err), &err);
+    must(show(making, envelopes, step->what == WITHDRAW ? 1 : 2, false, &err), &err);
 }
 
 static json_t *root_of(const struct step *step)
@@ -276,6 +103,21 @@ static json_t *root_of(const struct step *step)
     return policy_json(text);
 }
 
+/* Bound to the first policy, which says how many must approve it. */
+static json_t *exceptions_of(const struct step *step, json_t *policies)
+{
+    OWNED(policy_document) *typed = NULL;
+    struct error err = {0};
+
+    if (step->exceptions == NULL) return NULL;
+    json_t *exceptions = policy_json(step->exceptions);
+    must(policy_document_new(json_array_get(policies, 0), &typed, &err), &err);
+    assert_int_equal(json_object_set_new(json_object_get(json_array_get(exceptions, 0), "policy"), "digest",
+                                         json_string(policy_document_digest(typed))),
+                     0);
+    return exceptions;
+}
+
 static struct result make_set(struct making *making, const struct step *step, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX), envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
@@ -283,8 +125,9 @@ static struct result make_set(struct making *making, const struct step *step, st
     OWNED_JSON policies = policy_json(step->policies);
     OWNED_JSON agreed = step->what == SET ? set_approval_json(&approval) : NULL;
     OWNED_JSON root = root_of(step);
+    OWNED_JSON exceptions = exceptions_of(step, policies);
     const struct policy_set_parts parts = {
-        .epoch = making->pin.epoch + 1, .policies = policies, .approval = agreed, .root = root};
+        .epoch = making->made + 1, .policies = policies, .approval = agreed, .root = root, .exceptions = exceptions};
     const struct ecdsa_key *by[KEYS];
     OWNED(document) *document = NULL;
     size_t count = 0;
@@ -295,9 +138,11 @@ static struct result make_set(struct making *making, const struct step *step, st
     must(dsse_write(POLICY_SET_TYPE, buffer_bytes(&payload), by, count, &envelope, err), err);
     const struct bytes view = buffer_bytes(&envelope);
     must(document_read(&view, 1, &document, err), err);
+    making->made = document->version;
+    if (step->is_refused) return show(making, &view, 1, true, err);
     making->pin.epoch = document->version;
     memcpy(making->pin.digest, document->digest, sizeof making->pin.digest);
-    return step->is_left_out ? SUCCESS : show(making, &view, 1, err);
+    return step->is_left_out ? SUCCESS : show(making, &view, 1, false, err);
 }
 
 static struct result take(struct making *making, const struct step *step, struct error *err)
@@ -366,7 +211,7 @@ static struct result follow(void *context, struct error *err)
     for (size_t i = 0; i < making->kept_count; i++) {
         const struct kept *kept = &making->kept[i];
         const struct bytes envelopes[] = {buffer_bytes(&kept->envelopes[0]), buffer_bytes(&kept->envelopes[1])};
-        const struct set_chain_link link = {envelopes, kept->count, {NULL, 0}, kept->sequence, kept->time_ms};
+        const struct set_chain_link link = {envelopes, kept->count, {NULL, 0}, kept->sequence, kept->time_ms, false};
         TRY(set_chain_add(chain, &link, err));
     }
     set_chain_end(chain, &end);

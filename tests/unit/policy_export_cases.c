@@ -1,5 +1,6 @@
 /* A policy set for outsiders: what its file proves, and what it does not. */
 #include "tests/support/made_proof.h"
+#include "tests/support/policy.h"
 #include "tests/unit/policy_parts.h"
 
 #include "audit/format/policy_load.h"
@@ -113,6 +114,39 @@ static void a_true_file_is_verified(void **state)
     assert_non_null(strstr(buffer_text(&text), "registry-default@1"));
     assert_non_null(strstr(buffer_text(&json), "\"verified\":true"));
     assert_non_null(strstr(buffer_text(&json), "\"epoch\":7"));
+}
+
+#define ZEROS "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+#define LEAVE                                                                                                                       \
+    "[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"t\",\"policy\":{\"id\":\"one\"," \
+    "\"version\":1,\"digest\":\"" ZEROS "\"},\"project\":\"10000000-0000-4000-8000-000000000001\",\"lifts\":[\"R-1\"],"             \
+    "\"ops\":[\"ingest\"],\"targets\":[\"azure/one\"],\"digests\":[\"" ZEROS "\"],\"not_before\":\"2026-11-01T00:00:00Z\","         \
+    "\"not_after\":\"2026-12-01T00:00:00Z\",\"evidence\":{\"file\":\"" ZEROS                                                        \
+    "\"},\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},"                                                                           \
+    "\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}]}]"
+
+/* The root's signature is there, and nothing shows that those whom the exception names have signed: sijil-keyd would not have pinned the set. */
+static void exceptions_need_the_sets_before(void **state)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct set_export_report report = {.set = NULL};
+    OWNED_JSON exceptions = policy_json(LEAVE);
+    const struct policy_set_parts parts = {.epoch = 7, .exceptions = exceptions};
+    OWNED_SAMPLE sample;
+    struct error err = {0};
+
+    (void)state;
+    sample_begin(&sample);
+    must(policy_set_compose(&parts, &payload, &err), &err);
+    buffer_clear(&sample.envelope);
+    must(policy_set_sign(buffer_bytes(&payload), sample.root, &sample.envelope, &err), &err);
+    write_event(&sample, &sample.envelope, POLICY_LOAD_ACTION, POLICY_LOAD_OUTCOME);
+    made_prove(&sample.made, MADE_ORIGIN, false);
+    write_file(&sample);
+    assert_false(check(&sample, sample.root, &report, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    if (strstr(err.message, "whom they name have signed") == NULL) fail_msg("%s", err.message);
+    assert_null(report.set);
 }
 
 static const struct event_row {
@@ -232,6 +266,7 @@ int policy_export_cases(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_true_file_is_verified),
+        cmocka_unit_test(exceptions_need_the_sets_before),
         cmocka_unit_test(other_keys_prove_nothing),
         cmocka_unit_test(checking_survives_lack_of_memory),
     };
