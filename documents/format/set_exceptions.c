@@ -84,6 +84,9 @@ static struct result check_approvals(const struct document *document, const stru
 {
     const json_t *approvals = json_object_get(exception, "approvals");
 
+    if (json_array_size(approvals) > ROOT_PERSONS_MAX)
+        return failure(err, ERROR_DENIED, "the exception %.64s names more approvers than can sign a set, which are %d",
+                       id_of(exception), ROOT_PERSONS_MAX);
     for (size_t i = 0; i < json_array_size(approvals); i++) {
         const json_t *person = json_array_get(approvals, i);
         char principal[SET_PERSON_SIZE];
@@ -141,6 +144,8 @@ struct result set_check_exceptions(const struct document *document, const struct
 {
     const json_t *exceptions = json_object_get(document->json, "exceptions");
 
+    if (json_array_size(exceptions) > SET_EXCEPTIONS_MAX) /* no reader takes more, and each one costs signatures */
+        return failure(err, ERROR_DENIED, "a policy set has at most %d exceptions", SET_EXCEPTIONS_MAX);
     for (size_t i = 0; i < json_array_size(exceptions); i++) {
         const json_t *exception = json_array_get(exceptions, i);
         if (set_exception_is_kept(trust, i)) continue;

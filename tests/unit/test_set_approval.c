@@ -367,7 +367,9 @@ static void makes_officers(void **state)
 #define EXCEPTION(by, one, two, grounds)                                                                                      \
     "[{\"id\":\"x-1\",\"requested_by\":" PERSON(by) ",\"approvals\":[" PERSON(one) "," PERSON(two) "],\"evidence\":{" grounds \
                                                                                                    "}}]"
-#define FILED "\"letter\":\"sha256:" A64 "\""
+#define FOUR(text) text "," text "," text "," text
+#define CROWD      "one\"}," FOUR(PERSON("one")) "," FOUR(PERSON("two")) ",{\"iss\":\"https://people\",\"sub\":\"two"
+#define FILED      "\"letter\":\"sha256:" A64 "\""
 
 #define BOTH    EXCEPTION("guest", "one", "two", FILED)
 #define BY_BOTH (BY(ONE) | BY(TWO))
@@ -394,6 +396,8 @@ static const struct exception_row {
     {"the set before has it", TWO_OF_THREE, BY(THREE), SET_RESTRICTS, BOTH, NULL},
     {"the root alone", SINGLE, BY(ROOT), SET_LOOSENS, BOTH, "not signed the set: one"},
     {"the root and both", SINGLE, BY(ROOT) | BY_BOTH, SET_LOOSENS, BOTH, NULL},
+    {"ten names", SINGLE, BY(ROOT) | BY_BOTH, SET_LOOSENS, EXCEPTION("guest", "one", CROWD, FILED), "more approvers than"},
+    {"more than a set has", SINGLE, BY(ROOT) | BY_BOTH, SET_LOOSENS, "[" FOUR(FOUR(FOUR(FOUR("{}")))) ",{}]", "at most 256"},
     {"nobody is named", SINGLE, BY(ROOT), SET_LOOSENS, "[{\"id\":\"x-1\",\"evidence\":{" FILED "}}]", "does not say who asks"},
 };
 
@@ -431,20 +435,15 @@ static void an_exception_takes_its_approvers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_approver_that_has_left_counts_no_more),
-        cmocka_unit_test(an_approval_comes_back),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_approver_that_has_left_counts_no_more),
+                                       cmocka_unit_test(an_approval_comes_back)};
     struct error err = {0};
 
     for (size_t i = 0; i < KEYS; i++) assert_true(ecdsa_key_new(&keys[i], &err).ok);
-    int failed = RUN_TABLE(rows, counts_persons);
-    failed += RUN_TABLE(base_rows, replaces_the_set_in_force);
-    failed += RUN_TABLE(exception_rows, an_exception_takes_its_approvers);
-    failed += RUN_TABLE(form_rows, forms_are_refused);
-    failed += RUN_TABLE(enrol_rows, appoints_approvers);
-    failed += RUN_TABLE(officer_rows, makes_officers);
-    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = RUN_TABLE(rows, counts_persons) + RUN_TABLE(base_rows, replaces_the_set_in_force) +
+                       RUN_TABLE(exception_rows, an_exception_takes_its_approvers) + RUN_TABLE(form_rows, forms_are_refused) +
+                       RUN_TABLE(enrol_rows, appoints_approvers) + RUN_TABLE(officer_rows, makes_officers) +
+                       cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < KEYS; i++) ecdsa_key_free(keys[i]);
     return failed;
 }
