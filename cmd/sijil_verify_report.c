@@ -146,7 +146,7 @@ static struct result tell(const struct report_request *request, const json_t *re
         answer,
         request->root == NULL
             ? "\nNot checked, because --root was not given: who signed the policy sets.\n"
-            : "\nThe root has signed each policy set that it signs alone. Of others it is not checked how many persons\nhave signed.\n",
+            : "\nThe root has signed each policy set that it signs alone. Of others it is not checked how many persons\nhave signed, and of exceptions not whether those have signed whom they name as approvers.\n",
         err));
     TRY(tell_controls(report, answer, err));
     return buffer_add_text(
