@@ -176,6 +176,19 @@ static struct result compare(const struct policy_succession *succession, const c
     return SUCCESS;
 }
 
+/* Also one that allows what another one did, which goes: that one may have ended, or its uses may be used up. */
+static void find_new_exception(const struct policy_succession *succession, struct set_change_found *found)
+{
+    const struct policy_set *next = succession->next;
+
+    for (size_t i = 0; i < next->exception_count && found->change != SET_LOOSENS; i++) {
+        const struct policy_exception *exception = next->exceptions[i];
+        if (exception->is_revoked || has_exception(succession->base, exception)) continue;
+        found->change = SET_LOOSENS;
+        (void)snprintf(found->why, sizeof found->why, "it brings the exception %.64s", exception->id);
+    }
+}
+
 struct result policy_succession_judge(const struct policy_succession *succession, struct set_change_found *found_out,
                                       struct error *err)
 {
@@ -188,6 +201,7 @@ struct result policy_succession_judge(const struct policy_succession *succession
         return SUCCESS;
     }
     TRY(compare(succession, unused, count, &found, err));
+    find_new_exception(succession, &found);
     *found_out = found;
     return SUCCESS;
 }
