@@ -38,7 +38,10 @@ static void name_place(const char *path, char name_out[128])
 /* What takes no key, and is not the same if it is done twice. The other calls of POST without a key only look. */
 static bool may_be_repeated(const char *path)
 {
-    if (strncmp(path, "/content-holds/", 15) == 0) return false; /* a release, or its approval */
+    const char *last = strrchr(path, '/');
+
+    if (strncmp(path, "/content-holds/", 15) == 0) return false;    /* a release, or its approval */
+    if (last != NULL && strcmp(last, "/copies") == 0) return false; /* a withdrawal destroys keys */
     return strcmp(path, "/log-key") != 0 && strcmp(path, "/audit/archives") != 0 && strcmp(path, "/regions/drain") != 0 &&
            strcmp(path, "/regions/retire") != 0;
 }
