@@ -40,6 +40,8 @@ static struct result open_port(unsigned port, struct callback_listener *listener
 
     listener->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener->fd < 0) return failure(err, ERROR_UNAVAILABLE, "no socket: %s", strerror(errno));
+    /* The port of the login before would be taken for a minute (TIME_WAIT). While a program listens, it stays taken. */
+    (void)setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (bind(listener->fd, (const struct sockaddr *)&place, sizeof place) != 0 || listen(listener->fd, BACKLOG) != 0 ||
         getsockname(listener->fd, (struct sockaddr *)&place, &length) != 0)
         return failure(err, ERROR_CONFLICT, "can't listen on port %u of 127.0.0.1: %s", port, strerror(errno));

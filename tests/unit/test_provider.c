@@ -153,6 +153,24 @@ static void idle_visitors_keep_nobody_out(void **state)
     (void)close(fd);
 }
 
+/* Some issuers allow one port only: the next login has it at once, and not a minute later. */
+static void a_port_is_free_after_its_login(void **state)
+{
+    OWNED(callback_listener) *next = NULL;
+    struct callback_listener *first = NULL;
+    struct callback callback;
+    struct error err = {0};
+
+    (void)state;
+    must(callback_listen(0, &first, &err), &err);
+    const unsigned port = (unsigned)strtoul(callback_address(first) + strlen("http://127.0.0.1:"), NULL, 10);
+    const int fd = visit(callback_address(first), "GET /callback?code=c&state=" STATE " HTTP/1.1\r\nHost: x\r\n\r\n");
+    must(callback_wait(first, STATE, 20000, &callback, &err), &err);
+    callback_listener_free(first);
+    (void)close(fd);
+    must(callback_listen(port, &next, &err), &err);
+}
+
 static void nobody_comes(void **state)
 {
     OWNED(callback_listener) *listener = NULL;
@@ -201,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idle_visitors_keep_nobody_out),
+        cmocka_unit_test(a_port_is_free_after_its_login),
         cmocka_unit_test(nobody_comes),
         cmocka_unit_test(memory_fails),
     };
