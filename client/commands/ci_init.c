@@ -135,5 +135,7 @@ struct result command_ci_init(struct invocation *invocation, struct error *err)
         print(invocation_option(invocation, 'R') == NULL ? pipeline->text : pipeline->rule, &names);
         return SUCCESS;
     }
-    return line_check(invocation, failure(err, ERROR_INVALID, "SYSTEM: github, gitlab, jenkins or kubernetes"));
+    return line_check(invocation,
+                      failure(err, ERROR_INVALID, "no pipeline for '%.40s': SYSTEM is github, gitlab, jenkins or kubernetes",
+                              invocation->operands[0]));
 }

@@ -12,14 +12,22 @@
 #include "client/dpop_offer.h"
 #include "client/hosts.h"
 #include "client/terminal.h"
+#include "registry/names/reference.h"
 
 #define FORM_MAX  ((size_t)64 * 1024) /* a token of 12 KiB, each byte as three */
 #define SCOPE_MAX 8192
 
+/* Names are checked here, because a token that counts once would be used up. */
 static struct result write_scope(const struct invocation *invocation, struct buffer *scope, struct error *err)
 {
-    for (unsigned i = 1; i < invocation->operand_count; i++)
+    struct repository_name split;
+
+    for (unsigned i = 1; i < invocation->operand_count; i++) {
+        const struct result is_name = repository_name_split(bytes_of_text(invocation->operands[i]), &split, err);
+        if (!is_name.ok) failure_name(invocation->operands[i], err);
+        TRY(is_name);
         TRY(buffer_format(scope, err, "%srepository:%s:pull,push", i == 1 ? "" : " ", invocation->operands[i]));
+    }
     if (invocation_option(invocation, 'a') == NULL) return SUCCESS;
     return buffer_format(scope, err, "%sregistry:admin:* registry:catalog:*", scope->length == 0 ? "" : " ");
 }
@@ -74,10 +82,11 @@ static struct result demand(const char *scopes, const char *kind, const char *na
 
     (void)snprintf(begin, sizeof begin, "%s:%s:", kind, name);
     if (has_scope(scopes, begin)) return SUCCESS;
-    return failure(err, ERROR_DENIED,
-                   "the token was accepted, but neither a trust rule nor a role gives it a right on %.256s; nothing was kept. "
-                   "sijil ci test-rule says which claim of a rule does not match",
-                   strcmp(kind, "registry") == 0 ? "the registry's REST interface (--administration)" : name);
+    return failure(
+        err, ERROR_DENIED,
+        "the token was accepted, but no trust rule or role gives it a right on %.256s; nothing was kept, and a single_use "
+        "token is spent. sijil ci test-rule says which claim of a rule does not match",
+        strcmp(kind, "registry") == 0 ? "the registry's REST interface (--administration)" : name);
 }
 
 /* A right that is missing would only be noticed at the first push, or at the first run. */
@@ -105,7 +114,7 @@ static struct result log_in(struct invocation *invocation, struct host_login *lo
 {
     struct buffer OWNED_BUFFER scope = BUFFER(SCOPE_MAX);
 
-    TRY(write_scope(invocation, &scope, err));
+    TRY(line_check(invocation, write_scope(invocation, &scope, err)));
     if (scope.length == 0)
         return line_check(invocation, failure(err, ERROR_INVALID, "name the repositories, or give --administration"));
     TRY(login_ca_file(invocation, login, err));

@@ -6,6 +6,7 @@
 /* Each command is one line, which the test of this runs (tests/scenario/ci.py). */
 static const char github[] =
     "# .github/workflows/model.yml: pushes @FILE@ to @HOST@. Rule: sijil ci init github @HOST@ @REPOSITORY@ --rule\n"
+    "# The runner or its image needs sijil (package sijil-client).\n"
     "name: model\n"
     "on:\n"
     "  push:\n"
@@ -30,6 +31,7 @@ static const char github[] =
     "      - name: pull\n"
     "        run: sijil pull @HOST@/@REPOSITORY@:$GITHUB_SHA --output pulled\n";
 static const char gitlab[] = "# .gitlab-ci.yml: pushes @FILE@ to @HOST@. Rule: sijil ci init gitlab @HOST@ @REPOSITORY@ --rule\n"
+                             "# The runner or its image needs sijil (package sijil-client).\n"
                              "model:\n"
                              "  rules:\n"
                              "    - if: $CI_COMMIT_REF_PROTECTED == \"true\"\n"
@@ -42,6 +44,7 @@ static const char gitlab[] = "# .gitlab-ci.yml: pushes @FILE@ to @HOST@. Rule: s
                              "    - sijil pull @HOST@/@REPOSITORY@:$CI_COMMIT_SHA --output pulled\n";
 static const char jenkins[] =
     "// Jenkinsfile: pushes @FILE@ to @HOST@. Rule: sijil ci init jenkins @HOST@ @REPOSITORY@ --rule\n"
+    "// The runner or its image needs sijil (package sijil-client).\n"
     "// The credential \"sijil\" is an \"OpenID Connect id token\" of the plugin oidc-provider, with the audience https://@HOST@ and a\n"
     "// claim template jti=${BUILD_TAG}: Jenkins writes no jti of its own, and the rule lets each token be used once.\n"
     "pipeline {\n"

@@ -43,6 +43,25 @@ static struct result check_members(const json_t *json, struct error *err)
     return SUCCESS;
 }
 
+/* What `sijil ci init` prints in capitals matches no token, and a draft would replace a rule that does. */
+static struct result check_filled_in(const json_t *json, struct error *err)
+{
+    static const char *const blanks[] = {"ID-OF-THE-REPOSITORY",
+                                         "ID-OF-ITS-OWNER",
+                                         "ID-OF-THE-PROJECT",
+                                         "https://JENKINS/",
+                                         "UID-OF-THE-SERVICE-ACCOUNT",
+                                         ":NAMESPACE:",
+                                         "https://ISSUER-OF-THE-CLUSTER"};
+    struct buffer OWNED_BUFFER text = BUFFER(FILE_MAX);
+
+    TRY(json_write_canonical(&text, json, err));
+    for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++)
+        if (strstr(buffer_text(&text), blanks[i]) != NULL)
+            return failure(err, ERROR_INVALID, "the rule still has %s: fill in what is in capitals", blanks[i]);
+    return SUCCESS;
+}
+
 static struct result set_default(json_t *body, const char *name, json_t *value, struct error *err)
 {
     OWNED_JSON owned = value;
@@ -101,6 +120,7 @@ struct result ci_rule_parse(struct bytes text, const char *scope, struct ci_rule
     TRY(json_read(text, FILE_MAX, &rule.json, err));
     TRY(of_document(&rule.json, err));
     TRY(check_members(rule.json, err));
+    TRY(check_filled_in(rule.json, err));
     TRY(read_head(scope, &rule, err));
     TRY(make_body(&rule, err));
     *rule_out = rule;

@@ -64,6 +64,15 @@ static struct result read_claims(const char *path, json_t **claims_out, struct e
 
 /* ---- what is said ---- */
 
+/* 7 and "7" look alike. */
+static const char *kind_of(const json_t *value)
+{
+    if (json_is_string(value)) return "a text";
+    if (json_is_number(value)) return "a number";
+    if (json_is_boolean(value)) return "true or false, without quotes";
+    return json_is_array(value) ? "a list" : json_is_object(value) ? "an object" : "null";
+}
+
 static void print_line(const struct line *line)
 {
     char claim[CELL_MAX], wanted[CELL_MAX], found[CELL_MAX];
@@ -75,6 +84,7 @@ static void print_line(const struct line *line)
     (void)printf("%-9s %s", line->verdict, claim);
     if (strcmp(line->verdict, "matches") != 0)
         (void)printf("  wanted: %s %s, found: %s", line->test, wanted, line->found == NULL ? "nothing" : found);
+    if (strcmp(line->verdict, "type") == 0) (void)printf(", which is %s", kind_of(line->found));
     (void)printf("\n");
 }
 

@@ -29,6 +29,7 @@
 
 static const char github[] =
     "# .github/workflows/train.yml: trains by @FILE@ at @HOST@. Rule: sijil ci init github @HOST@ @REPOSITORIES@ --train --rule\n"
+    "# The runner or its image needs sijil (package sijil-client).\n"
     "name: train\n"
     "on:\n"
     "  push:\n"
@@ -61,6 +62,7 @@ static const char github[] =
                                                                           "          " PULL "\n";
 static const char gitlab[] =
     "# .gitlab-ci.yml: trains by @FILE@ at @HOST@. Rule: sijil ci init gitlab @HOST@ @REPOSITORIES@ --train --rule\n"
+    "# The runner or its image needs sijil (package sijil-client).\n"
     "train:\n"
     "  rules:\n"
     "    - if: $CI_COMMIT_REF_PROTECTED == \"true\"\n"
@@ -80,6 +82,7 @@ static const char gitlab[] =
                                                                       "      " PULL "\n";
 static const char jenkins[] =
     "// Jenkinsfile: trains by @FILE@ at @HOST@. Rule: sijil ci init jenkins @HOST@ @REPOSITORIES@ --train --rule\n"
+    "// The runner or its image needs sijil (package sijil-client).\n"
     "// The credential \"sijil\" is an \"OpenID Connect id token\" of the plugin oidc-provider, with the audience https://@HOST@ and a\n"
     "// claim template jti=${BUILD_TAG}. It must live as long as the job waits.\n"
     "pipeline {\n"

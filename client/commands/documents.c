@@ -53,6 +53,15 @@ struct result documents_get_all(const struct invocation *invocation, struct sess
     return SUCCESS;
 }
 
+/* Whoever forgets --scope looks among the documents of the registry itself. */
+static const char *elsewhere(const struct invocation *invocation)
+{
+    if (documents_scope(invocation)[0] != '\0') return "";
+    for (size_t i = 0; i < invocation->command->option_count; i++)
+        if (strcmp(invocation->command->options[i].name, "scope") == 0) return " (--scope names an organisation or a project)";
+    return "";
+}
+
 struct result documents_choose(const struct invocation *invocation, struct session *session, const struct documents_list *list,
                                bool is_draft, json_t **row_out, struct error *err)
 {
@@ -68,8 +77,8 @@ struct result documents_choose(const struct invocation *invocation, struct sessi
         *row_out = json_incref(row);
         return SUCCESS;
     }
-    return failure(err, ERROR_NOT_FOUND, is_draft ? "no draft of the %s %.60s waits there" : "no %s %.60s is enrolled there",
-                   list->what, name);
+    return failure(err, ERROR_NOT_FOUND, is_draft ? "no draft of the %s %.60s waits there%s" : "no %s %.60s is enrolled there%s",
+                   list->what, name, elsewhere(invocation));
 }
 
 struct result documents_find(struct invocation *invocation, const struct documents_list *list, json_t **answer_out,

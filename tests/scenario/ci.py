@@ -287,6 +287,12 @@ def a_rule_is_tested_offline():
     said = sijil("nobody", "ci", "test-rule", path, "-", given=json.dumps({"iss": SHAPES["github"][0], "aud": "x"}), code=4)
     assert "absent    /ref  wanted: eq refs/heads/main, found: nothing" in said and "differs   /aud" in said, said
     assert "neither a JWT" in sijil("nobody", "ci", "test-rule", path, "-", given="a.b.c", code=1)
+    said = sijil("nobody", "ci", "test-rule", path, "-", given=token("github", repository_id=260064828), code=4)
+    assert "wanted: eq 260064828, found: 260064828, which is a number" in said, said
+    for system in SHAPES:
+        blank = written(json.loads(sijil("nobody", "ci", "init", system, at, "main/models/x", "--rule")))
+        assert "fill in what is in capitals" in sijil("ann", "ci", "rule", "draft", at, blank, "--key", people["ann"]["key"], code=1)
+    assert "(--scope names" in sijil("ann", "ci", "rule", "approve", at, "gh-main", "--key", people["ann"]["key"], code=3)
     whole = sijil("ann", "ci", "rule", "show", at, "gh-main", "--scope", "main", "--json")
     assert "gives" in sijil("nobody", "ci", "test-rule", written(whole), claims_path)
 
@@ -318,14 +324,17 @@ def a_printed_pipeline(system):
 
 def a_login_without_a_right_fails():
     """A token that no rule matches, and a repository that the rule does not name, are noticed at the login, also beside --administration."""
-    by_root(rule("gh-login", match={"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "trainer", "on": "main/models"}], priority=950))
+    by_root(rule("gh-login", match={"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "trainer", "on": "main/models"}], priority=950, single_use=True))
     for words, shaped, says in ((["main/models/x", "--administration"], {"ref": "refs/heads/dev"}, "a right on main/models/x"),
                                 (["--administration"], {"ref": "refs/heads/dev"}, "REST interface (--administration)"),
                                 (["main/models/x", "main/data/x", "--administration"], {}, "a right on main/data/x")):
         said = sijil("nobody", "ci", "login", at, *words, "--ca-file", server.ca_file, code=4, given=token("github", **shaped))
         assert says in said and "sijil ci test-rule" in said, said
         assert not os.path.exists(os.path.join(environment_of("nobody")["HOME"], "sijil", "hosts.json"))
-    sijil("job", "ci", "login", at, "main/models/x", "--administration", "--ca-file", server.ca_file, given=token("github"))
+    good = token("github")
+    for wrong in ("main/models", f"{at}/main/models/x"):  # refused here, so the token is not used up
+        assert f"{wrong}: " in sijil("nobody", "ci", "login", at, wrong, "--administration", "--ca-file", server.ca_file, code=2, given=good)
+    sijil("job", "ci", "login", at, "main/models/x", "--administration", "--ca-file", server.ca_file, given=good)
     revoke("gh-login")
 
 
