@@ -234,6 +234,9 @@ struct result embedded_check(const struct embedded_options *options, struct erro
 {
     const char *address = options->listen_address, *url = options->public_url;
 
+    if (options->directory[0] == '-') /* `--embedded --help` would make a registry in a folder of that name */
+        return failure(err, ERROR_INVALID, "--embedded is followed by its folder, and '%.60s' is an option (or write ./%.60s)",
+                       options->directory, options->directory);
     if (address != NULL && !settings_is_address(address))
         return failure(err, ERROR_INVALID, "--listen-address %.60s: an IP address expected", address);
     if (url != NULL && (!settings_is_public_url(url) || strlen(url) >= CONFIG_TEXT_SIZE))

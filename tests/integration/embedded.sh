@@ -415,6 +415,7 @@ refuses "is not empty (lock)" --embedded "$work/other"
 rm -r "$work/other"
 say "where a first start was cut short before there was an id"
 mkdir "$work/cut" && printf 99999999 >"$work/cut/lock" && printf 0123 >"$work/cut/.instance.new"
+refuses "is followed by its folder" --embedded --help
 refuses "--passphrase-file needs a full path" --embedded "$work/cut" --passphrase-file relative
 refuses "make the folder above it first" --embedded "$work/nowhere/registry"
 if [ "$(id -u)" = 0 ]; then
