@@ -27,14 +27,16 @@ void copy_note(struct copy_round *round, enum copy_state state, const char *why)
     terminal_sanitize(round->why);
 }
 
+/* Who may read the project sees the sentence, so it names no place of the server: the log of the gateway does. */
 void copy_note_failure(struct copy_round *round, const struct error *why)
 {
-    enum copy_state state = COPIES_UNREACHABLE;
-
-    if (why->kind == ERROR_CORRUPT || why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID) state = COPIES_DAMAGED;
-    if (why->kind == ERROR_FULL || why->kind == ERROR_DENIED || why->kind == ERROR_LIMIT) state = COPIES_FULL;
-    if (why->kind == ERROR_CONFLICT) state = COPIES_COPYING; /* the blob has changed meanwhile: the next round sees it */
-    copy_note(round, state, why->message);
+    if (why->kind == ERROR_CORRUPT || why->kind == ERROR_NOT_FOUND || why->kind == ERROR_INVALID)
+        copy_note(round, COPIES_DAMAGED, "what is stored of a blob does not verify, or is not there");
+    else if (why->kind == ERROR_FULL || why->kind == ERROR_DENIED || why->kind == ERROR_LIMIT)
+        copy_note(round, COPIES_FULL, "the project's quota, or a store, has no room for a copy");
+    else if (why->kind == ERROR_CONFLICT)
+        copy_note(round, COPIES_COPYING, "a blob has changed meanwhile: it is copied in the next round");
+    else copy_note(round, COPIES_UNREACHABLE, "a store, sijil-keyd or the log does not answer; the log of a gateway says which");
 }
 
 static void renew(struct copy_round *round)

@@ -5,6 +5,7 @@
 
 #include "audit/job_permit.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "registry/copies/copies_priv.h"
 #include "registry/copies/copy_source.h"
@@ -343,6 +344,7 @@ static struct result move(struct moving *moving, bool *done_out, struct error *e
     record_failure(moving, why.kind == ERROR_CORRUPT ? "stored bytes do not verify" : "not copied");
     if (why.kind == ERROR_UNAVAILABLE || why.kind == ERROR_UNCERTAIN || why.kind == ERROR_NO_MEMORY || why.kind == ERROR_FULL)
         return failure(err, why.kind, "%s", why.message);
+    if (why.kind != ERROR_CONFLICT) log_error("a blob is not copied into a further region", &why);
     copy_note_failure(moving->round, &why);
     return SUCCESS;
 }

@@ -57,7 +57,7 @@ static const struct pg_statement erased_remove_sql = {
 static const struct pg_statement erased_project_left_sql = {
     "erased_project_left",
     "SELECT EXISTS (SELECT FROM repository WHERE project_id = $1) OR EXISTS (SELECT FROM blob WHERE project_id = $1)"
-    " OR EXISTS (SELECT FROM upload WHERE project_id = $1)",
+    " OR EXISTS (SELECT FROM upload WHERE project_id = $1) OR EXISTS (SELECT FROM copying WHERE project_id = $1)",
     "uuid", "bool"};
 static const struct pg_statement erased_project_sql = {"erased_project", "SELECT empty_buried_project($1)", "uuid", "bool"};
 static const struct pg_statement *const statements[] = {

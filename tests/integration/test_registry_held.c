@@ -1,4 +1,5 @@
 /* What a training run uploads is in its repository for nobody, until it is admitted or somebody pushes the same bytes. */
+#include "registry/copies/copies_priv.h"
 #include "registry/held_manifest.h"
 #include "registry/stored_blob.h"
 #include "tests/integration/collect_fixture.h"
@@ -185,12 +186,25 @@ static void an_admission_shows_the_blobs(void **state)
     assert_false(can_read(&other, image.digest)); /* what the manifest does not need stays held */
 }
 
+/* It is stored, and shown to who may read the project. */
+static void why_a_copy_failed_names_no_place(void **state)
+{
+    static const enum error_kind kinds[] = {ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_FULL, ERROR_CONFLICT};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct copy_round round = {.state = COPIES_NEW};
+        copy_note_failure(&round, &(struct error){.kind = kinds[i], .message = "/srv/place: refused"});
+        assert_true(round.state != COPIES_NEW && round.why[0] != '\0' && strchr(round.why, '/') == NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_finds_what_a_run_uploads),     cmocka_unit_test(who_has_the_bytes_pushes_them),
         cmocka_unit_test(a_mount_shows_only_what_it_has_read), cmocka_unit_test(a_run_repairs_a_damaged_blob),
-        cmocka_unit_test(an_admission_shows_the_blobs),
+        cmocka_unit_test(an_admission_shows_the_blobs),        cmocka_unit_test(why_a_copy_failed_names_no_place),
     };
 
     return cmocka_run_group_tests_name("what runs upload", tests, fixture_set_up, fixture_tear_down);
