@@ -263,9 +263,9 @@ static struct result login_refused(struct session *session, const struct http_re
     if (response->status != 401) return refused;
     report_explain(session->report, "name", session->login.username);
     (void)snprintf(text, sizeof text, "sijil login %s, with %s", http_host(session->http),
-                   token_is_login(&session->login)
-                       ? "a new token of your issuer: the stored one may have expired, or is for another audience"
-                       : "a valid secret");
+                   !token_is_login(&session->login)
+                       ? "a valid secret"
+                       : "a new token of your issuer: the stored one may have expired, or is for another audience (--resource)");
     report_explain(session->report, "try", text);
     return refused;
 }
@@ -382,7 +382,7 @@ static struct result nothing_granted(struct session *session, const char *scope,
     if (session_has_token(&session->login))
         return failure(err, ERROR_DENIED, "401: the token of `sijil ci login` has ended, or does not cover this: log in again");
     return failure(err, ERROR_DENIED, "401: no role that %.100s has covers this, or there is no such thing: ask for one",
-                   session->login.username);
+                   token_is_login(&session->login) ? "this login" : session->login.username);
 }
 
 /* An answer to HEAD has no body, so GET asks for the reason. If GET succeeds, only one byte is sent. */

@@ -22,20 +22,25 @@ struct result login_check_host(const char *host, struct error *err)
     return SUCCESS;
 }
 
-struct result login_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err)
+struct result login_find_ca_file(const char *path, char *place, size_t room, struct error *err)
 {
-    const char *path = invocation_option(invocation, 'c');
     struct buffer OWNED_BUFFER content = BUFFER((size_t)1 << 20);
 
-    if (path == NULL) return SUCCESS;
     TRY(local(file_read(path, &content, err), path, err));
     if (strstr(buffer_text(&content), "-----BEGIN CERTIFICATE-----") == NULL)
         return failure(err, ERROR_INVALID, "%.150s has no PEM certificate", path);
     OWNED_STRING whole = realpath(path, NULL);
     if (whole == NULL) return failure(err, ERROR_INVALID, "can't find %.150s: %s", path, strerror(errno));
-    if (strlen(whole) >= sizeof login->ca_file) return failure(err, ERROR_INVALID, "the path of the CA file is too long");
-    memcpy(login->ca_file, whole, strlen(whole) + 1);
+    if (strlen(whole) >= room) return failure(err, ERROR_INVALID, "the path of the CA file is too long");
+    memcpy(place, whole, strlen(whole) + 1);
     return SUCCESS;
+}
+
+struct result login_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err)
+{
+    const char *path = invocation_option(invocation, 'c');
+
+    return path == NULL ? SUCCESS : login_find_ca_file(path, login->ca_file, sizeof login->ca_file, err);
 }
 
 static struct result take_user_name(const char *username, struct host_login *login, struct error *err)

@@ -39,11 +39,7 @@ static struct result take_ca_file(const struct invocation *invocation, struct ho
 {
     const char *path = invocation_option(invocation, 'C');
 
-    if (path == NULL) return SUCCESS;
-    OWNED_STRING whole = realpath(path, NULL);
-    if (whole == NULL || !text_copy(issuer->ca_file, sizeof issuer->ca_file, whole))
-        return failure(err, ERROR_INVALID, "can't find %.150s", path);
-    return SUCCESS;
+    return path == NULL ? SUCCESS : login_find_ca_file(path, issuer->ca_file, sizeof issuer->ca_file, err);
 }
 
 struct result login_issuer_options(const struct invocation *invocation, struct host_login *login, struct error *err)

@@ -30,6 +30,8 @@ RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out,
 RESULT command_other_signer(struct invocation *invocation, int letter, struct ecdsa_key **key_out, struct error *err);
 
 struct host_login;
+/** The whole path of a file with PEM certificates. ERROR_NOT_FOUND, ERROR_INVALID: a folder, no certificate, or too long for `room`. */
+RESULT login_find_ca_file(const char *path, char *place, size_t room, struct error *err);
 /** For commands that log in: whether the operand is HOST[:PORT]; and the file of --ca-file, if it is given. */
 RESULT login_check_host(const char *host, struct error *err);
 RESULT login_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err);

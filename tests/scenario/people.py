@@ -460,6 +460,7 @@ def a_person_is_told_what_to_do():
     assert "prompt=consent" in lines[2]  # for offline_access, which is asked for unless --scope says otherwise
     process.terminate()
     process.communicate(timeout=60)
+    assert "/ is a folder" in sijil("dan", *words[:4], "--issuer-ca-file", "/", code=2)
     for wrong, why in ((["--username", "x"], "give one of them"), (["--device", "--browser"], "not both"), (["--callback-port", "0"], "1 to 65535")):
         assert why in sijil("dan", *words, *wrong, code=2)
 
