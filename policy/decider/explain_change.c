@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/scim_entry.h"
 #include "authz/trust_rules.h"
 #include "policy/decider/explain_priv.h"
 #include "policy/evaluate.h"
@@ -128,6 +129,10 @@ static void want_credential(const struct explained *explained, struct change_tex
                        "a new secret of the robot (sijil admin robot rotate): its secret has ended");
     else if (strcmp(principal->issuer, TRUST_ISSUER) == 0)
         (void)snprintf(change->text, sizeof change->text, "a trust rule of this name in force, and trust in its issuer");
+    else if (!scim_admits(explained->context->snapshot->authz, principal->issuer, principal->subject,
+                          explained->question->now_ms))
+        (void)snprintf(change->text, sizeof change->text,
+                       "the directory of the issuer (SCIM): it has deactivated the person, or not provisioned it");
     else (void)snprintf(change->text, sizeof change->text, "trust in the issuer (sijil admin issuer add)");
 }
 

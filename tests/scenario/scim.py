@@ -253,6 +253,8 @@ def deactivated_means_out():
         assert seconds[-1] < SECONDS, seconds
         assert all(token_of("ann", other).status == 400 for other in (0, 1))
         assert {row["deactivated"] for row in reviewed("id-of-ann")} == {True}
+        asked_why = {"issuer": issuer.url, "subject": "id-of-ann", "action": "project.read", "resource": "main/models"}
+        assert "(SCIM)" in json.dumps(admin.api("POST", "/authz/explain", asked_why)["changes"])
         assert patch("/Users/" + ann["id"], {"op": "replace", "value": {"active": "True"}}, expect=200).json["active"] is True
         wait_until(lambda: token_of("ann", 1).status == 200, 10, "a person that is active again does not come in")
         print(f"deactivated at gateway {gateway}: answered after {asked - began:.3f} s, out everywhere {seconds[-1]:.3f} s later")
