@@ -22,11 +22,8 @@ static const struct pg_statement group_login_raise_sql = {
     "WITH raised AS (SELECT raise_authorization_epoch(organisation_id, false) AS epoch FROM organisation"
     " WHERE name = ANY($1) OR organisation_id = ANY($2)) SELECT count(*) FROM raised",
     "text[] uuid[]", "int8"};
-/* If the organisations were deleted since: the change has said that it raises the epoch. */
-static const struct pg_statement group_login_raise_whole_sql = {
-    "group_login_raise_whole", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement *const statements[] = {
-    &group_login_write_sql, &group_login_raise_sql, &group_login_raise_whole_sql,
+    &group_login_write_sql, &group_login_raise_sql,
 };
 /* clang-format on */
 const struct pg_table group_login_table = PG_TABLE(statements);
@@ -50,13 +47,14 @@ static struct result raise_epoch(const struct group_use *use, struct pg *pg, str
     struct bytes names[GROUP_ORGANISATIONS_MAX], left[GROUP_ORGANISATIONS_MAX];
     OWNED(pg_rows) *rows = NULL;
 
-    if (use->is_everywhere) return pg_run(pg, &group_login_raise_whole_sql, NULL, NULL, err);
+    if (use->is_everywhere) return rights_raise_all(pg, err);
     for (size_t i = 0; i < use->organisation_count; i++) names[i] = bytes_of_text(use->organisations[i]);
     for (size_t i = 0; i < use->left_count; i++) left[i] = uuid_bytes(&use->left[i]);
     pg_add_text_array(&arguments, names, use->organisation_count);
     pg_add_uuid_array(&arguments, left, use->left_count);
     TRY(pg_run(pg, &group_login_raise_sql, &arguments, &rows, err));
-    return pg_int8(rows, 0, 0) > 0 ? SUCCESS : pg_run(pg, &group_login_raise_whole_sql, NULL, NULL, err);
+    /* If the organisations were deleted since: the change has said that it raises the epoch. */
+    return pg_int8(rows, 0, 0) > 0 ? SUCCESS : rights_raise_all(pg, err);
 }
 
 static struct result join(struct group_mint *mint, struct pg *pg, uint64_t entry, struct error *err)

@@ -9,6 +9,9 @@
  */
 RESULT rights_raise_epoch(struct pg *pg, const struct uuid *organisation, struct error *err) __attribute__((nonnull));
 
+/** The same for all organisations and the registry: the rights of all are read again. */
+RESULT rights_raise_all(struct pg *pg, struct error *err) __attribute__((nonnull));
+
 /** The same for one role that was given or taken: all other rights of its organisation stay in the memory of gateways. */
 RESULT rights_raise_binding(struct pg *pg, const struct uuid *binding, struct error *err) __attribute__((nonnull));
 

@@ -20,6 +20,8 @@
 static const struct pg_statement rights_raise_epoch_sql = {
     "rights_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, false) AS epoch) SELECT epoch FROM raised",
     "uuid", "int8"};
+static const struct pg_statement rights_raise_all_sql = {
+    "rights_raise_all", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement rights_raise_binding_sql = {
     "rights_raise_binding", "WITH raised AS (SELECT raise_authorization_epoch_of_binding($1) AS epoch) SELECT epoch FROM raised", "uuid",
     "int8"};
@@ -120,7 +122,7 @@ static const struct pg_statement history_bindings_sql = {
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_give_all_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
+    &rights_raise_epoch_sql, &rights_raise_all_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_give_all_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -131,6 +133,11 @@ struct result rights_raise_epoch(struct pg *pg, const struct uuid *organisation,
 
     pg_add_uuid(&arguments, uuid_is_nil(organisation) ? NULL : organisation);
     return pg_run(pg, &rights_raise_epoch_sql, &arguments, NULL, err);
+}
+
+struct result rights_raise_all(struct pg *pg, struct error *err)
+{
+    return pg_run(pg, &rights_raise_all_sql, NULL, NULL, err);
 }
 
 struct result rights_raise_binding(struct pg *pg, const struct uuid *binding, struct error *err)

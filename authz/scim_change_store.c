@@ -82,11 +82,9 @@ static const struct pg_statement scim_raise_sql = {
     "scim_raise",
     "WITH raised AS (SELECT raise_authorization_epoch(organisation_id, false) AS epoch FROM organisation WHERE name = ANY($1))"
     " SELECT count(*) FROM raised", "text[]", "int8"};
-static const struct pg_statement scim_raise_whole_sql = {
-    "scim_raise_whole", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement *const statements[] = {
     &scim_change_find_sql, &scim_change_taken_sql, &scim_change_ended_sql, &scim_change_create_sql, &scim_change_write_sql,
-    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_tell_sql, &scim_change_doubt_sql, &scim_change_self_sql, &scim_raise_sql, &scim_raise_whole_sql,
+    &scim_change_delete_sql, &scim_change_name_sql, &scim_change_unname_sql, &scim_change_link_sql, &scim_change_tell_sql, &scim_change_doubt_sql, &scim_change_self_sql, &scim_raise_sql,
 };
 /* clang-format on */
 const struct pg_table scim_change_table = PG_TABLE(statements);
@@ -98,7 +96,7 @@ struct result scim_raise(struct pg *pg, const struct scim_places *places, bool r
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    if (places->is_everywhere) return pg_run(pg, &scim_raise_whole_sql, NULL, NULL, err);
+    if (places->is_everywhere) return rights_raise_all(pg, err);
     for (size_t i = 0; i < places->count; i++) names[i] = bytes_of_text(places->names[i]);
     pg_add_text_array(&arguments, names, places->count);
     TRY(pg_run(pg, &scim_raise_sql, &arguments, &rows, err));

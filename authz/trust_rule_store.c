@@ -2,11 +2,10 @@
 
 #include <stdio.h>
 
+#include "authz/rights_priv.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
-static const struct pg_statement trust_rule_raise_epoch_sql = {
-    "trust_rule_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
 /* Each use sweeps a few rows that have ended, so the table holds little more than the tokens that are still valid. */
 static const struct pg_statement trust_token_spend_sql = {
     "trust_token_spend",
@@ -16,7 +15,7 @@ static const struct pg_statement trust_token_spend_sql = {
     " SELECT digest FROM spent",
     "bytea timestamptz", "bytea"};
 static const struct pg_statement *const statements[] = {
-    &trust_rule_raise_epoch_sql, &trust_token_spend_sql,
+    &trust_token_spend_sql,
 };
 /* clang-format on */
 const struct pg_table trust_rule_table = PG_TABLE(statements);
@@ -28,7 +27,7 @@ static struct result run_change(const struct permit *permit, struct change *chan
 
     if (self->is_compared) TRY(document_check_latest(permit, pg, &self->recording.row, self->read_until, err));
     TRY(recording->run(permit, recording, pg, err));
-    return pg_run(pg, &trust_rule_raise_epoch_sql, NULL, NULL, err);
+    return rights_raise_all(pg, err);
 }
 
 void trust_rule_change_init(struct trust_rule_change *change, const struct document_row *row, bool ends_draft,
