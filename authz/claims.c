@@ -159,6 +159,9 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
     if (claims.issuer == NULL) return failure(err, ERROR_DENIED, "the token names no issuer");
     if (!is_audience(json_object_get(payload, "aud"), rule->audience))
         return failure(err, ERROR_DENIED, "the token's aud must be %.120s, and nothing else", rule->audience);
+    if (json_object_get(payload, "act") != NULL) /* RFC 8693, 4.1: who acts is somebody else, of whom nothing is decided here */
+        return failure(err, ERROR_DENIED,
+                       "the token says that somebody acts for its subject (act): come with a token of your own");
     TRY(check_lifetime(payload, rule, &claims, err));
     if (!claims_text_is_plain(claims.subject, rule->subject_max))
         return failure(err, ERROR_DENIED, "the token's sub is missing, longer than %zu bytes, or no plain text",

@@ -154,6 +154,8 @@ static const struct token_row token_rows[] = {
     {"bound to a DPoP key that nobody has proven", BY_A, "ES256", A_HEADER,
      "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"jkt\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}",
      "no proof of this key"},
+    {"somebody acts for its subject", BY_A, "ES256", A_HEADER,
+     "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"act\":{\"sub\":\"mallory\"}}", "acts for its subject"},
     {"cnf that is no object", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":true}",
      "not known here"},
 
