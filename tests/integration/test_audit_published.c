@@ -167,7 +167,7 @@ static void bundles_have_the_entries_of_their_tile(void **state)
 static const struct edit {
     const char *sql, *undo, *tile, *bundle; /* NULL: not concerned */
 } edits[] = {
-    {"UPDATE audit_entry SET leaf = overlay(leaf PLACING '\\x30' FROM 20) WHERE seq = 5",
+    {"UPDATE audit_entry SET leaf = set_byte(leaf, 19, get_byte(leaf, 19) # 1) WHERE seq = 5",
      "UPDATE audit_entry SET leaf = (SELECT leaf FROM kept WHERE seq = 5) WHERE seq = 5", NULL, "entries/000.p/6"},
     {"UPDATE audit_entry SET leaf_hash = sha256('x') WHERE seq = 590",
      "UPDATE audit_entry SET leaf_hash = (SELECT leaf_hash FROM kept WHERE seq = 590) WHERE seq = 590", "0/002.p/1",

@@ -55,7 +55,7 @@ def a_foreign_program_meets_the_limits_of_a_witness():
 
 def a_foreign_program_finds_an_edit():
     """The server finds it before, and gives the tile to nobody."""
-    server.psql.ask("UPDATE audit_entry SET leaf = overlay(leaf PLACING '\\x30' FROM 30) WHERE seq = 300")
+    server.psql.ask("UPDATE audit_entry SET leaf = set_byte(leaf, 29, get_byte(leaf, 29) # 1) WHERE seq = 300")
     done = read(auditor, "70000")
     assert done.returncode != 0 and "503" in done.stderr, (done.stdout, done.stderr)
 
