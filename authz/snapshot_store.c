@@ -58,11 +58,12 @@ static const struct pg_statement snapshot_places_sql = {
     " LEFT JOIN project p ON p.organisation_id = o.organisation_id AND p.name = split_part(s.name, '/', 2)"
     " WHERE (strpos(s.name, '/') = 0 OR p.project_id IS NOT NULL) AND ($2 OR o.organisation_id = ANY($3))",
     "text[] bool uuid[]", "int8 uuid uuid int8"};
-/* The groups that persons' newest tokens named. */
+/* The groups that persons' newest tokens named. A row of a day ahead, or of a token that is not issued yet, was written by no gateway. */
 static const struct pg_statement snapshot_group_logins_sql = {
     "snapshot_group_logins",
     "SELECT l.issuer, l.subject, g, l.until FROM group_login l, unnest(l.groups) AS g"
-    " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() ORDER BY l.issuer, l.subject, g",
+    " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() AND l.until <= now() + interval '24 hours'"
+    " AND l.issued_at <= now() + interval '5 minutes' ORDER BY l.issuer, l.subject, g",
     "text[]", "text text text timestamptz"};
 static const struct pg_statement *const statements[] = {
     &snapshot_group_logins_sql, &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_changed_bindings_sql, &snapshot_single_roles_sql, &snapshot_issuers_sql,

@@ -258,7 +258,9 @@ static void rows_give_nothing_that_no_document_gives(void **state)
     database_execute(fixture->database,
                      "INSERT INTO group_login VALUES ('https://i', 'ann', '{ds,admins}', now(), now() + interval '1 hour'),"
                      " ('https://j', 'ann', '{ds}', now(), now() + interval '1 hour'),"
-                     " ('https://i', 'old', '{ds}', now(), now() - interval '1 hour')");
+                     " ('https://i', 'old', '{ds}', now(), now() - interval '1 hour'),"
+                     " ('https://i', 'for ever', '{ds}', now(), now() + interval '2 days'),"
+                     " ('https://i', 'unborn', '{ds}', now() + interval '1 hour', now() + interval '1 hour')");
     snapshot = load_with(fixture->pg, rules);
     const struct uuid acme = uuid_of(ACME), later = uuid_of(LATER);
     assert_int_equal(snapshot_part(snapshot, &acme)->binding_count, 1);
