@@ -40,6 +40,13 @@ bool place_is_known(const char *geo)
     return false;
 }
 
+bool place_is_within(const char *place, const char *whole)
+{
+    const size_t length = strlen(whole);
+
+    return strncmp(place, whole, length) == 0 && (place[length] == '\0' || place[length] == '/');
+}
+
 bool regime_is_known(const char *regime)
 {
     if (strncmp(regime, "X-", 2) == 0) return true;

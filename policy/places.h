@@ -1,5 +1,5 @@
 /*
- * policy/places.h -- whether the places and regimes that a policy set names exist: ISO 3166 (policy/places.def), policy/regimes.def.
+ * policy/places.h -- whether the places and regimes that a policy set names exist, and what is a part of what: ISO 3166 (policy/places.def), policy/regimes.def.
  *
  * A misspelt place in a `require` denies everything, and in a `deny` it denies nothing. So a new set that names one is neither signed nor
  * loaded. A set that is in force stays so, whatever it names (docs/decisions/0135).
@@ -10,6 +10,8 @@
 
 /** "AE", or "AE/DU": a country, or one of its parts. */
 bool place_is_known(const char *geo);
+/** Whether a place is the other one, or a part of it: "AE" and "AE/DU" are within "AE", and "AEX" is not. */
+bool place_is_within(const char *place, const char *whole);
 /** A row of policy/regimes.def, or a name that begins with "X-". */
 bool regime_is_known(const char *regime);
 

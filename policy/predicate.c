@@ -5,6 +5,7 @@
 
 #include "policy/compiled_priv.h"
 #include "policy/evaluate.h"
+#include "policy/places.h"
 
 static const char *const predicate_facts[TEST_COUNT] = {
     [TEST_GEO_WITHIN] = "geo",    [TEST_GEO_IN_GROUP] = "geo", [TEST_REGIME_IN_GROUP] = "regimes",
@@ -38,22 +39,14 @@ static bool contains(const struct text_list *list, const char *text)
     return false;
 }
 
-/* "AE" contains "AE" and "AE/DU", but not "AEX". */
-static bool is_within(const char *place, const char *root)
-{
-    const size_t length = strlen(root);
-
-    return strncmp(place, root, length) == 0 && (place[length] == '\0' || place[length] == '/');
-}
-
 /* If a root is more precise than the known place, the result is unknown. */
 static enum truth geo_within(const char *place, const struct text_list *roots)
 {
     if (place == NULL) return TRUTH_UNKNOWN;
     for (size_t i = 0; i < roots->count; i++)
-        if (is_within(place, roots->texts[i])) return TRUTH_TRUE;
+        if (place_is_within(place, roots->texts[i])) return TRUTH_TRUE;
     for (size_t i = 0; i < roots->count; i++)
-        if (is_within(roots->texts[i], place)) return TRUTH_UNKNOWN;
+        if (place_is_within(roots->texts[i], place)) return TRUTH_UNKNOWN;
     return TRUTH_FALSE;
 }
 

@@ -61,8 +61,7 @@ struct result evaluate_carried(const struct decision_context *context, const str
     struct label own, joined;
     bool has_own = false;
 
-    if (context->is_stale || context->snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     TRY(evaluate_label_of_repository(context, query->output, &own, &has_own, err));
     bool is_labelled = has_own;
     joined = own;
@@ -92,8 +91,7 @@ struct result evaluate_label_lacks(const struct decision_context *context, const
 {
     struct label own, others;
 
-    if (context->is_stale || context->snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     TRY(label_of(context, name, &own, err));
     TRY(label_of(context, other, &others, err));
     *lacks_out = !label_restricts_as(&own, &others);

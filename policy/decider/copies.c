@@ -7,6 +7,7 @@
 #include "policy/decider/copy_decision.h"
 #include "policy/decider/decider_priv.h"
 #include "policy/evaluate.h"
+#include "policy/places.h"
 
 static struct action_pair pair_of(const struct copy_question *question, enum action action, const char *region)
 {
@@ -62,16 +63,11 @@ struct result decider_copy_stays(struct decider *decider, const struct copy_ques
     const struct repository_query query = {.name = question->where->name, .region = question->to, .op = OP_REPLICATE};
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_context context = decider_context(decider, snapshot, &request);
-    struct store_answer answer = {.is_allowed = false};
     OWNED(policy_decision) *decision = NULL;
 
-    if (context.is_stale || snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(&context, err));
     TRY(evaluate_repository(&context, &query, &decision, err));
-    answer.is_allowed = policy_decision_allows(decision);
-    if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
-    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(snapshot->set));
-    *answer_out = answer;
+    *answer_out = store_answer_of(&context, decision);
     return SUCCESS;
 }
 
@@ -98,18 +94,10 @@ static int64_t count_sites(const struct policy_set *set, const struct placed_que
     return sites;
 }
 
-/* "AE" has "AE/DU" in it. */
-static bool is_within(const char *geo, const char *place)
-{
-    const size_t length = strlen(place);
-
-    return strncmp(geo, place, length) == 0 && (geo[length] == '\0' || geo[length] == '/');
-}
-
 static bool is_in_one(const char *geo, const json_t *places)
 {
     for (size_t i = 0; geo != NULL && i < json_array_size(places); i++)
-        if (is_within(geo, json_string_value(json_array_get(places, i)))) return true;
+        if (place_is_within(geo, json_string_value(json_array_get(places, i)))) return true;
     return false;
 }
 
@@ -168,8 +156,7 @@ struct result decider_placed(struct decider *decider, const struct placed_query 
     const struct decision_context context = decider_context(decider, snapshot, &request);
     struct placed_copies copies = {.min_sites = 0};
 
-    if (context.is_stale || snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(&context, err));
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
         TRY(add_demand(&context, query, operations[i], &copies, err));
     copies.sites = count_sites(snapshot->set, query);

@@ -2,7 +2,7 @@
  * policy/decider/copy_decision.h -- decides copies of content in further regions, for the server itself (docs/replication.md).
  *
  * Rule: nobody's rights are asked, so no code that serves a request may include this (tests/lint/closed_headers.txt). The operation is `replicate`, at the
- * region that the content goes to. The states of both regions count, too. Exceptions lift nothing here: their uses are those of requests.
+ * region that the content goes to. The states of both regions count, too. Exceptions whose uses are counted lift nothing here: they are for requests.
  */
 #pragma once
 

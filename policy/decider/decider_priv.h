@@ -89,6 +89,9 @@ struct repository_query {
     const char *digest;        /* of the content; NULL: it is not known */
     bool is_there; /* `region` counts for each operation; else `metadata` and `log` are decided for the region of the database */
 };
+/** ERROR_UNAVAILABLE while the gateway does not know which policies are in force, or none are. */
+RESULT policies_known(const struct decision_context *context, struct error *err);
+struct store_answer store_answer_of(const struct decision_context *context, const struct policy_decision *decision);
 RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                            struct policy_decision **decision_out, struct error *err);
 /** *is_labelled_out is false if the repository has no label. It borrows from the snapshot. ERROR_LIMIT. */

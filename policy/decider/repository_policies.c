@@ -6,6 +6,21 @@
 #include "policy/label_annotation.h"
 #include "policy/train.h"
 
+struct result policies_known(const struct decision_context *context, struct error *err)
+{
+    if (!context->is_stale && context->snapshot->set != NULL) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+}
+
+struct store_answer store_answer_of(const struct decision_context *context, const struct policy_decision *decision)
+{
+    struct store_answer answer = {.is_allowed = policy_decision_allows(decision)};
+
+    if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
+    return answer;
+}
+
 static struct result ask_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
@@ -29,8 +44,7 @@ struct result evaluate_run_duties(const struct decision_context *context, const 
 {
     OWNED(policy_decision) *decision = NULL;
 
-    if (context->is_stale || context->snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = OP_TRAIN}, &decision, err));
     const int64_t demanded = policy_decision_approvals(decision);
     if (demanded > duties->approvals) duties->approvals = demanded;
@@ -57,8 +71,7 @@ struct result evaluate_train(const struct decision_context *context, const char 
     struct train_answer answer = {.is_allowed = true};
     OWNED(policy_decision) *full = NULL, *by_runner = NULL;
 
-    if (context->is_stale || set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_TRAIN}, &full, err));
     TRY(policy_train(set, &again, &by_runner, err));
     add_answer(full, policy_decision_allows(full) ? NULL : policy_decision_denial(full, 0), &answer);
@@ -74,15 +87,12 @@ struct result evaluate_store(const struct decision_context *context, const char 
     static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG};
     struct store_answer answer = {.is_allowed = true};
 
-    if (context->is_stale || context->snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     for (size_t i = 0; i < sizeof operations / sizeof operations[0] && answer.is_allowed; i++) {
         OWNED(policy_decision) *decision = NULL;
         TRY(evaluate_repository(context, &(struct repository_query){.name = name, .op = operations[i]}, &decision, err));
-        answer.is_allowed = policy_decision_allows(decision);
-        if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+        answer = store_answer_of(context, decision);
     }
-    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
     *answer_out = answer;
     return SUCCESS;
 }
@@ -130,16 +140,11 @@ struct result evaluate_evidence(const struct decision_context *context, const st
 struct result evaluate_promotion(const struct decision_context *context, const struct push_query *push,
                                  struct store_answer *answer_out, struct error *err)
 {
-    struct store_answer answer = {.is_allowed = false};
     OWNED(policy_decision) *decision = NULL;
 
-    if (context->is_stale || context->snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     TRY(ask_push(context, push, OP_PROMOTE, &decision, err));
-    answer.is_allowed = policy_decision_allows(decision);
-    if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
-    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
-    *answer_out = answer;
+    *answer_out = store_answer_of(context, decision);
     return SUCCESS;
 }
 
@@ -148,8 +153,7 @@ struct result evaluate_metadata(const struct decision_context *context, const ch
 {
     OWNED(policy_decision) *decision = NULL;
 
-    if (context->is_stale || context->snapshot->set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_METADATA}, &decision,
                             err));
     *shows_out = policy_decision_allows(decision);
@@ -164,8 +168,7 @@ struct result evaluate_delivery(const struct decision_context *context, const ch
     const struct policy_set *set = context->snapshot->set;
     bool delivers = true;
 
-    if (context->is_stale || set == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(policies_known(context, err));
     if (name[0] == '\0') delivers = policy_set_region(set, region, context->request->now_ms * 1000) != NULL;
     for (size_t i = 0; name[0] != '\0' && i < sizeof operations / sizeof operations[0] && delivers; i++) {
         const struct repository_query query = {.name = name, .region = region, .op = operations[i], .is_there = true};

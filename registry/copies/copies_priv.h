@@ -47,6 +47,8 @@ void copy_note_failure(struct copy_round *round, const struct error *why);
 bool copy_go_on(struct copy_round *round);
 /** The repository of a link, with a region and the digest. */
 struct resource copy_where(const struct copy_way *way, const struct copy_link *link, const char *region, const char *digest);
+/** Of the digest in `where`, which it borrows, at this moment. */
+struct copy_question copy_question_of(const struct copy_way *way, const struct resource *where);
 
 /** Decides all copies again, and withdraws what may not stay. Errors end the round. */
 RESULT copy_review(struct copy_round *round, struct error *err);

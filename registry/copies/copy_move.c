@@ -42,12 +42,10 @@ struct resource copy_where(const struct copy_way *way, const struct copy_link *l
     return where;
 }
 
-static struct copy_question question_of(const struct moving *moving, const struct resource *where)
+struct copy_question copy_question_of(const struct copy_way *way, const struct resource *where)
 {
-    const struct copy_way *way = &moving->round->claim.way;
-
     return (struct copy_question){
-        .where = where, .digest = moving->item->digest, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
+        .where = where, .digest = where->detail, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
 }
 
 /* ---- Deciding ---- */
@@ -88,7 +86,7 @@ static struct result ask(struct moving *moving, struct error *err)
     moving->is_denied = false;
     for (size_t i = 0; i < moving->links.count && !moving->is_denied; i++) {
         const struct resource where = copy_where(way, &moving->links.links[i], way->to, moving->item->digest);
-        const struct copy_question question = question_of(moving, &where);
+        const struct copy_question question = copy_question_of(way, &where);
         OWNED(decision) *decision = NULL;
         TRY(decider_decide_copy(moving->round->options->decider, &question, &decision, err));
         moving->asked_epoch = decision_epoch(decision);
@@ -122,7 +120,7 @@ static struct result record_all(struct moving *moving, struct error *err)
 
     for (size_t i = 0; i < moving->links.count; i++) {
         const struct resource where = copy_where(way, &moving->links.links[i], way->to, moving->item->digest);
-        const struct copy_question question = question_of(moving, &where);
+        const struct copy_question question = copy_question_of(way, &where);
         uint64_t epoch = 0;
         TRY(copy_decide(moving->round, &question, NULL, &moving->permits[i], &epoch, err));
         if (moving->permits[i] == NULL) moving->is_denied = true;

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "audit/job_permit.h"
-#include "base/clock.h"
 #include "registry/copies/copies_priv.h"
 #include "registry/metrics.h"
 #include "registry/recorder.h"
@@ -108,8 +107,7 @@ static struct result review_link(struct copy_round *round, const struct copy_ite
 {
     const struct copy_way *way = &round->claim.way;
     const struct resource where = copy_where(way, link, way->to, item->digest);
-    const struct copy_question question = {
-        .where = &where, .digest = item->digest, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
+    const struct copy_question question = copy_question_of(way, &where);
     struct store_answer answer;
 
     TRY(decider_copy_stays(round->options->decider, &question, &answer, err));
@@ -124,8 +122,7 @@ static struct result review_damaged(struct copy_round *round, const struct copy_
 {
     const struct copy_way *way = &round->claim.way;
     const struct resource where = copy_where(way, link, way->to, item->digest);
-    const struct copy_question question = {
-        .where = &where, .digest = item->digest, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
+    const struct copy_question question = copy_question_of(way, &where);
     OWNED(decision) *decision = NULL;
 
     if (!registry_region_is_readable(round->registry, way->from)) return SUCCESS;
