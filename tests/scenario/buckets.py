@@ -3,7 +3,6 @@
 
 The store is tests/support/s3_server.py; script/interop s3 does the same with real ones."""
 import os
-import shutil
 import subprocess
 import threading
 import time
@@ -12,7 +11,7 @@ import copy_cases
 import region_cases
 import region_keyd_cases
 import sijil_test
-from fleet import BucketFleet, Judge
+from fleet import Judge, RegionFleet
 from small_store import SmallStore
 from sijil_test import sha256
 
@@ -20,19 +19,7 @@ MIB = 1 << 20
 REPOSITORY = "main/models/bucket"
 
 
-class Buckets(BucketFleet):
-    MORE = ' endpoint_networks = "127.0.0.0/8"\n'
-
-    def configure(self, **settings):
-        os.makedirs(self.path("recorded"))
-        os.makedirs(self.path("keys"))
-        os.makedirs(self.path("region-keyd"))
-        shutil.copy(self.store.key_file, self.path("keys/store-b"))
-        super().configure(region_folder=self.path("recorded"), region_key_folder=self.path("keys"), region_keyd_folder=self.path("region-keyd"), region_networks="127.0.0.0/8",
-                          region_ca_file=self.store.ca_file, **settings)
-
-
-fleet = Buckets(2, SmallStore())
+fleet = RegionFleet(2, SmallStore())
 state = {}
 
 
