@@ -24,7 +24,7 @@ SCHEMA(copies, "the regions of a project's content", HAS_TEXT("project", REQUIRE
        HAS_LIST("copies", REQUIRED, COPY_REGIONS_MAX, schema_copies_region,
                 "by name; withdrawn ones that still have copies come last"))
 
-/* ---- Targets: the policies are asked about the region, so it is known before the decision ---- */
+/* ---- Targets: the policies are asked about the region, if there is one. Only who may ask for copies is told that there is none ---- */
 
 static bool is_end(struct request *request)
 {
@@ -43,10 +43,8 @@ struct result target_project_replicate(struct request *request, struct lookup *l
     if (api_asks_for_credential(request, ACTION_PROJECT_REPLICATE)) return SUCCESS;
     TRY(request_document(request, &body, err));
     const char *region = json_text_of(body, "region");
-    if (!decider_region_state(request->gateway->decider, region, &state))
-        return failure(err, ERROR_NOT_FOUND, "there is no region '%.64s' here", region);
     api_pair_of_project(request, is_end(request) ? ACTION_PROJECT_WITHDRAW : ACTION_PROJECT_REPLICATE);
-    if (request->pair_count == 0) return SUCCESS;
+    if (request->pair_count == 0 || !decider_region_state(request->gateway->decider, region, &state)) return SUCCESS;
     struct resource *where = &request->pairs[0].resource;
     (void)snprintf(where->region, sizeof where->region, "%s", region);
     (void)snprintf(where->detail, sizeof where->detail, "%s", region);
@@ -61,6 +59,7 @@ static struct result handle_replicate(struct request *request, struct pg *pg, st
     struct copy_place_change change;
 
     (void)pg;
+    if (where->detail[0] == '\0') return failure(err, ERROR_NOT_FOUND, "there is no region of this name");
     copy_place_prepare(where, request->pairs[0].action == ACTION_PROJECT_WITHDRAW, &change);
     TRY(request_record(request, &change.change, err));
     OWNED_JSON value = json_pack("{s:s, s:s}", "project", where->name, "region", where->region);
