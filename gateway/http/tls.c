@@ -22,7 +22,7 @@ static unsigned char client_purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
 
 struct credentials {
     gnutls_certificate_credentials_t certificate;
-    bool asks_client, has_authorities, takes_any;
+    bool asks_client, has_authorities, takes_any, demands_client;
     uint64_t generation;
     _Atomic int uses;
 };
@@ -87,6 +87,7 @@ static struct result fill(struct credentials *credentials, const struct tls_file
     int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
     if (code < 0) return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key, gnutls_strerror(code));
     credentials->takes_any = files->takes_any;
+    credentials->demands_client = files->demands_client;
     credentials->asks_client = has_runners(files) || files->takes_any;
     if (files->client_ca[0] == '\0') return SUCCESS;
     code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca, GNUTLS_X509_FMT_PEM);
@@ -147,6 +148,7 @@ static int64_t authorities_expiry_s(const struct credentials *credentials)
 
 static void set_expiry_metrics(const struct credentials *credentials)
 {
+    if (credentials->demands_client) return;
     metric_set(&metrics_http[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
     metric_set(&metrics_http[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
 }
@@ -245,6 +247,12 @@ static int on_handshake(gnutls_session_t session, unsigned message, unsigned whe
     return 0;
 }
 
+static gnutls_certificate_request_t demand_of(const struct credentials *credentials)
+{
+    if (credentials->demands_client) return GNUTLS_CERT_REQUIRE;
+    return credentials->asks_client ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE;
+}
+
 void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd, struct blocks *blocks)
 {
     static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
@@ -253,8 +261,7 @@ void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connec
     if (session == NULL) return; /* the unix socket */
     connection->credentials = credentials_keep(tls);
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, connection->credentials->certificate);
-    gnutls_certificate_server_set_request(session,
-                                          connection->credentials->asks_client ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
+    gnutls_certificate_server_set_request(session, demand_of(connection->credentials));
     if (connection->credentials->takes_any) /* a client that reads their names would send no other certificate */
         gnutls_certificate_send_x509_rdn_sequence(session, 1);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);

@@ -74,6 +74,7 @@ struct request {
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
     bool reads_copy;                      /* the decision is about a further region, because the home region can't be read */
+    const char *home_region;              /* with reads_copy */
     bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
     bool speaks_scim;                     /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
     struct response *response;            /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */

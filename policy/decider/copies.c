@@ -22,11 +22,11 @@ struct result decider_decide_copy(struct decider *decider, const struct copy_que
                                   struct error *err)
 {
     static const struct principal nobody = {.kind = PRINCIPAL_NONE};
-    const struct decision_request request = {
-        .principal = &nobody,
-        .pair_count = 2,
-        .pairs = {pair_of(question, ACTION_COPY_WRITE, question->to), pair_of(question, ACTION_COPY_READ, question->from)},
-        .now_ms = question->now_ms};
+    const size_t write = question->is_at_source ? 1 : 0;
+    struct decision_request request = {.principal = &nobody, .pair_count = 2, .now_ms = question->now_ms};
+
+    request.pairs[write] = pair_of(question, ACTION_COPY_WRITE, question->to);
+    request.pairs[1 - write] = pair_of(question, ACTION_COPY_READ, question->from);
     OWNED(snapshot) *snapshot = decider_take(decider);
     struct decision_context context = decider_context(decider, snapshot, &request);
 

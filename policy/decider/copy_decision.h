@@ -13,8 +13,9 @@ struct copy_question {
     const struct resource *where; /* the repository, with its ids; its region is not used */
     const char *digest, *from, *to;
     int64_t now_ms;
+    bool is_at_source; /* asked by the gateway that reads for another one: its event is a copy.read */
 };
-/** The pairs are copy.write in `to` and copy.read in `from`, both with the digest. A denial is a decision. The caller owns *decision_out. */
+/** The pairs are copy.write in `to` and copy.read in `from`, both with the digest; at the source in the other order. A denial is a decision. The caller owns *decision_out. */
 RESULT decider_decide_copy(struct decider *decider, const struct copy_question *question, struct decision **decision_out,
                            struct error *err);
 

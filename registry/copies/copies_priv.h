@@ -16,7 +16,9 @@ enum copy_state {
 struct copy_claim {
     struct copy_way way;
     bool is_withdrawn;         /* by a person, or because the project is deleted */
-    bool is_home_served;       /* by this gateway; else copies are decided again and withdrawn, and none is made */
+    bool is_deleted;           /* the project is */
+    bool is_home_served;       /* by this gateway */
+    bool is_home_reached;      /* or fetched from the gateway that serves it; else no copy is made */
     uint64_t reviewed_version; /* decider_copies_version() at which all copies were decided again */
     int64_t reviewed_age_s;    /* since then */
 };
@@ -63,8 +65,9 @@ RESULT copy_decide(struct copy_round *round, const struct copy_question *questio
 
 /* ---- copy_place_store.c ---- */
 struct copy_served {
-    size_t count;
+    size_t count, reached_count;
     struct bytes ids[REGISTRY_REGIONS_MAX];
+    struct bytes reached[REGISTRY_REGIONS_MAX + PEERS_MAX]; /* these, and those that are fetched from */
 };
 /** *found_out is false, and nothing claimed, if nothing is due. */
 RESULT copy_place_claim(struct pg *pg, const struct copy_served *served, const char *instance, struct copy_claim *claim_out,

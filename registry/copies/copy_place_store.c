@@ -30,18 +30,18 @@ static const struct pg_statement copy_place_list_sql = {
     " FROM blob WHERE project_id = c.project_id AND region_id = c.region_id) b WHERE c.project_id = $1"
     " ORDER BY c.withdrawn_at IS NOT NULL, c.region_id COLLATE \"C\" LIMIT $2",
     "uuid int8", "text bool text text int8 int8 int8 int8 int8 timestamptz timestamptz"};
-/* A gateway that starts again under its name takes up its own claim. One that does not serve the home region comes when no other one has come for a minute: what is
+/* A gateway that starts again under its name takes up its own claim. One that reads nothing of the home region comes when no other one has come for a minute: what is
  * not allowed any more must go. */
 static const struct pg_statement copy_place_claim_sql = {
     "copy_place_claim",
     "UPDATE project_copy c SET runner = $1, lease_until = now() + interval '30 seconds' FROM project p JOIN organisation o USING (organisation_id)"
     " WHERE p.project_id = c.project_id AND (c.project_id, c.region_id) = (SELECT d.project_id, d.region_id FROM project_copy d JOIN project q USING (project_id)"
-    " WHERE d.due_at <= now() - CASE WHEN q.home_region = ANY($2) THEN interval '0' ELSE interval '1 minute' END AND d.region_id = ANY($2) AND (d.lease_until IS NULL OR d.lease_until <= now() OR d.runner = $1)"
+    " WHERE d.due_at <= now() - CASE WHEN q.home_region = ANY($3) THEN interval '0' ELSE interval '1 minute' END AND d.region_id = ANY($2) AND (d.lease_until IS NULL OR d.lease_until <= now() OR d.runner = $1)"
     " ORDER BY d.due_at LIMIT 1 FOR UPDATE OF d SKIP LOCKED)"
     " RETURNING p.organisation_id, p.project_id, coalesce(p.deleted_name, o.name || '/' || p.name), p.home_region, c.region_id,"
     " c.withdrawn_at IS NOT NULL OR p.deleted_at IS NOT NULL, c.reviewed_version,"
-    " least(extract(epoch FROM now() - greatest(c.reviewed_at, '1970-01-01')), 1e12)::int8, p.home_region = ANY($2)",
-    "text text[]", "uuid uuid text text text bool int8 int8 bool"};
+    " least(extract(epoch FROM now() - greatest(c.reviewed_at, '1970-01-01')), 1e12)::int8, p.home_region = ANY($2), p.home_region = ANY($3), p.deleted_at IS NOT NULL",
+    "text text[] text[]", "uuid uuid text text text bool int8 int8 bool bool bool"};
 static const struct pg_statement copy_place_renew_sql = {
     "copy_place_renew",
     "UPDATE project_copy SET lease_until = now() + interval '30 seconds' WHERE project_id = $1 AND region_id = $2 AND runner = $3"
@@ -177,6 +177,7 @@ struct result copy_place_claim(struct pg *pg, const struct copy_served *served, 
 
     pg_add_text(&arguments, instance);
     pg_add_text_array(&arguments, served->ids, served->count);
+    pg_add_text_array(&arguments, served->reached, served->reached_count);
     TRY(pg_run(pg, &copy_place_claim_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) > 0;
     if (!*found_out) return SUCCESS;
@@ -184,7 +185,9 @@ struct result copy_place_claim(struct pg *pg, const struct copy_served *served, 
                                      .is_withdrawn = pg_bool(rows, 0, 5),
                                      .reviewed_version = (uint64_t)pg_int8(rows, 0, 6),
                                      .reviewed_age_s = pg_int8(rows, 0, 7),
-                                     .is_home_served = pg_bool(rows, 0, 8)};
+                                     .is_home_served = pg_bool(rows, 0, 8),
+                                     .is_home_reached = pg_bool(rows, 0, 9),
+                                     .is_deleted = pg_bool(rows, 0, 10)};
     (void)snprintf(claim_out->way.name, sizeof claim_out->way.name, "%s", pg_text(rows, 0, 2));
     (void)snprintf(claim_out->way.from, sizeof claim_out->way.from, "%s", pg_text(rows, 0, 3));
     (void)snprintf(claim_out->way.to, sizeof claim_out->way.to, "%s", pg_text(rows, 0, 4));

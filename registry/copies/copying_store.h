@@ -4,6 +4,7 @@
 #pragma once
 
 #include "registry/blob_row.h"
+#include "registry/copies/copy_request.h"
 #include "registry/registry.h"
 #include "storage/blob.h"
 
@@ -22,8 +23,10 @@ struct copy_item {
     struct blob_row row; /* of the blob at home; of a copy: its own */
     char digest[DIGEST_TEXT_SIZE];
     int64_t created_ms;
-    bool is_begun;   /* of a blob at home: something of its copy was written */
-    bool is_damaged; /* of a copy: its bytes do not verify, and nothing is known against those at home */
+    bool is_begun; /* of a blob at home: something of its copy was written */
+    bool
+        is_damaged; /* of a copy: its bytes do not verify, and nothing is known against those at home. Of a lent blob: its own do not */
+    bool is_last_sound; /* of a copy: what is at home is damaged, and no other copy is sound */
 };
 /** A repository that has the blob. */
 struct copy_link {
@@ -42,6 +45,12 @@ RESULT copy_missing(struct pg *pg, const struct copy_way *way, const char *after
 /** Copies that are there, likewise. */
 RESULT copy_present(struct pg *pg, const struct copy_way *way, const char *after, struct copy_item items_out[COPY_PAGE_MAX],
                     size_t *count_out, struct error *err);
+/**
+ * The blob at home, damaged or not, whose copy is wanted in the region of the request; *way_out and *item_out are written if it is found. What no manifest refers to is not
+ * found.
+ */
+RESULT copy_lent_find(struct pg *pg, const struct copy_request *request, struct copy_way *way_out, struct copy_item *item_out,
+                      bool *found_out, struct error *err);
 /** The repositories that have the digest at home; if none has, those that have the copy. */
 RESULT copy_links_find(struct pg *pg, const struct copy_way *way, const char *digest, struct copy_links *links_out,
                        struct error *err);

@@ -9,6 +9,7 @@ import threading
 import time
 
 import copy_cases
+import mesh_cases
 import region_cases
 import region_keyd_cases
 import sijil_test
@@ -158,5 +159,5 @@ def regions(case):
 
 sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads,
                the_bucket_is_asked_by_who_checks_a_configuration,
-               *[regions(case) for case in (*region_cases.CASES, *region_keyd_cases.CASES, *copy_cases.CASES, *region_keyd_cases.LAST)],
+               *[regions(case) for case in (*region_cases.CASES, *region_keyd_cases.CASES, *copy_cases.CASES, *mesh_cases.CASES, *copy_cases.LAST, *region_keyd_cases.LAST)],
                a_bucket_that_moved_is_found_by_the_scan, server=fleet)

@@ -88,6 +88,8 @@ def content_is_copied_into_further_regions_under_keys_of_theirs():
     permit()
     assert "home region" in sijil("admin", "project", "replicate", "HOST", PROJECT, HOME, code=1)
     assert "no region" in sijil("admin", "project", "replicate", "HOST", PROJECT, "no/such", code=3)
+    told = [fleet.client(state["login"]).api("POST", f"/projects/{PROJECT}/copies", {"region": region}, expect=(403, 404)) for region in ("no/such", REGION)]
+    assert told[0]["title"] == told[1]["title"] and told[0]["status"] == told[1]["status"], f"a publisher learns which regions there are: {told}"
     assert sijil("admin", "project", "replicate", "HOST", PROJECT, REGION, "--json") == {"project": PROJECT, "region": REGION}
     for region in (FOLDER, KEYED):
         sijil("admin", "project", "replicate", "HOST", PROJECT, region)
@@ -188,4 +190,5 @@ def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
 
 
 CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, a_copy_that_does_not_verify_is_made_anew, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
-         a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)
+         a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill)
+LAST = (a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there,)

@@ -25,6 +25,7 @@ class Fleet(Peers, sijil_test.Server):
         self.folder = self.root
         self.ports = [self.port] + [sijil_test.free_port() for _ in range(count - 1)]
         self.gateways = [None] * count
+        self.edits = {}  # number of a gateway: a function that changes its configuration
         self.keyd = None
         self.manager = Manager(self.path("manager"))
 
@@ -52,6 +53,7 @@ class Fleet(Peers, sijil_test.Server):
             text = file.read()
         name = self.path(f"gateway{number}.conf")
         text = text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"')
+        text = self.edits.get(number, lambda unchanged: unchanged)(text)
         with open(name, "w", encoding="utf-8") as file:
             file.write(text.replace("user=sijil_app", f"user=sijil_app application_name=gateway{number}"))
         self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
