@@ -206,7 +206,7 @@ static struct result run_begin(const struct permit *permit, struct change *chang
 
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out)
 {
-    assert((job->kind == JOB_SCRUB) == (job->region[0] != '\0'));
+    assert(job->kind == JOB_REWRAP || (job->kind == JOB_SCRUB) == (job->region[0] != '\0'));
     assert(job->kind == JOB_COLLECTION || where->kind == RESOURCE_SYSTEM);
     *begin_out = (struct job_begin){.change = {.run = run_begin, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .where = *where,
