@@ -15,7 +15,8 @@ struct facts_view {
     struct uuid project;
     struct label label, before;
     bool is_labelling, is_labelled, has_before, was_labelled;
-    size_t exception_count; /* those of the set for the project, without the ones that were used up */
+    const struct policy_documents *documents; /* of the set, and restrictions of the organisation */
+    size_t exception_count;                   /* those of the set for the project, without the ones that were used up */
     const struct policy_exception *exceptions[POLICY_LIST_MAX];
     size_t used_count;
     const struct policy_exception *used[POLICY_LIST_MAX];
@@ -87,8 +88,7 @@ static struct result decide(const struct facts_view *entry, const struct label *
     facts.now_us = (int64_t)entry->replay->leaf->reason.decided_ms * 1000;
     facts.exceptions = entry->exceptions;
     facts.exception_count = entry->exception_count;
-    return as_difference(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, &why), &why,
-                         err);
+    return as_difference(policy_evaluate(entry->documents, &facts, policy_set_groups(set), decision_out, &why), &why, err);
 }
 
 static void note_all(struct replay *replay, const struct policy_decision *decision)
@@ -242,11 +242,26 @@ static struct result read_entry(struct facts_view *entry, const json_t *json, st
     return read_label(json_object_get(json, "label"), &entry->label, &entry->is_labelled, err);
 }
 
+/* Also without any in the facts: one that was in force must not be left out. */
+static struct result find_documents(struct facts_view *entry, const json_t *digests, struct error *err)
+{
+    const struct replay *replay = entry->replay;
+    const char *outcome = replay->leaf->outcome;
+    const struct replay_restrictions_query query = {replay->set, entry->scope, digests,
+                                                    strcmp(outcome, "allowed") == 0 || strcmp(outcome, "denied") == 0};
+    const struct result joined = replay_restrictions_join(replay->restrictions, &query, &entry->documents, err);
+
+    if (!joined.ok && err->kind == ERROR_NOT_FOUND) entry->replay->lacks_restriction = true;
+    if (!joined.ok && (err->kind == ERROR_LIMIT || err->kind == ERROR_INVALID)) err->kind = ERROR_DENIED;
+    return joined;
+}
+
 static struct result replay_entry(struct facts_view *entry, const json_t *json, bool lacks_digest, struct error *err)
 {
     const json_t *operations = json_object_get(json, "operations");
 
     TRY(read_entry(entry, json, err));
+    TRY(find_documents(entry, json_object_get(json, "restrictions"), err));
     if (lacks_digest && entry->exception_count > 0)
         return failure(err, ERROR_NOT_FOUND, "the event had no room for the digest that exceptions look at");
     TRY(check_label(entry, err));

@@ -286,6 +286,10 @@ static const struct option_row witnesses_sign_options[] = {
     {'e', "epoch", "NUMBER", "number of the new policy; must be larger than that of the pinned one (the first has 0)"},
     {'o', "output", "FILE", "where the signed policy goes; - is standard output (default: -)"},
 };
+#define ORGANISATION_OPTION                                      \
+    {                                                            \
+        's', "organisation", "NAME", "the organisation it is of" \
+    }
 #define SCOPE_OPTION                                                                              \
     {                                                                                             \
         's', "scope", "SCOPE", "an organisation, or organisation/project (default: the registry)" \

@@ -70,9 +70,11 @@ static struct policy_facts facts_of(const struct decision_draft *draft, const st
 static struct result ask(const struct decision_draft *draft, const struct policy_facts *facts,
                          struct policy_decision **decision_out, struct error *err)
 {
-    const struct policy_set *set = draft->context->snapshot->set;
+    const struct snapshot *snapshot = draft->context->snapshot;
+    const struct policy_documents *documents = NULL;
 
-    return policy_evaluate(policy_set_documents(set), facts, policy_set_groups(set), decision_out, err);
+    TRY(restricted_documents(snapshot->restricted, snapshot->set, facts->scope, &documents, err));
+    return policy_evaluate(documents, facts, policy_set_groups(snapshot->set), decision_out, err);
 }
 
 static struct result evaluate_operation(struct decision_draft *draft, const struct pair *pair, unsigned op, struct error *err)
@@ -97,20 +99,21 @@ static struct result evaluate_each(struct decision_draft *draft, const struct pa
     return SUCCESS;
 }
 
-static struct facts_entry entry_of(const struct pair *pair)
+static struct facts_entry entry_of(const struct decision_draft *draft, const struct pair *pair)
 {
     const char *name = pair->pair->resource.name;
     const bool is_said = pair->scope == name && pair_facts_event_says(name);
 
     return (struct facts_entry){.label = pair->is_labelled ? &pair->label : NULL,
                                 .scope = is_said ? NULL : pair->scope,
+                                .restrictions = restricted_digests(draft->context->snapshot->restricted, pair->scope),
                                 .project = pair->project == NULL ? (struct uuid){{0}} : pair->project->id};
 }
 
 /* After a failure the operations that were evaluated before it are still recorded. */
 static struct result evaluate_entry(struct decision_draft *draft, const struct pair *pair, unsigned operations, struct error *err)
 {
-    const struct facts_entry entry = entry_of(pair);
+    const struct facts_entry entry = entry_of(draft, pair);
     struct error ignored;
 
     TRY(pair_facts_open_entry(&draft->stated, &entry, err));
@@ -170,7 +173,7 @@ static struct result evaluate_label_of(struct decision_draft *draft, const struc
 
     TRY(label_pair(draft, &now, NULL, err));
     TRY(label_pair(draft, &then, draft->context->request->asked, err));
-    struct facts_entry stated = entry_of(&then);
+    struct facts_entry stated = entry_of(draft, &then);
     stated.has_before = true;
     stated.before = now.is_labelled ? &now.label : NULL;
     TRY(pair_facts_open_entry(&draft->stated, &stated, err));

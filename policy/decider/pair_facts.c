@@ -132,6 +132,10 @@ static struct result close_entry(struct pair_facts *facts, const struct facts_en
 
     uuid_format(&entry->project, project);
     TRY(buffer_format(text, err, "],\"project\":\"%s\"", project));
+    if (entry->restrictions != NULL) {
+        TRY(buffer_add_text(text, ",\"restrictions\":", err));
+        TRY(buffer_add_text(text, entry->restrictions, err));
+    }
     if (entry->scope != NULL) {
         TRY(buffer_add_text(text, ",\"scope\":", err));
         TRY(json_write_string(text, bytes_of_text(entry->scope), err));

@@ -37,7 +37,8 @@ void pair_facts_refuse(struct pair_facts *facts, const char *rule);
 struct facts_entry {
     const struct label *label, *before;
     bool has_before;
-    const char *scope; /* NULL: the name in the event */
+    const char *scope;        /* NULL: the name in the event */
+    const char *restrictions; /* the digests of those of the organisation, as canonical JSON; NULL: it has none */
     struct uuid project;
 };
 RESULT pair_facts_open_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err);

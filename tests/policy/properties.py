@@ -230,9 +230,19 @@ def wide_policy(index):
                        closed=lambda: RANDOM.random() < .3, labels=lambda: present(
                            **{"class": lambda: RANDOM.choice(CLASSES)}, subjects=lambda: some(SUBJECTS, 2),
                            attached=lambda: some(REGIMES, 2))))
-    found = sometimes_v2(found)
+    found = sometimes_v2(sometimes_of_organisation(found, index))
     POLICY_SCHEMA.validate(found)
     return found
+
+
+def sometimes_of_organisation(found, index):
+    """What an organisation adds for itself: it restricts there, and satisfies no pin, also if a label holds its id."""
+    rules = [rule for rule in found["rules"] if rule["effect"] in ("require", "deny")]
+    if not rules or RANDOM.random() < .8:
+        return found
+    scope = some(["health/**", "health/a", "health/*", "health/**/a"], 2, 1)
+    return policy(f"health.wide-{index}", scope, rules, closed=False, metadata={
+        "organisation": "health", "effective_from": found["metadata"]["effective_from"], "review_by": found["metadata"]["review_by"]})
 
 
 def wide_known():
