@@ -195,6 +195,11 @@ static void note_retention(struct policy_decision *decision, const struct policy
         decision->ending_rule = rule->id;
         decision->ending_policy = policy->name;
     }
+    if (added->has_audit_retain_min &&
+        (!sums->has_audit_retain_min || sums->audit_retain_min_days < added->audit_retain_min_days)) {
+        decision->keeping_rule = rule->id;
+        decision->keeping_policy = policy->name;
+    }
     if (!added->has_retain_min || (sums->has_retain_min && sums->retain_min_days >= added->retain_min_days)) return;
     decision->retaining_rule = rule->id;
     decision->retaining_policy = policy->name;

@@ -19,6 +19,8 @@ struct facts_view {
     const struct policy_exception *exceptions[POLICY_LIST_MAX];
     size_t used_count;
     const struct policy_exception *used[POLICY_LIST_MAX];
+    const json_t *told; /* NULL: the facts name nobody; older ones don't */
+    bool is_told[FACTS_TOLD_MAX];
 };
 
 static struct result differs(struct error *err, const char *what, const char *of)
@@ -120,6 +122,21 @@ static void note_used(struct facts_view *entry, const struct policy_decision *de
     }
 }
 
+/* Names in facts are sorted, each once, and a list of the duties is a part of them. */
+static struct result note_told(struct facts_view *entry, const struct policy_decision *decision, struct error *err)
+{
+    for (size_t i = 0; i < policy_decision_told_count(decision) && entry->told != NULL; i++) {
+        size_t at = 0;
+        while (at < json_array_size(entry->told) &&
+               strcmp(json_string_value(json_array_get(entry->told, at)), policy_decision_told(decision, i)) != 0)
+            at++;
+        if (at == json_array_size(entry->told))
+            return differs(err, "a duty wants somebody told whom the facts leave out, for", entry->scope);
+        entry->is_told[at] = true;
+    }
+    return SUCCESS;
+}
+
 static struct result ask(struct facts_view *entry, const struct policy_facts *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
@@ -129,6 +146,7 @@ static struct result ask(struct facts_view *entry, const struct policy_facts *fa
     TRY(decide(entry, entry->is_labelled ? &entry->label : NULL, facts, &decision, err));
     if (!entry->has_before) {
         note_used(entry, decision);
+        TRY(note_told(entry, decision, err));
         note_all(entry->replay, decision);
         return SUCCESS;
     }
@@ -228,6 +246,13 @@ static struct result check_used(const struct facts_view *entry, const json_t *us
     return is_same ? SUCCESS : differs(err, "other exceptions have lifted rules than the facts say, for", entry->scope);
 }
 
+static struct result check_told(const struct facts_view *entry, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(entry->told); i++)
+        if (!entry->is_told[i]) return differs(err, "the facts name somebody whom no duty wants told, for", entry->scope);
+    return SUCCESS;
+}
+
 static struct result read_entry(struct facts_view *entry, const json_t *json, struct error *err)
 {
     const json_t *before = json_object_get(json, "before");
@@ -237,6 +262,7 @@ static struct result read_entry(struct facts_view *entry, const json_t *json, st
     (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry->project); /* the shape has checked it */
     TRY(read_exceptions(entry, json_object_get(json, "spent"), err));
     if (scope != NULL) entry->scope = scope;
+    entry->told = json_object_get(json, "told");
     entry->has_before = before != NULL;
     if (entry->has_before) TRY(read_label(before, &entry->before, &entry->was_labelled, err));
     return read_label(json_object_get(json, "label"), &entry->label, &entry->is_labelled, err);
@@ -251,6 +277,7 @@ static struct result replay_entry(struct facts_view *entry, const json_t *json, 
         return failure(err, ERROR_NOT_FOUND, "the event had no room for the digest that exceptions look at");
     TRY(check_label(entry, err));
     for (size_t i = 0; i < json_array_size(operations); i++) TRY(replay_operation(entry, json_array_get(operations, i), err));
+    TRY(check_told(entry, err));
     return check_used(entry, json_object_get(json, "used"), err);
 }
 

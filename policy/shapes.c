@@ -335,9 +335,10 @@ LIST_OF(asked_operations, asked_operation, 0, OP_COUNT);
 LIST_OF(spent_exceptions, content_digest, 1, POLICY_LIST_MAX);
 OBJECT_OF(used_exception, {"evidence", &evidence, true}, {"exception", &content_digest, true}, {"id", &identifier, true});
 LIST_OF(used_exceptions, used_exception, 1, POLICY_LIST_MAX);
+LIST_OF(told_names, some_text, 1, FACTS_TOLD_MAX);
 OBJECT_OF(facts_entry, {"before", &anything, false}, {"label", &anything, true}, {"operations", &asked_operations, true},
           {"project", &uuid_text, true}, {"scope", &scope, false}, {"spent", &spent_exceptions, false},
-          {"used", &used_exceptions, false});
+          {"told", &told_names, false}, {"used", &used_exceptions, false});
 LIST_OF(facts_entries, facts_entry, 0, POLICY_LIST_MAX);
 LIST_OF(refused_rules, some_text, 0, 8); /* twice the most of a pair */
 WHOLE_OF(version_one, 1, 1);

@@ -85,6 +85,7 @@ static struct result evaluate_operation(struct decision_draft *draft, const stru
     for (size_t i = 0; i < left.out_count; i++) pair_facts_spent(&draft->stated, left.out[i]);
     TRY(ask(draft, &facts, &decision, err));
     TRY(note_uses(draft, pair, &facts, decision, err));
+    TRY(pair_facts_tell(&draft->stated, decision, err));
     TRY(pair_facts_operation(&draft->stated, &facts, err));
     if (draft->context->watch != NULL) TRY(draft->context->watch->operation(draft->context->watch, &facts, decision, err));
     return note_operation(draft, op, decision, err);
