@@ -276,7 +276,7 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
                               .ids = ids,
                               .region = region,
                               .check_run = policy_run_day,
-                              .check_set = policy_set_change};
+                              .check_set = policy_set_change_to_pin};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

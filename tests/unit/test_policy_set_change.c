@@ -201,6 +201,34 @@ static void another_base_is_refused(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
+#define FREED(more) ",\"declassified\":[{\"policy\":\"old\",\"reason\":\"r\",\"scope\":[\"acme/**\"]" more "}]"
+#define GROUNDS     ",\"evidence\":\"sha256:1111111111111111111111111111111111111111111111111111111111111111\""
+
+/* sijil-keyd asks for the evidence; a reader of older sets does not. */
+static void what_is_pinned_has_evidence(void **state)
+{
+    static const struct {
+        struct row row;
+        bool is_good;
+    } cases[] = {{{"", "[" ONE "]", "[" ONE "]" FREED(""), 0, SET_LOOSENS}, false},
+                 {{"", "[" ONE "]", "[" ONE "]" FREED(GROUNDS), 0, SET_LOOSENS}, true},
+                 {{"", "[" ONE "]" FREED(""), "[" ONE "]" FREED(""), 0, SET_CHANGES}, true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        OWNED_PAIR pair;
+        struct set_change_found found;
+        struct error err = {0};
+        make_pair(&cases[i].row, &pair);
+        struct set_change_query query = {
+            .base = buffer_bytes(&pair.base), .payload = buffer_bytes(&pair.next_payload), .now_ms = NOW_MS};
+        pin_of(pair.old, &query.pinned);
+        must(policy_set_change(&query, &found, &err), &err);
+        assert_int_equal(policy_set_change_to_pin(&query, &found, &err).ok, cases[i].is_good);
+        if (!cases[i].is_good) assert_non_null(strstr(err.message, "evidence"));
+    }
+}
+
 /* What the set before has, too, was signed then; without analysis, where only that is asked. */
 static void kept_exceptions_are_found(void **state)
 {
@@ -224,12 +252,13 @@ static void kept_exceptions_are_found(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(rows) + 2];
+    struct CMUnitTest tests[COUNT(rows) + 3];
 
     for (size_t i = 0; i < COUNT(rows); i++)
         tests[i] = (struct CMUnitTest){
             .name = rows[i].name, .test_func = the_change_is_found, .initial_state = (void *)(uintptr_t)&rows[i]};
     tests[COUNT(rows)] = (struct CMUnitTest)cmocka_unit_test(another_base_is_refused);
+    tests[COUNT(rows) + 2] = (struct CMUnitTest)cmocka_unit_test(what_is_pinned_has_evidence);
     tests[COUNT(rows) + 1] = (struct CMUnitTest)cmocka_unit_test(kept_exceptions_are_found);
     return cmocka_run_group_tests_name("what a policy set changes", tests, NULL, NULL) + policy_chain_cases();
 }
