@@ -38,11 +38,11 @@ static struct result as_difference(struct result result, const struct error *why
 
 /* --- checks of the facts against the set --- */
 
-static const struct policy_target *network_of(const struct policy_set *set, const char *cidr)
+static const struct policy_target *network_of(const struct policy_set *set, const char *name)
 {
-    for (size_t i = 0; i < set->network_count; i++)
-        if (strcmp(set->networks[i].cidr, cidr) == 0) return set->networks[i].target;
-    return NULL;
+    const struct set_network *place = set_place(set, name);
+
+    return place == NULL ? NULL : place->target;
 }
 
 static struct result check_target(const struct policy_set *set, const struct policy_facts *facts, struct error *err)

@@ -365,8 +365,9 @@ static const struct shape region = {.kind = SHAPE_OBJECT, .what = "an object", .
 LIST_OF(policies, anything, 0, POLICY_COUNT_MAX);
 static const struct shape regions = {
     .kind = SHAPE_MAP, .what = "an object", .each = &region, .most = POLICY_LIST_MAX, .key_holds = is_region};
-OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
-LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
+OBJECT_OF(network, {"authority", &content_digest, false}, {"cidr", &some_text, false}, {"facts", &shape_target, true},
+          {"listener", &identifier, false}); /* network.c checks which */
+LIST_OF(networks, network, 0, 1024);         /* sites of an enterprise; each request compares them all */
 OBJECT_OF(declassification, {"evidence", &content_digest, false}, {"policy", &identifier, true}, {"reason", &some_text, true},
           {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);

@@ -102,7 +102,7 @@ bool oci_may(const struct request *request, const struct action_pair *pairs, siz
     struct error ignored = {0};
 
     memcpy(question.pairs, pairs, count * sizeof *pairs);
-    question.client = request_client(request);
+    question.client = request_place(request);
     return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
            decision_verdict(decision) == VERDICT_ALLOW;
 }

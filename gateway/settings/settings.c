@@ -12,6 +12,7 @@
 #include "base/network.h"
 #include "base/text.h"
 #include "gateway/http/hosts.h"
+#include "gateway/http/listeners.h"
 #include "storage/driver_s3.h"
 #include "storage/pg.h"
 
@@ -115,6 +116,7 @@ bool settings_is_address(const char *text)
 
 static void check_listening(const struct settings *settings, struct problems *problems)
 {
+    struct listeners listeners;
     struct networks balancers;
     struct error why = {0};
 
@@ -125,6 +127,7 @@ static void check_listening(const struct settings *settings, struct problems *pr
             settings->listen_address);
     check_listen_socket(settings->listen_socket, problems);
     if (!networks_parse("proxy_networks", settings->proxy_networks, &balancers, &why).ok) problems_add(problems, &why);
+    if (!listeners_parse(settings->listeners, (int)settings->listen_port, &listeners, &why).ok) problems_add(problems, &why);
 }
 
 static void check_peers_form(const struct settings *settings, struct problems *problems)

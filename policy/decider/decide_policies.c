@@ -24,7 +24,7 @@ static void choose_target(const struct decision_draft *draft, const struct pair 
 
     if ((facts->op & OP_OF_CLIENTS) != 0) {
         facts->target_id = "client";
-        facts->target = policy_set_network(set, draft->context->request->client, &facts->target_id);
+        facts->target = policy_set_client(set, &draft->context->request->client, &facts->target_id);
     } else {
         facts->target_id = region_of(draft, pair, facts->op);
         facts->target = policy_set_region(set, facts->target_id, facts->now_us);

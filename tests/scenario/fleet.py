@@ -24,6 +24,9 @@ class Fleet(Peers, sijil_test.Server):
         os.chmod(self.root, 0o755)
         self.folder = self.root
         self.ports = [self.port] + [sijil_test.free_port() for _ in range(count - 1)]
+        self.listeners = {name: [sijil_test.free_port() for _ in range(count)] for name in settings.get("listeners", ())}  # the ports of each gateway
+        if self.listeners:
+            self.settings["listeners"] = " ".join(f"{name}={ports[0]}" for name, ports in self.listeners.items())
         self.gateways = [None] * count
         self.keyd = None
         self.manager = Manager(self.path("manager"))
@@ -52,6 +55,8 @@ class Fleet(Peers, sijil_test.Server):
             text = file.read()
         name = self.path(f"gateway{number}.conf")
         text = text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"')
+        for listener, port in self.listeners.items():
+            text = text.replace(f"{listener}={port[0]}", f"{listener}={port[number]}")
         with open(name, "w", encoding="utf-8") as file:
             file.write(text.replace("user=sijil_app", f"user=sijil_app application_name=gateway{number}"))
         self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,

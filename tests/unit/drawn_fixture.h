@@ -178,7 +178,7 @@ static inline void draw_request(struct drawn *drawn)
     for (size_t i = 0; i < request->pair_count; i++) do
             draw_pair(&request->pairs[i]);
         while (i > 0 && !are_of_one(&request->pairs[0], &request->pairs[i]));
-    if (draw(10) > 0) request->client = (const struct sockaddr *)&drawn->client;
+    if (draw(10) > 0) request->client.address = (const struct sockaddr *)&drawn->client;
     for (size_t i = 0; i < request->pair_count; i++)
         if (request->pairs[i].action == ACTION_PROJECT_LABEL || request->pairs[i].action == ACTION_REPOSITORY_LABEL ||
             draw(3) == 0)

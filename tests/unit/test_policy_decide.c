@@ -57,7 +57,7 @@ static void decisions(void **state)
     fill(row, &principal, &request);
     if (row->client != NULL) {
         assert_int_equal(inet_pton(AF_INET, row->client, &client.sin_addr), 1);
-        request.client = (const struct sockaddr *)&client;
+        request.client.address = (const struct sockaddr *)&client;
     }
     const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
     assert_true(decide_request(&context, &decision, &err).ok);

@@ -132,8 +132,10 @@ static struct decision *decide_to_read(const char *client, enum verdict expected
     drawn.principal = (struct principal){.kind = PRINCIPAL_ROBOT, .id = id_of('p')};
     drawn.client = (struct sockaddr_in){.sin_family = AF_INET};
     assert_int_equal(inet_pton(AF_INET, client, &drawn.client.sin_addr), 1);
-    drawn.request = (struct decision_request){
-        .principal = &drawn.principal, .pair_count = 1, .now_ms = NOW_MS, .client = (const struct sockaddr *)&drawn.client};
+    drawn.request = (struct decision_request){.principal = &drawn.principal,
+                                              .pair_count = 1,
+                                              .now_ms = NOW_MS,
+                                              .client = {.address = (const struct sockaddr *)&drawn.client}};
     drawn.request.pairs[0].action = ACTION_BLOB_READ;
     tenancy_resolve(&snapshot.tenancy, "acme/health/scans", &drawn.request.pairs[0].resource);
     drawn.context = (struct decision_context){.snapshot = &snapshot, .request = &drawn.request, .metadata_region = ""};

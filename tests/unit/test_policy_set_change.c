@@ -37,6 +37,10 @@
 #define WITH(exceptions) ",\"exceptions\":[" exceptions "]"
 #define REGION(geo)      ",\"regions\":{\"azure/one\":{\"geo\":\"" geo "\"}}"
 
+#define CLIENTS(entries) ",\"networks\":[" entries "]"
+#define NETWORK(cidr)    "{\"cidr\":\"" cidr "\",\"facts\":{\"geo\":\"AE\"}}"
+#define FRONT            "{\"facts\":{\"geo\":\"AE\"},\"listener\":\"front\"}"
+
 static const struct row {
     const char *name, *base, *next; /* policies, and other members behind them */
     uint64_t unused;                /* of the policies of `next`, in their order */
@@ -74,6 +78,13 @@ static const struct row {
     {"an exception comes that lifts nothing", "[" TYPED "]", "[" TYPED "]" WITH(EXCEPTION("x1", "two")), 0, SET_LOOSENS},
     {"an exception ends, and a requirement comes", "[" TYPED "]" WITH(EXCEPTION("x1", "one")),
      "[" TYPED "," POLICY("two", "1", FREE, NOT_SA) "]", 2, SET_RESTRICTS},
+    {"a listener comes", "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16")), "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16") "," FRONT), 0,
+     SET_LOOSENS},
+    {"the listener stays", "[" ONE "]" CLIENTS(FRONT), "[" POLICY("one", "2", "", PERMIT("open")) "]" CLIENTS(FRONT), 0,
+     SET_CHANGES},
+    {"a network goes beside a listener", "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16") "," FRONT), "[" ONE "]" CLIENTS(FRONT), 0,
+     SET_LOOSENS},
+    {"a network goes beside none", "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16")), "[" ONE "]", 0, SET_CHANGES},
     {"and a region comes that no rule asks for", "[" ONE "]", "[" ONE "," POLICY("two", "1", FREE, AE) "]" REGION("AE"), 2,
      SET_CHANGES},
 };
@@ -104,6 +115,7 @@ static void compose(const char *policies, uint64_t epoch, struct buffer *envelop
     const struct policy_set_parts parts = {.epoch = epoch,
                                            .policies = json_object_get(json, "policies"),
                                            .regions = json_object_get(json, "regions"),
+                                           .networks = json_object_get(json, "networks"),
                                            .exceptions = json_object_get(json, "exceptions"),
                                            .declassified = json_object_get(json, "declassified")};
     must(policy_set_compose(&parts, &payload, &err), &err);

@@ -183,7 +183,7 @@ def is_of_no_project(action, resource, facts, event):
 
 def ask(place, asked, label, event, policy_set):
     """The denials of one operation by policies, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
-    networks = {entry["cidr"]: entry["facts"] for entry in policy_set["networks"]}
+    networks = {entry.get("cidr") or ":".join(next(pair for pair in entry.items() if pair[0] != "facts")): entry["facts"] for entry in policy_set["networks"]}
     known = networks if asked["op"] in ("read", "stat", "list") else policy_set["regions"]
     if known.get(asked["target_id"], {}) != asked["target"]:
         raise Differs(f"the set says something else of {asked['target_id']}")
