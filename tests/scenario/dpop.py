@@ -15,6 +15,7 @@ import urllib.parse
 from fleet import Fleet
 from issuer import certify
 from key_holder import Holder, encode
+from signing_keys import Key, canonical, sign, utc
 from sijil_test import Issuer, make_robot, program, run, wait_until
 
 authorities = tempfile.TemporaryDirectory()
@@ -362,6 +363,13 @@ def dangerous_actions_need_a_fresh_login():
                             {"Content-Type": "application/json", "Authorization": "Bearer " + token})
         assert answer.json["allowed"] and any("fresh login" in each for each in answer.json["unknown"]) == says, answer.body
     assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
+    # What the root has signed comes into force with the draft, so the draft needs what an approval needs.
+    document = canonical({"schema": "sijil.document/v1", "kind": "group-roles", "scope": "", "name": "by-root", "version": 1, "effective_from": utc(now - 1), "expires": utc(now + 86400),
+                          "body": {"issuer": issuer.url, "claim": "/groups", "grant": [{"group": "all", "role": "consumer", "on": "main"}]}})
+    for key, is_asked in ((server.path("approver.pem"), True), (Key("stranger").path, False)):
+        body = json.dumps(sign(document, key, "application/vnd.sijil.group-roles.v1+json"))
+        answer = first.call("POST", "/api/v1/groups", body, {"Content-Type": "application/json", "Authorization": "Bearer " + old})
+        assert ("insufficient_user_authentication" in (answer["WWW-Authenticate"] or "")) == is_asked and answer.status in (401, 403), (key, answer.status, answer.body)
     nobody = make_robot_by(issuer.token(sub="nobody"))
     assert nobody.status == 401 and "insufficient_user_authentication" in nobody["WWW-Authenticate"]  # as for somebody with the right
 
