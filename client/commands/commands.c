@@ -8,6 +8,7 @@
 static const struct option_row global_options[] = {
     {'j', "json", NULL,
      "one JSON value on standard output (of audit tail and audit search one a line), errors as JSON on standard error"},
+    {'Z', "wide", NULL, "whole tables, also on a terminal with too few columns for them"},
     {'v', "verbose", NULL, "show each request on standard error; secrets stay hidden"},
     {'h', "help", NULL, "show this"},
 };

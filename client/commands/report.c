@@ -224,20 +224,11 @@ static struct result fetch_set(struct making *making, int64_t event, struct erro
 
 static struct result list_sets(struct making *making, json_t *rows, struct error *err)
 {
-    OWNED_JSON next = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    do {
-        struct buffer OWNED_BUFFER path = BUFFER(1024);
-        OWNED_JSON page = NULL;
-        TRY(buffer_add_text(&path, "/reports/residency/sets?limit=16", err));
-        TRY(audit_add_within(making->invocation, '&', &path, err));
-        TRY(api_add_after(&path, next, err));
-        TRY(api_call_in(making->session, "GET", buffer_text(&path), NULL, &page, err));
-        if (json_array_extend(rows, json_object_get(page, "sets")) != 0) return api_no_memory(err);
-        json_decref(next);
-        next = json_array_size(json_object_get(page, "sets")) == 0 ? NULL : json_incref(json_object_get(page, "next"));
-    } while (next != NULL && json_array_size(rows) < 100 * RESIDENCY_SETS_MAX);
-    return SUCCESS;
+    TRY(buffer_add_text(&path, "/reports/residency/sets?limit=16", err));
+    TRY(audit_add_within(making->invocation, '&', &path, err));
+    return api_collect(making->session, buffer_text(&path), "sets", (size_t)100 * RESIDENCY_SETS_MAX, rows, err);
 }
 
 /* Those that events name, and the newest one before the moment. */
