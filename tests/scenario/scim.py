@@ -498,7 +498,7 @@ def roles_by_groups(name):
 
 
 def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
-    """By fsck, and one of each kind by the running service: an externalId that somebody else has now, a subject of tokens that nobody joined, one that names an event which does not tell it, one that is gone."""
+    """By fsck, and one of each kind by the running service: an externalId that somebody else has now, a subject of tokens that nobody joined, one that names an event which does not tell it, one that is gone, also of a person that was made again."""
     ann = people["ann"]["id"]
     found = fsck()
     assert found["found"] == {} and found["untold"] == 0 and found["links"] == int(sql("SELECT count(*) FROM scim_subject")) > 4, found
@@ -509,7 +509,10 @@ def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
     person = f"(SELECT person FROM scim_user WHERE user_id = '{ann}')"
     join = "INSERT INTO scim_subject (issuer, subject, person, told) SELECT issuer, 'id-of-intruder', person, {} FROM scim_user WHERE user_id = '" + ann + "'"
     part = "DELETE FROM scim_subject WHERE subject = 'id-of-intruder'"
-    sql(f"CREATE TABLE kept AS SELECT issuer, subject, person, salt, told FROM scim_subject WHERE person = {person}")
+    again = f"(SELECT person FROM scim_user WHERE user_id = '{people['ben']['id']}')"  # made again: the events that tell its subject have another id
+    sql(f"CREATE TABLE kept AS SELECT issuer, subject, person, salt, told FROM scim_subject WHERE person IN ({person}, {again})")
+    made_again = f"(SELECT max(seq) FROM audit_entry WHERE action = 'scim.create' AND position('#{people['ben']['id']} '::bytea IN leaf) > 0)"
+    assert sql(f"SELECT count(*) > 0 AND max(told) < {made_again} FROM kept WHERE person = {again}") == "t"
     for by_service, edit, back, what in (
             (True, f"UPDATE scim_user SET external_id = 'id-of-intruder' WHERE user_id = '{ann}'", f"UPDATE scim_user SET external_id = 'id-of-ann' WHERE user_id = '{ann}'",
              f"it left the person {ann} with another externalId than is stored"),
@@ -517,7 +520,9 @@ def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
             (False, join.format("told"), part, f"a subject of tokens of the person {ann} is stored, and no event tells it"),
             (False, f"UPDATE scim_subject SET subject = 'id-of-intruder' WHERE person = {person}", f"UPDATE scim_subject SET subject = 'id-of-ann' WHERE person = {person}",
              "the subject of tokens that it joins with a person is not stored so"),
-            (True, f"DELETE FROM scim_subject WHERE person = {person}", "INSERT INTO scim_subject (issuer, subject, person, salt, told) TABLE kept",
+            (False, f"DELETE FROM scim_subject WHERE person = {person}", f"INSERT INTO scim_subject (issuer, subject, person, salt, told) SELECT * FROM kept WHERE person = {person}",
+             "the subject of tokens that it joins with a person is not stored so"),
+            (True, f"DELETE FROM scim_subject WHERE person = {again}", f"INSERT INTO scim_subject (issuer, subject, person, salt, told) SELECT * FROM kept WHERE person = {again}",
              "the subject of tokens that it joins with a person is not stored so")):
         sql(edit)
         assert roles_by_groups("id-of-intruder") == [], edit
