@@ -40,8 +40,9 @@ static bool may_be_repeated(const char *path)
 {
     const char *last = strrchr(path, '/');
 
-    if (strncmp(path, "/content-holds/", 15) == 0) return false;    /* a release, or its approval */
-    if (last != NULL && strcmp(last, "/copies") == 0) return false; /* a withdrawal destroys keys */
+    if (strncmp(path, "/content-holds/", 15) == 0) return false; /* a release, or its approval */
+    if (last != NULL && (strcmp(last, "/copies") == 0 || strcmp(last, "/move") == 0))
+        return false; /* in the end keys are destroyed */
     return strcmp(path, "/log-key") != 0 && strcmp(path, "/audit/archives") != 0 && strcmp(path, "/regions/drain") != 0 &&
            strcmp(path, "/regions/retire") != 0;
 }

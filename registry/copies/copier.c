@@ -113,11 +113,16 @@ static bool needs_review(const struct copy_round *round)
 static struct result withdraw_all(struct copy_round *round, struct error *err)
 {
     TRY(copying_delete_all(round->pg, &round->claim.way, err));
+    if (round->claim.was_home) return copy_home_end(round, err);
     return copy_place_remove(round->pg, &round->claim.way, err);
 }
 
 static struct result work(struct copy_round *round, struct error *err)
 {
+    bool may_leave = true;
+
+    if (round->claim.was_home) TRY(copy_home_leave(round, &may_leave, err));
+    if (!may_leave && round->claim.is_withdrawn) return SUCCESS;
     if (needs_review(round)) TRY(copy_review(round, err));
     if (!copy_go_on(round)) return SUCCESS;
     if (round->claim.is_withdrawn) return withdraw_all(round, err);
@@ -126,7 +131,7 @@ static struct result work(struct copy_round *round, struct error *err)
     TRY(copying_delete_unwanted(round->pg, &round->claim.way, err));
     TRY(copy_all(round, err));
     if (round->state == COPIES_NEW) round->state = round->waiting_blobs > 0 ? COPIES_COPYING : COPIES_CURRENT;
-    return SUCCESS;
+    return round->claim.way.is_move && round->state == COPIES_CURRENT ? copy_home_change(round, err) : SUCCESS;
 }
 
 static void list_served(const struct registry *registry, struct copy_served *served)

@@ -42,10 +42,19 @@ struct resource copy_where(const struct copy_way *way, const struct copy_link *l
     return where;
 }
 
+enum action copy_action(const struct copy_way *way)
+{
+    return way->is_move ? ACTION_MOVE_WRITE : ACTION_COPY_WRITE;
+}
+
 struct copy_question copy_question_of(const struct copy_way *way, const struct resource *where)
 {
-    return (struct copy_question){
-        .where = where, .digest = where->detail, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
+    return (struct copy_question){.where = where,
+                                  .digest = where->detail,
+                                  .from = way->from,
+                                  .to = way->to,
+                                  .action = copy_action(way),
+                                  .now_ms = clock_wall_ms()};
 }
 
 /* ---- Deciding ---- */
@@ -182,6 +191,7 @@ static void record_failure(struct moving *moving, const char *note)
 struct commit_change {
     struct change change;
     const struct resource *where;
+    enum action action;
     struct copy_commit commit;
 };
 
@@ -189,8 +199,8 @@ static struct result run_commit(const struct permit *permit, struct change *chan
 {
     const struct commit_change *commit = (const struct commit_change *)(const void *)change; /* its first member */
 
-    permit_require(permit, ACTION_COPY_WRITE, commit->where);
-    permit_require_detail(permit, ACTION_COPY_WRITE, commit->where->detail);
+    permit_require(permit, commit->action, commit->where);
+    permit_require_detail(permit, commit->action, commit->where->detail);
     return copy_row_commit(pg, &commit->commit, err);
 }
 
@@ -208,9 +218,11 @@ static struct result commit(struct moving *moving, struct copy_target *target, c
 {
     const struct copy_way *way = &moving->round->claim.way;
     const struct resource where = copy_where(way, &moving->links.links[0], way->to, moving->item->digest);
-    struct commit_change change = {.change = {.run = run_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                                   .where = &where,
-                                   .commit = {.source = moving->item->row.key.id, .links = &moving->links}};
+    struct commit_change change = {
+        .change = {.run = run_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
+        .where = &where,
+        .action = copy_action(way),
+        .commit = {.source = moving->item->row.key.id, .links = &moving->links, .is_move = way->is_move}};
     struct last_word word = {.outcome = OUTCOME_COMPLETED, .note = note, .change = &change.change, .is_stale = true};
 
     for (int tries = 0; tries < TRIES_MAX && word.is_stale; tries++) {
@@ -311,7 +323,8 @@ static struct result move_decided(struct moving *moving, bool *done_out, struct 
 {
     struct copy_round *round = moving->round;
     const struct copy_way *way = &round->claim.way;
-    const struct resource to = copy_where(way, &moving->links.links[0], way->to, moving->item->digest);
+    const struct copy_destination to = {copy_where(way, &moving->links.links[0], way->to, moving->item->digest),
+                                        copy_action(way)};
     OWNED(copy_target) *target = NULL;
 
     TRY(copy_target_begin(moving->permits[0], round->registry, round->pg, &to, &target, err));

@@ -78,7 +78,7 @@ static struct result run_linking(const struct permit *permit, struct change *cha
     const struct copy_way *way = &linking->round->claim.way;
     const struct resource where = copy_where(way, linking->link, way->to, linking->item->digest);
 
-    permit_require(permit, ACTION_COPY_WRITE, &where);
+    permit_require(permit, copy_action(way), &where);
     return copy_row_link(pg, &linking->item->row.key.id, way, &linking->link->repository, linking->item->digest, err);
 }
 
@@ -136,7 +136,8 @@ static struct result review_copy(struct copy_round *round, const struct copy_ite
     struct copy_links links;
     bool stays = true;
 
-    if (round->claim.is_withdrawn) return withdraw(round, item, "no copies are wanted there", err);
+    if (round->claim.is_withdrawn)
+        return withdraw(round, item, round->claim.was_home ? "the home is another region" : "no copies are wanted there", err);
     TRY(copy_links_find(round->pg, &round->claim.way, item->digest, &links, err));
     if (links.count > COPY_LINKS_MAX) return withdraw(round, item, "it is in too many repositories", err);
     for (size_t i = 0; i < links.count && stays; i++) TRY(review_link(round, item, &links.links[i], &stays, err));

@@ -20,15 +20,16 @@
     "(SELECT r.repository_id, r.is_pushed, r.is_held, p.full_name FROM repository_blob r JOIN repository p USING (repository_id)" \
     " WHERE r.blob_id = " blob " AND p.deleted_at IS NULL)"
 
-/* What no manifest refers to has no label of its own yet: its push may still be refused, or bring a stricter label. */
+/* What no manifest refers to has no label of its own yet: its push may still be refused, or bring a stricter label. It is copied only where the push will go on. */
 static const struct pg_statement copy_missing_sql = {
     "copy_missing",
     "SELECT " ITEMS ", EXISTS (SELECT FROM copying w WHERE w.project_id = $1 AND w.region_id = $3 AND w.digest = b.digest), false"
     " FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $4 AND b.damaged_at IS NULL"
     " AND NOT EXISTS (SELECT FROM blob c WHERE c.project_id = $1 AND c.region_id = $3 AND c.digest = b.digest)"
-    " AND EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
-    " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id) ORDER BY b.digest LIMIT $5",
-    "uuid text text text int8", ITEM_TYPES};
+    " AND (EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
+    " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id) OR ($6 AND EXISTS (SELECT FROM repository_blob r JOIN repository p USING (repository_id)"
+    " WHERE r.blob_id = b.blob_id AND p.deleted_at IS NULL))) ORDER BY b.digest LIMIT $5",
+    "uuid text text text int8 bool", ITEM_TYPES};
 static const struct pg_statement copy_present_sql = {
     "copy_present",
     "SELECT " ITEMS ", false, b.damaged_at IS NOT NULL AND EXISTS (SELECT FROM blob h WHERE h.project_id = $1 AND h.region_id = $5"
@@ -73,24 +74,24 @@ static const struct pg_statement copying_delete_one_sql = {
 static const struct pg_statement copying_delete_unwanted_sql = {
     "copying_delete_unwanted",
     DELETE_ALL_THAT(" AND NOT EXISTS (SELECT FROM blob b JOIN repository_blob r USING (blob_id) JOIN repository p USING (repository_id)"
-                    " JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest"
-                    " WHERE b.project_id = $1 AND b.region_id = $3 AND b.digest = c.digest AND p.deleted_at IS NULL)"),
-    "uuid text text", ""};
+                    " LEFT JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest"
+                    " WHERE b.project_id = $1 AND b.region_id = $3 AND b.digest = c.digest AND p.deleted_at IS NULL AND ($4 OR m.digest IS NOT NULL))"),
+    "uuid text text bool", ""};
 static const struct pg_statement copy_commit_sql = {
     "copy_commit", /* $11: the repositories that were decided */
-    "WITH source AS (SELECT blob_id FROM blob WHERE blob_id = $10 FOR KEY SHARE), links AS " LINKS_OF("$10") ","
+    "WITH source AS (SELECT blob_id, lease_until FROM blob WHERE blob_id = $10 FOR KEY SHARE), links AS " LINKS_OF("$10") ","
     " ended AS (DELETE FROM copying WHERE blob_id = $1 AND writer_epoch = $2 AND EXISTS (SELECT FROM source)"
     " AND (SELECT count(*) = cardinality($11) AND bool_and(repository_id = ANY($11)) FROM links)"
     " AND EXISTS (SELECT FROM project_copy WHERE project_id = $3 AND region_id = $4 AND withdrawn_at IS NULL) RETURNING blob_id),"
     " kept AS (INSERT INTO blob (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key, commitment, lease_until)"
-    " SELECT blob_id, $3, $4, $5, $6, $7, $8, $9, $12, now() FROM ended ON CONFLICT DO NOTHING RETURNING blob_id),"
+    " SELECT e.blob_id, $3, $4, $5, $6, $7, $8, $9, $12, CASE WHEN $13 THEN s.lease_until ELSE now() END FROM ended e, source s ON CONFLICT DO NOTHING RETURNING blob_id),"
     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id, is_pushed, is_held)"
     " SELECT l.repository_id, $5, k.blob_id, l.is_pushed, l.is_held FROM kept k, links l),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + $6 FROM kept WHERE q.project_id = $3"
     " RETURNING q.bytes_max IS NULL OR q.bytes_used <= q.bytes_max AS fits),"
     " used AS (DELETE FROM abandoned_object a USING kept WHERE a.blob_id = kept.blob_id)"
     " SELECT count(*), (SELECT fits FROM counted) IS NOT FALSE FROM kept",
-    "uuid int8 uuid text text int8 int8 int4 bytea uuid uuid[] bytea", "int8 bool"};
+    "uuid int8 uuid text text int8 int8 int4 bytea uuid uuid[] bytea bool", "int8 bool"};
 static const struct pg_statement copy_link_sql = {
     "copy_link",
     "INSERT INTO repository_blob (repository_id, digest, blob_id, is_pushed, is_held) SELECT r.repository_id, r.digest, c.blob_id, r.is_pushed,"
@@ -146,6 +147,7 @@ struct result copy_missing(struct pg *pg, const struct copy_way *way, const char
     pg_add_text(&arguments, way->to);
     pg_add_text(&arguments, after);
     pg_add_int8(&arguments, COPY_PAGE_MAX);
+    pg_add_bool(&arguments, way->is_move);
     TRY(pg_run(pg, &copy_missing_sql, &arguments, &rows, err));
     return read_items(rows, items_out, count_out, err);
 }
@@ -284,6 +286,7 @@ struct result copying_delete_unwanted(struct pg *pg, const struct copy_way *way,
     pg_add_uuid(&arguments, &way->project);
     pg_add_text(&arguments, way->to);
     pg_add_text(&arguments, way->from);
+    pg_add_bool(&arguments, way->is_move);
     return pg_run(pg, &copying_delete_unwanted_sql, &arguments, NULL, err);
 }
 
@@ -308,6 +311,7 @@ struct result copy_row_commit(struct pg *pg, const struct copy_commit *commit, s
     pg_add_uuid(&arguments, &commit->source);
     pg_add_uuid_array(&arguments, decided, commit->links->count);
     pg_add_bytes(&arguments, (struct bytes){fresh->key.commitment, sizeof fresh->key.commitment});
+    pg_add_bool(&arguments, commit->is_move);
     TRY(pg_run(pg, &copy_commit_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) == 0)
         return failure(err, ERROR_CONFLICT,
