@@ -28,9 +28,9 @@ static const struct pg_statement search_narrow_down_sql = {
     "int8 int8 int8", "int8 bytea int8"};
 static const struct pg_statement search_blind_lists_sql = {
     "search_blind_lists", "SELECT list FROM audit_blind WHERE key = $1 AND block = $2", "int8 int8", "bytea"};
-static const struct pg_statement search_blind_some_sql = {
-    "search_blind_some", "SELECT b.list FROM unnest($3::int8[]) AS s (subject)"
-                         " JOIN audit_blind b ON b.key = $1 AND b.block = $2 AND b.subject = s.subject", "int8 int8 int8[]", "bytea"};
+static const struct pg_statement search_blind_pairs_sql = {
+    "search_blind_pairs", "SELECT b.block, b.list FROM unnest($2::int8[], $3::int8[]) AS s (block, subject)"
+                          " JOIN audit_blind b ON b.key = $1 AND b.block = s.block AND b.subject = s.subject", "int8 int8[] int8[]", "int8 bytea"};
 static const struct pg_statement search_words_sql = {
     "search_words",
     "SELECT w.block, w.list, o.list FROM audit_post w JOIN audit_post o ON o.key = $2 AND o.block = w.block WHERE w.key = ANY ($1)"
@@ -44,7 +44,7 @@ static const struct pg_statement search_issuers_sql = {
     "text int8", "text"};
 static const struct pg_statement *const statements[] = {
     &search_post_up_sql, &search_post_down_sql, &search_blind_up_sql, &search_blind_down_sql, &search_narrow_up_sql,
-    &search_narrow_down_sql, &search_blind_lists_sql, &search_blind_some_sql, &search_words_sql, &search_known_sql, &search_time_sql, &search_issuers_sql,
+    &search_narrow_down_sql, &search_blind_lists_sql, &search_blind_pairs_sql, &search_words_sql, &search_known_sql, &search_time_sql, &search_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table audit_search_table = PG_TABLE(statements);
@@ -63,16 +63,24 @@ struct result search_select_blocks(struct pg *pg, const struct posting_seek *see
     return pg_run(pg, walks[seek->key.kind][seek->ascending ? 1 : 0], &arguments, rows_out, err);
 }
 
-struct result search_select_blind(struct pg *pg, int64_t key, uint64_t block, const struct posting_subjects *of,
-                                  struct pg_rows **rows_out, struct error *err)
+struct result search_select_blind(struct pg *pg, int64_t key, uint64_t block, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_int8(&arguments, key);
     pg_add_int8(&arguments, (int64_t)block);
-    if (of->are_all) return pg_run(pg, &search_blind_lists_sql, &arguments, rows_out, err);
-    pg_add_int8_array(&arguments, of->ids, of->count);
-    return pg_run(pg, &search_blind_some_sql, &arguments, rows_out, err);
+    return pg_run(pg, &search_blind_lists_sql, &arguments, rows_out, err);
+}
+
+struct result search_select_pairs(struct pg *pg, int64_t key, const struct posting_pairs *pairs, struct pg_rows **rows_out,
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, key);
+    pg_add_int8_array(&arguments, pairs->blocks, pairs->count);
+    pg_add_int8_array(&arguments, pairs->subjects, pairs->count);
+    return pg_run(pg, &search_blind_pairs_sql, &arguments, rows_out, err);
 }
 
 struct result search_select_words(struct pg *pg, const int64_t *keys, size_t count, int64_t other, struct pg_rows **rows_out,

@@ -111,7 +111,8 @@ RESULT log_check_notes(struct log_check *check, const struct log_keys *keys, str
 /** Rows that events do not lead to. */
 struct row_findings {
     uint64_t count;
-    uint64_t untold; /* about persons of SCIM, from an earlier version */
+    uint64_t untold; /* about persons of SCIM, and groups of logins, from an earlier version */
+    bool doubts;     /* the index of searches is whole, so a role or a robot that is found is believed no longer */
     char first[400]; /* what it was: a name and a fault */
 };
 struct tag_cursor {
@@ -128,9 +129,24 @@ struct binding_cursor {
  */
 RESULT log_check_tags(struct log_check *check, struct tag_cursor *cursor, size_t *count_out, struct row_findings *findings,
                       struct error *err);
-/** The same for the bindings that give rights now: an event has granted each, and none has ended it. */
+/**
+ * The same for the bindings that give rights now: an event has granted each, with this subject and end, and none has ended it. With findings->doubts, gateways believe such a row
+ * no longer.
+ */
 RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor, size_t *count_out,
                           struct row_findings *findings, struct error *err);
+
+struct rights_cursor {
+    const struct term_findings *terms; /* of this round: while there are any, no row is doubted */
+    struct binding_cursor binding, robot;
+    bool has_robots; /* the bindings are done */
+};
+/**
+ * The bindings, and then the robots that may come in: the newest event of each tells its secret, and the one before the secret that it replaced. At the end counts the rows
+ * of logins' groups that events tell otherwise; those give nothing (authz/group_login.h).
+ */
+RESULT log_check_rights(struct log_check *check, struct rights_cursor *cursor, size_t *count_out, struct row_findings *findings,
+                        struct error *err);
 
 struct scim_cursor {
     int64_t person, link; /* the numbers of the last rows */
@@ -168,12 +184,18 @@ struct check_found {
     bool is_found;
     uint64_t sequence;
     bool is_of_system;
+    int64_t time_ms;
     char detail[LEAF_RESOURCE_MAX + 1];
 };
 /** The last event of this kind, by the index of searches. */
 RESULT check_find_last(struct log_check *check, const struct check_wanted *wanted, struct check_found *found, struct error *err);
 /** A word of a detail, from 0 on; "" if it has fewer. */
 const char *check_word_at(const char *detail, unsigned place, char *word, size_t room);
+/** What follows this beginning of a word of a detail; NULL: no word begins so. A view up to the next blank. */
+const char *check_word_after(const char *detail, const char *begins);
+/** check_note_row() for a role or a robot, which gateways believe no longer then. */
+RESULT check_doubt(struct log_check *check, struct row_findings *findings, const char *kind, const struct uuid *id,
+                   const char *fault, struct error *err);
 /** Waits until the index has all events that are there now, as it mostly has within a second. */
 RESULT check_await_index(struct log_check *check, bool *is_there_out, struct error *err);
 void check_note_row(struct row_findings *findings, const char *kind, const char *name, const char *fault);
@@ -200,7 +222,14 @@ RESULT check_load_tags(struct pg *pg, const struct tag_cursor *after, struct pg_
 /** The digest of one tag; no row if there is no such tag. */
 RESULT check_load_tag(struct pg *pg, const struct uuid *repository, const char *tag, struct pg_rows **rows_out,
                       struct error *err);
-/** Id, role, holder, scope of bindings that give rights. */
+/** A row that is not what events tell. */
+RESULT check_doubt_row(struct pg *pg, const struct uuid *id, struct error *err);
+/** Id and digests of both secrets of robots that may come in; of one robot, if `only` is not NULL. */
+RESULT check_load_robots(struct pg *pg, const struct binding_cursor *after, const struct uuid *only, struct pg_rows **rows_out,
+                         struct error *err);
+/** The rows of logins' groups that name an event which does not tell them, and those that name none. */
+RESULT check_load_logins(struct pg *pg, struct pg_rows **rows_out, struct error *err);
+/** Id, role, holder, scope, digest of the subject, end of bindings that give rights. */
 RESULT check_load_bindings(struct pg *pg, const struct binding_cursor *after, struct pg_rows **rows_out, struct error *err);
 /** Whether a binding gives rights. */
 RESULT check_load_live(struct pg *pg, const struct uuid *id, bool *is_live_out, struct error *err);

@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include "audit/format/posting.h"
+#include "audit/format/row_told.h"
 #include "audit/format/search_terms.h"
 #include "audit/log_check_priv.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 #define TRIES    3     /* of a row that changes while it is checked */
 #define INDEX_MS 2000  /* that a row which differs waits for the index of searches; it is left to the next round then */
 #define PAUSE_US 20000 /* between two looks */
+
+#define END_MARGIN_MS 60000 /* between the end of a role and what its event tells: a transaction ends before */
 
 static bool has_word(const char *detail, const char *word)
 {
@@ -35,6 +39,18 @@ const char *check_word_at(const char *detail, unsigned place, char *word, size_t
     return word;
 }
 
+const char *check_word_after(const char *detail, const char *begins)
+{
+    const size_t length = strlen(begins);
+
+    while (*detail != '\0') {
+        if (strncmp(detail, begins, length) == 0) return detail + length;
+        detail += strcspn(detail, " ");
+        detail += strspn(detail, " ");
+    }
+    return NULL;
+}
+
 static bool is_wanted(const struct leaf *leaf, const struct check_wanted *wanted, struct check_found *found)
 {
     for (size_t i = 0; i < leaf->target_count; i++) {
@@ -45,7 +61,7 @@ static bool is_wanted(const struct leaf *leaf, const struct check_wanted *wanted
             wanted->name == NULL || (strlen(wanted->name) == name && strncmp(wanted->name, target->resource, name) == 0);
         if (!is_there || strcmp(target->action, wanted->action) != 0 || !has_word(detail, wanted->word)) continue;
         if (wanted->also != NULL && !has_word(detail, wanted->also)) continue;
-        *found = (struct check_found){true, leaf->sequence, strcmp(leaf->actor, "system") == 0, ""};
+        *found = (struct check_found){true, leaf->sequence, strcmp(leaf->actor, "system") == 0, leaf->time_ms, ""};
         (void)snprintf(found->detail, sizeof found->detail, "%s", detail);
         return true;
     }
@@ -159,6 +175,16 @@ void check_note_row(struct row_findings *findings, const char *kind, const char 
     if (findings->count++ == 0) (void)snprintf(findings->first, sizeof findings->first, "the %s %.200s: %s", kind, name, fault);
 }
 
+struct result check_doubt(struct log_check *check, struct row_findings *findings, const char *kind, const struct uuid *id,
+                          const char *fault, struct error *err)
+{
+    char text[UUID_TEXT_SIZE];
+
+    uuid_format(id, text);
+    check_note_row(findings, kind, text, fault);
+    return findings->doubts ? check_doubt_row(check->tiles.pg, id, err) : SUCCESS;
+}
+
 /*
  * Event and row of a change are committed together. So a row, whose events are in the index, and which still stands when the last of them was found, is
  * wrong if they differ. A row that changes meanwhile is looked at again.
@@ -221,7 +247,8 @@ struct result log_check_tags(struct log_check *check, struct tag_cursor *cursor,
 /* ---- bindings ---- */
 
 struct row_of_binding {
-    const char *id, *role, *holder, *scope;
+    const char *id, *role, *holder, *scope, *subject; /* subject: a digest */
+    int64_t end_ms;                                   /* 0: none */
 };
 
 static bool is_grant(const struct check_found *found, const struct row_of_binding *row)
@@ -230,6 +257,24 @@ static bool is_grant(const struct check_found *found, const struct row_of_bindin
 
     return found->is_found && strcmp(check_word_at(found->detail, 0, word, sizeof word), row->role) == 0 &&
            strcmp(check_word_at(found->detail, 1, word, sizeof word), row->holder) == 0;
+}
+
+/* Of an earlier version it tells neither subject nor lifetime. The end is made when the transaction begins, and the time of the event a little later. */
+static bool is_told(const struct check_found *found, const struct row_of_binding *row)
+{
+    const char *subject = check_word_after(found->detail, BINDING_TOLD_SUBJECT),
+               *lifetime = check_word_after(found->detail, BINDING_TOLD_LIFETIME);
+    char digits[16]; /* more seconds than a role may last */
+    uint64_t lifetime_s = 0;
+
+    if (subject != NULL && (strlen(row->subject) != ROW_TOLD_DIGITS || strncmp(subject, row->subject, ROW_TOLD_DIGITS) != 0))
+        return false;
+    if (lifetime == NULL) return true;
+    (void)check_word_at(lifetime, 0, digits, sizeof digits);
+    if (!text_to_u64(bytes_of_text(digits), LEAF_INTEGER_MAX / 1000, &lifetime_s)) return false;
+    const int64_t end_ms = found->time_ms + (int64_t)lifetime_s * 1000;
+    if (lifetime_s == 0) return row->end_ms == 0;
+    return row->end_ms >= end_ms - END_MARGIN_MS && row->end_ms <= end_ms + END_MARGIN_MS;
 }
 
 /* Bindings of a first start have an event without their id, or only that of their robot. */
@@ -266,6 +311,8 @@ static struct result judge_binding(struct log_check *check, const struct row_of_
     TRY(check_find_last(check, &granted, &found, err));
     if (!is_grant(&found, row)) TRY(is_of_start(check, row, &is_of_start_now, err));
     if (!is_grant(&found, row) && !is_of_start_now) return SUCCESS;
+    *fault_out = "the event that granted it tells another subject, or another end";
+    if (is_grant(&found, row) && !is_told(&found, row)) return SUCCESS;
     *fault_out = "it was revoked, or its robot was";
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         TRY(check_find_last(check, &ends[i], &found, err));
@@ -281,7 +328,12 @@ static struct result check_binding(struct log_check *check, const struct pg_rows
 {
     const struct uuid id = pg_uuid(rows, i, 0);
     char text[UUID_TEXT_SIZE];
-    const struct row_of_binding row = {text, pg_text(rows, i, 1), pg_text(rows, i, 2), pg_text(rows, i, 3)};
+    const struct row_of_binding row = {text,
+                                       pg_text(rows, i, 1),
+                                       pg_text(rows, i, 2),
+                                       pg_text(rows, i, 3),
+                                       pg_text(rows, i, 4),
+                                       pg_is_null(rows, i, 5) ? 0 : pg_time_ms(rows, i, 5)};
     const char *fault = NULL;
     bool is_known = false, is_live = false;
 
@@ -292,8 +344,7 @@ static struct result check_binding(struct log_check *check, const struct pg_rows
     if (!is_known) return SUCCESS;
     TRY(judge_binding(check, &row, &fault, err));
     TRY(check_load_live(check->tiles.pg, &id, &is_live, err));
-    if (fault != NULL && is_live) check_note_row(findings, "binding", text, fault);
-    return SUCCESS;
+    return fault != NULL && is_live ? check_doubt(check, findings, "binding", &id, fault, err) : SUCCESS;
 }
 
 struct result log_check_bindings(struct log_check *check, struct binding_cursor *cursor, size_t *count_out,

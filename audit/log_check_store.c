@@ -51,8 +51,19 @@ static const struct pg_statement check_tag_sql = {
     "check_tag", "SELECT manifest_digest FROM audit_dump_tag WHERE repository_id = $1 AND name = $2", "uuid text", "text"};
 static const struct pg_statement check_bindings_sql = {
     "check_bindings",
-    "SELECT binding_id, role, holder, scope FROM audit_dump_binding WHERE is_live AND ($1 IS NULL OR binding_id > $1) ORDER BY binding_id LIMIT 16",
-    "uuid", "uuid text text text"};
+    "SELECT binding_id, role, holder, scope, coalesce(identity, ''), expires_at FROM audit_dump_binding WHERE is_live AND ($1 IS NULL OR binding_id > $1)"
+    " ORDER BY binding_id LIMIT 16",
+    "uuid", "uuid text text text text timestamptz"};
+static const struct pg_statement check_doubt_row_sql = {"check_doubt_row", "SELECT doubt_row($1)", "uuid", "bool"};
+static const struct pg_statement check_robots_sql = {
+    "check_robots",
+    "SELECT robot_id, secret, coalesce(previous, '') FROM audit_robot WHERE ($1 IS NULL OR robot_id > $1) AND ($2 IS NULL OR robot_id = $2) ORDER BY robot_id LIMIT 16",
+    "uuid uuid", "uuid text text"};
+static const struct pg_statement check_logins_sql = {
+    "check_logins",
+    "SELECT count(*) FILTER (WHERE told IS NOT NULL), count(*) FILTER (WHERE told IS NULL) FROM group_login l WHERE until > now() AND cardinality(groups) > 0"
+    " AND NOT EXISTS (SELECT FROM group_login_told t WHERE t.issuer = l.issuer AND t.subject = l.subject)",
+    "", "int8 int8"};
 static const struct pg_statement check_live_sql = {
     "check_live", "SELECT EXISTS (SELECT FROM audit_dump_binding WHERE binding_id = $1 AND is_live)", "uuid", "bool"};
 static const struct pg_statement check_blocks_sql = {
@@ -82,6 +93,7 @@ static const struct pg_statement check_group_sql = {
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
+    &check_doubt_row_sql, &check_robots_sql, &check_logins_sql,
     &check_persons_sql, &check_person_sql, &check_links_sql, &check_link_sql, &check_link_of_sql, &check_tellings_sql, &check_groups_sql, &check_group_sql,
 };
 /* clang-format on */
@@ -199,6 +211,29 @@ struct result check_load_bindings(struct pg *pg, const struct binding_cursor *af
 
     pg_add_uuid(&arguments, after->has_begun ? &after->id : NULL);
     return pg_run(pg, &check_bindings_sql, &arguments, rows_out, err);
+}
+
+struct result check_doubt_row(struct pg *pg, const struct uuid *id, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    return pg_run(pg, &check_doubt_row_sql, &arguments, NULL, err);
+}
+
+struct result check_load_robots(struct pg *pg, const struct binding_cursor *after, const struct uuid *only,
+                                struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, after->has_begun ? &after->id : NULL);
+    pg_add_uuid(&arguments, only);
+    return pg_run(pg, &check_robots_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_logins(struct pg *pg, struct pg_rows **rows_out, struct error *err)
+{
+    return pg_run(pg, &check_logins_sql, NULL, rows_out, err);
 }
 
 struct result check_load_live(struct pg *pg, const struct uuid *id, bool *is_live_out, struct error *err)

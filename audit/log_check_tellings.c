@@ -15,6 +15,7 @@ struct telling {
     uint64_t sequence;
     char action[32], detail[LEAF_RESOURCE_MAX + 1];
     char id[UUID_TEXT_SIZE];
+    char actor[65];
     struct scim_told told; /* views into detail */
 };
 
@@ -23,6 +24,7 @@ static bool read_telling(const struct leaf *leaf, size_t target, struct telling 
     const char *detail = strchr(leaf->targets[target].resource, '#');
 
     telling->sequence = leaf->sequence;
+    memcpy(telling->actor, leaf->actor, sizeof telling->actor);
     if (detail == NULL || !text_copy(telling->action, sizeof telling->action, leaf->targets[target].action)) return false;
     (void)snprintf(telling->detail, sizeof telling->detail, "%s", detail + 1);
     if (!scim_told_read(telling->action, telling->detail, &telling->told)) return false;
@@ -92,17 +94,31 @@ static struct result judge_person(struct log_check *check, const struct telling 
     return SUCCESS;
 }
 
+/* A person that was made again has another id, and keeps the subjects of its tokens. They go with an erasure: its event names the pseudonym of the person, or of the subject. */
+static struct result is_erased(struct log_check *check, const struct telling *telling, bool *is_erased_out, struct error *err)
+{
+    const struct check_wanted wanted = {CREATED, "", SEARCH_DETAIL, telling->id, NULL, 0};
+    struct scim_told told = {.state = 0};
+    struct check_found made;
+
+    TRY(find_later(check, telling, "subject.erase", bytes_of_text(telling->actor), is_erased_out, err));
+    if (*is_erased_out) return SUCCESS;
+    TRY(check_find_last(check, &wanted, &made, err));
+    if (made.is_found) (void)scim_told_read(CREATED, made.detail, &told);
+    return find_later(check, telling, "subject.erase", told.pseudonym, is_erased_out, err);
+}
+
 static struct result judge_link(struct log_check *check, const struct telling *telling, const char **fault_out, struct error *err)
 {
     const struct bytes word = {telling->told.link.data - strlen(SCIM_LINK), telling->told.link.length + strlen(SCIM_LINK)};
     OWNED(pg_rows) *rows = NULL;
-    bool is_there = false, is_told_again = false;
+    bool has_gone = false;
 
     TRY(check_load_link_of(check->tiles.pg, telling->sequence, &rows, err));
     if (pg_rows_count(rows) > 0) return SUCCESS;
-    TRY(has_person(check, telling, &is_there, err));
-    TRY(find_later(check, telling, SCIM_TOLD_MINT, word, &is_told_again, err));
-    if (is_there && !is_told_again) *fault_out = "a subject of its tokens that an event joins with it is not stored so";
+    TRY(find_later(check, telling, SCIM_TOLD_MINT, word, &has_gone, err)); /* told again */
+    if (!has_gone) TRY(is_erased(check, telling, &has_gone, err));
+    if (!has_gone) *fault_out = "a subject of its tokens that an event joins with it is not stored so";
     return SUCCESS;
 }
 

@@ -19,7 +19,7 @@
 #define NOTES_MIN      4096  /* rows of checkpoints in a round, however small the log is */
 #define LATE_FACTOR    10    /* a round that takes this many times its planned time is reported as late */
 
-enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_TAGS, PHASE_BINDINGS, PHASE_PERSONS, PHASE_END };
+enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_TAGS, PHASE_RIGHTS, PHASE_PERSONS, PHASE_END };
 
 struct log_verifier {
     struct log_verifier_options options;
@@ -47,7 +47,7 @@ struct log_verifier {
     int64_t recent_at_ms;
     struct term_findings terms; /* of this round */
     struct tag_cursor tag;
-    struct binding_cursor binding;
+    struct rights_cursor rights;
     struct scim_cursor scim;
     struct row_findings rows; /* of this round */
     bool payloads_are_reported, facts_are_reported, terms_are_reported, rows_are_reported;
@@ -71,7 +71,7 @@ static struct result begin_round(struct log_verifier *verifier, struct error *er
     verifier->payloads_are_reported = verifier->facts_are_reported = verifier->terms_are_reported = verifier->rows_are_reported =
         false;
     verifier->tag = (struct tag_cursor){0};
-    verifier->binding = (struct binding_cursor){0};
+    verifier->rights = (struct rights_cursor){.terms = &verifier->terms};
     verifier->scim = SCIM_CURSOR_FIRST;
     verifier->run = (struct run_cursor){.last = -1};
     verifier->done = verifier->notes = 0;
@@ -185,9 +185,9 @@ static void report_rows(struct log_verifier *verifier)
     if (verifier->rows_are_reported || verifier->rows.count == 0) return;
     verifier->rows_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "%s", verifier->rows.first);
-    sequencer_notice(
-        verifier->options.sequencer,
-        "a tag, a binding, a person or a group of SCIM is not what the audit log says: find out who wrote to the database", &why);
+    sequencer_notice(verifier->options.sequencer,
+                     "a row of tags, rights, logins or SCIM is not what the audit log says: find out who wrote to the database",
+                     &why);
 }
 
 static struct result check_next_tile(struct log_verifier *verifier, size_t *weight_out, struct error *err)
@@ -263,13 +263,13 @@ static struct result check_next_tags(struct log_verifier *verifier, size_t *weig
 {
     TRY(log_check_tags(verifier->check, &verifier->tag, weight_out, &verifier->rows, err));
     report_rows(verifier);
-    if (*weight_out == 0) verifier->phase = PHASE_BINDINGS;
+    if (*weight_out == 0) verifier->phase = PHASE_RIGHTS;
     return SUCCESS;
 }
 
-static struct result check_next_bindings(struct log_verifier *verifier, size_t *weight_out, struct error *err)
+static struct result check_next_rights(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
-    TRY(log_check_bindings(verifier->check, &verifier->binding, weight_out, &verifier->rows, err));
+    TRY(log_check_rights(verifier->check, &verifier->rights, weight_out, &verifier->rows, err));
     report_rows(verifier);
     if (*weight_out == 0) verifier->phase = PHASE_PERSONS;
     return SUCCESS;
@@ -316,7 +316,7 @@ static struct result work(struct log_verifier *verifier, bool is_recent, size_t 
     case PHASE_RUNS: return check_next_runs(verifier, weight_out, err);
     case PHASE_NOTES: return check_next_notes(verifier, weight_out, err);
     case PHASE_TAGS: return check_next_tags(verifier, weight_out, err);
-    case PHASE_BINDINGS: return check_next_bindings(verifier, weight_out, err);
+    case PHASE_RIGHTS: return check_next_rights(verifier, weight_out, err);
     case PHASE_PERSONS: return check_next_persons(verifier, weight_out, err);
     case PHASE_END: return end_round(verifier, err);
     }

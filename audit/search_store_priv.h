@@ -38,9 +38,15 @@ struct posting_subjects {
     size_t count;
     int64_t ids[POSTING_SUBJECTS_MAX];
 };
-/** The lists of these subjects in a block, for a blind key. */
-RESULT search_select_blind(struct pg *pg, int64_t key, uint64_t block, const struct posting_subjects *of,
-                           struct pg_rows **rows_out, struct error *err);
+/** The lists of all subjects in a block, for a blind key. */
+RESULT search_select_blind(struct pg *pg, int64_t key, uint64_t block, struct pg_rows **rows_out, struct error *err);
+/** The lists of these subjects in these blocks, for a blind key: block, list. In no order. */
+struct posting_pairs {
+    size_t count;
+    int64_t blocks[POSTING_SUBJECTS_MAX], subjects[POSTING_SUBJECTS_MAX];
+};
+RESULT search_select_pairs(struct pg *pg, int64_t key, const struct posting_pairs *pairs, struct pg_rows **rows_out,
+                           struct error *err);
 /** The number of entries that the index knows, and that the log has. */
 RESULT search_select_known(struct pg *pg, uint64_t *known_out, uint64_t *size_out, struct error *err);
 /** The time of an entry. ERROR_NOT_FOUND. */

@@ -6,12 +6,20 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+/* Lists of a wide key: of the subjects that a narrow key has in the blocks from `first` to `last`, in the order of the walk. */
+struct ahead {
+    struct pg_rows *rows;
+    uint64_t first, last;
+    size_t asked; /* how many lists were asked for */
+};
+
 /* One key: the rows that were read last, in the order of the walk. */
 struct cursor {
     struct posting_key key;
     struct pg_rows *rows;
     size_t count, at, asked; /* rows of whole blocks; the next row; how many rows were asked for */
     bool is_last;            /* there are no rows behind these */
+    struct ahead ahead;      /* of a wide key */
 };
 
 struct group {
@@ -19,11 +27,17 @@ struct group {
     struct cursor *cursors;
 };
 
+/* Whose rows of wide keys are read in a block. */
+struct holders {
+    struct posting_subjects of; /* are_all: of everybody */
+    const struct cursor *by;    /* that has them here, and those of later blocks; NULL: several have them */
+};
+
 /* The places of one group in a block. */
 struct meeting {
     struct posting places;
-    const struct posting_subjects *of; /* whose rows of wide keys are read */
-    struct posting_subjects subjects;  /* that have rows of a narrow key here; are_all: perhaps others, too */
+    const struct holders *holders;
+    struct posting_subjects subjects; /* that have rows of a narrow key here; are_all: perhaps others, too */
 };
 
 struct search_walk {
@@ -166,36 +180,86 @@ static struct result add_narrow(const struct cursor *cursor, struct posting *pla
     return SUCCESS;
 }
 
-static struct result add_wide(struct search_walk *walk, const struct cursor *cursor, const struct posting_subjects *of,
-                              struct posting *places, struct error *err)
+static struct result add_all(struct search_walk *walk, const struct cursor *cursor, struct posting *places, struct error *err)
 {
     OWNED(pg_rows) *lists = NULL;
 
-    TRY(search_select_blind(walk->pg, cursor->key.key, block_of(cursor), of, &lists, err));
+    TRY(search_select_blind(walk->pg, cursor->key.key, block_of(cursor), &lists, err));
     for (size_t i = 0; i < pg_rows_count(lists); i++) TRY(posting_add(places, pg_bytes(lists, i, 0), err));
     return SUCCESS;
 }
 
-static struct result add_places(struct search_walk *walk, const struct cursor *cursor, struct meeting *meeting, struct error *err)
+/* Whole blocks, one at first: where most places meet, the page is full after it. */
+static void pairs_of_later_blocks(const struct cursor *by, size_t wanted, struct posting_pairs *pairs)
+{
+    for (size_t i = by->at; i < by->count && pairs->count < POSTING_SUBJECTS_MAX; i++) {
+        if (pairs->count >= wanted && block_at(by, i) != block_at(by, i - 1)) return;
+        pairs->blocks[pairs->count] = pg_int8(by->rows, i, 0);
+        pairs->subjects[pairs->count++] = pg_int8(by->rows, i, 2);
+    }
+}
+
+static void pairs_of_block(uint64_t block, const struct posting_subjects *of, struct posting_pairs *pairs)
+{
+    for (; pairs->count < of->count; pairs->count++) {
+        pairs->blocks[pairs->count] = (int64_t)block;
+        pairs->subjects[pairs->count] = of->ids[pairs->count];
+    }
+}
+
+/* A narrow key's rows are known for blocks that the walk comes to later: their lists of the wide key are read together. */
+static struct result read_ahead(struct search_walk *walk, struct cursor *cursor, const struct holders *holders, struct error *err)
+{
+    struct ahead *ahead = &cursor->ahead;
+    const uint64_t block = block_of(cursor);
+    struct posting_pairs pairs = {.count = 0};
+    struct pg_rows *rows = NULL;
+
+    if (ahead->rows != NULL && !is_before(walk, block, ahead->first) && !is_before(walk, ahead->last, block)) return SUCCESS;
+    ahead->asked = ahead->asked * 2 > POSTING_SUBJECTS_MAX ? POSTING_SUBJECTS_MAX : ahead->asked * 2 + (ahead->asked == 0);
+    if (holders->by != NULL) pairs_of_later_blocks(holders->by, ahead->asked, &pairs);
+    else pairs_of_block(block, &holders->of, &pairs);
+    TRY(search_select_pairs(walk->pg, cursor->key.key, &pairs, &rows, err));
+    pg_rows_free(ahead->rows);
+    ahead->rows = rows;
+    ahead->first = block;
+    ahead->last = (uint64_t)pairs.blocks[pairs.count - 1];
+    return SUCCESS;
+}
+
+static struct result add_wide(struct search_walk *walk, struct cursor *cursor, const struct holders *holders,
+                              struct posting *places, struct error *err)
+{
+    const struct ahead *ahead = &cursor->ahead;
+
+    if (holders->of.are_all) return add_all(walk, cursor, places, err);
+    TRY(read_ahead(walk, cursor, holders, err));
+    for (size_t i = 0; i < pg_rows_count(ahead->rows); i++)
+        if ((uint64_t)pg_int8(ahead->rows, i, 0) == block_of(cursor)) TRY(posting_add(places, pg_bytes(ahead->rows, i, 1), err));
+    return SUCCESS;
+}
+
+static struct result add_places(struct search_walk *walk, struct cursor *cursor, struct meeting *meeting, struct error *err)
 {
     if (cursor->key.kind == POSTING_OPEN) return posting_add(&meeting->places, pg_bytes(cursor->rows, cursor->at, 1), err);
     if (cursor->key.kind == POSTING_NARROW) return add_narrow(cursor, &meeting->places, &meeting->subjects, err);
     meeting->subjects.are_all = true;
-    return add_wide(walk, cursor, meeting->of, &meeting->places, err);
+    return add_wide(walk, cursor, meeting->holders, &meeting->places, err);
 }
 
 /* The subjects of a narrow group are the only ones whose rows of a wide key can have a place that is left. */
-static struct result intersect_group(struct search_walk *walk, const struct group *group, struct posting_subjects *of,
+static struct result intersect_group(struct search_walk *walk, const struct group *group, struct holders *holders,
                                      struct walk_step *step, struct error *err)
 {
-    struct meeting meeting = {.of = of, .subjects.count = 0};
+    struct meeting meeting = {.holders = holders, .subjects.count = 0};
 
     for (size_t i = 0; i < group->count; i++) {
-        const struct cursor *cursor = &group->cursors[i];
+        struct cursor *cursor = &group->cursors[i];
         if (has_row(cursor) && block_of(cursor) == step->block) TRY(add_places(walk, cursor, &meeting, err));
     }
     posting_intersect(&step->places, &meeting.places);
-    if (meeting.subjects.count > 0 && !meeting.subjects.are_all) *of = meeting.subjects;
+    if (meeting.subjects.count > 0 && !meeting.subjects.are_all)
+        *holders = (struct holders){meeting.subjects, group->count == 1 ? group->cursors : NULL};
     return SUCCESS;
 }
 
@@ -211,12 +275,12 @@ static enum posting_kind kind_of(const struct group *group)
 /* A block may have rows of thousands of subjects under a wide key: they are read last, and only if places are left. */
 static struct result intersect(struct search_walk *walk, struct walk_step *step, struct error *err)
 {
-    struct posting_subjects of = {.are_all = true};
+    struct holders holders = {.of.are_all = true};
 
     memset(&step->places, 0xff, sizeof step->places);
     for (enum posting_kind kind = POSTING_OPEN; kind <= POSTING_WIDE; kind++)
         for (size_t i = 0; i < walk->count && !posting_is_empty(&step->places); i++)
-            if (kind_of(&walk->groups[i]) == kind) TRY(intersect_group(walk, &walk->groups[i], &of, step, err));
+            if (kind_of(&walk->groups[i]) == kind) TRY(intersect_group(walk, &walk->groups[i], &holders, step, err));
     return SUCCESS;
 }
 
@@ -243,6 +307,9 @@ struct result search_walk_next(struct search_walk *walk, struct walk_step *step,
 void search_walk_free(struct search_walk *walk)
 {
     if (walk == NULL) return;
-    for (size_t i = 0; i < walk->cursor_count; i++) pg_rows_free(walk->cursors[i].rows);
+    for (size_t i = 0; i < walk->cursor_count; i++) {
+        pg_rows_free(walk->cursors[i].rows);
+        pg_rows_free(walk->cursors[i].ahead.rows);
+    }
     free(walk);
 }

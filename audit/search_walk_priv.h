@@ -3,7 +3,7 @@
  *
  * Each condition is a group of keys, of which a block needs one. The walk leaps: the group that is behind goes on to the block of the group
  * that is ahead. So a rare condition makes it skip the blocks of the others. Memory: POSTING_BLOCKS_MAX rows of each key, POSTING_SUBJECTS_MAX of
- * one of an address or a network.
+ * one of an address or a network, and as many lists of a country beside it.
  */
 #pragma once
 

@@ -28,7 +28,9 @@ struct binding_create {
     int64_t lifetime_s;                       /* 0: without end */
     char granter_issuer[256];                 /* of a subject */
     const struct persons_separated *separate; /* in the organisation of the scope, for a security officer; NULL: nobody */
-    char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE]; /* of the event: the detail of the decision, and the id */
+    uint8_t salt[AUTHZ_SALT];                 /* of the subject's digest in the event; it stands in the row */
+    char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE +
+                AUTHZ_TOLD_SIZE]; /* of the event: the detail of the decision, the id, what authz_grant_told() writes */
 };
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s);
 /** The body of the change, inside the caller's transaction. */

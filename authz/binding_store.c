@@ -46,11 +46,11 @@ static const struct pg_statement binding_count_subject_sql = {
 static const struct pg_statement binding_insert_sql = {
     "binding_insert",
     "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
-    " granted_by, expires_at, giver, giver_issuer)"
+    " granted_by, expires_at, giver, giver_issuer, salt)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
-    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11, $12) ON CONFLICT DO NOTHING"
+    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11, $12, $13) ON CONFLICT DO NOTHING"
     " RETURNING expires_at",
-    "uuid uuid text text text uuid uuid text text int8 text text", "timestamptz"};
+    "uuid uuid text text text uuid uuid text text int8 text text bytea", "timestamptz"};
 /* Finds security officers that could be the same person as a subject. A robot could be, if the subject, or somebody whom nobody knows, has made it or has seen a secret of it.
    Another subject could be, if its issuer is another one and no document separates the two, or if SCIM has joined both with one person. */
 #define COULD_BE(key, of_issuer) \
@@ -243,6 +243,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     pg_add_int8(&arguments, create->lifetime_s);
     pg_add_text(&arguments, text_or_null(binding->granting_person.key));
     pg_add_text(&arguments, binding->granting_person.key[0] == '\0' ? NULL : text_or_null(create->granter_issuer));
+    pg_add_bytes(&arguments, (struct bytes){create->salt, sizeof create->salt});
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
@@ -300,7 +301,7 @@ static void take_create(struct change *change, const struct pg_rows *answer)
 
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s)
 {
-    char decided[RESOURCE_DETAIL_MAX + 1], id[UUID_TEXT_SIZE];
+    char decided[RESOURCE_DETAIL_MAX + 1], id[UUID_TEXT_SIZE], told[AUTHZ_TOLD_SIZE];
 
     *create =
         (struct binding_create){.change = {.run = run_create, .raises_epoch = true, .invalidates = CHANGE_INVALIDATES_NOTHING},
@@ -312,7 +313,8 @@ void binding_create_init(struct binding_create *create, const struct authz_bindi
     create->binding.id = uuid_random();
     uuid_format(&create->binding.id, id);
     authz_grant_detail(binding, decided);
-    (void)snprintf(create->detail, sizeof create->detail, "%s %s", decided, id);
+    authz_grant_told(binding, lifetime_s, create->salt, told);
+    (void)snprintf(create->detail, sizeof create->detail, "%s %s%s", decided, id, told);
     create->change.detail = create->detail;
     if (binding->kind != PRINCIPAL_EXTERNAL) return;
     create->change.concerns_issuer = create->binding.issuer;

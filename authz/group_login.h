@@ -52,10 +52,12 @@ void group_login_link(const struct group_login *login, const char *external_id, 
 
 /** Statements of the change below, for the sequencer. */
 extern const struct pg_table group_login_table;
-#define GROUP_MINT_DETAIL_SIZE (RESOURCE_DETAIL_MAX + 32 + 192) /* the scope, a number, and what SCIM_TOLD_SIZE has room for */
+#define GROUP_LOGIN_TOLD "login=" /* and 32 digits: a digest of the row, in the event of the token (migrations/0187) */
+#define GROUP_MINT_DETAIL_SIZE \
+    (RESOURCE_DETAIL_MAX + 32 + 40 + 192) /* the scope, a number, that digest, and what SCIM_TOLD_SIZE has room for */
 /**
  * For the event of a token that is made for the person, under a permit for ACTION_TOKEN_MINT: writes the row, and raises the epoch of each organisation in which the
- * person gets or loses roles. A row of a newer token stays. The event of a token whose subject is joined with a person of SCIM tells that (docs/scim.md).
+ * person gets or loses roles. The event tells a digest of the row, and gateways believe no other row. A row of a newer token stays. The event of a token whose subject is joined with a person of SCIM tells that (docs/scim.md).
  */
 struct group_mint {
     struct change change; /* points into this struct: don't copy it */

@@ -7,16 +7,17 @@
 #include "storage/pg_table.h"
 
 /* clang-format off */
-/* A row of a newer token stays. Each use sweeps a few rows that have ended. */
+/* A row of a newer token stays. Each use sweeps a few rows that have ended. The event tells the digest of what the row says. */
 static const struct pg_statement group_login_write_sql = {
     "group_login_write",
     "WITH swept AS (DELETE FROM group_login WHERE (issuer, subject) IN"
     " (SELECT issuer, subject FROM group_login WHERE until <= now() AND (issuer, subject) <> ($1, $2) ORDER BY until LIMIT 16)),"
-    " written AS (INSERT INTO group_login AS l (issuer, subject, groups, issued_at, until) VALUES ($1, $2, $3, $4, now() + interval '24 hours')"
-    " ON CONFLICT (issuer, subject) DO UPDATE SET groups = excluded.groups, issued_at = excluded.issued_at, until = excluded.until"
-    " WHERE l.issued_at <= excluded.issued_at RETURNING 1)"
-    " SELECT count(*) FROM written",
-    "text text text[] timestamptz", "int8"};
+    " written AS (INSERT INTO group_login AS l (issuer, subject, groups, issued_at, until, told) VALUES ($1, $2, $3, $4, now() + interval '24 hours', $5)"
+    " ON CONFLICT (issuer, subject) DO UPDATE SET groups = excluded.groups, issued_at = excluded.issued_at, until = excluded.until,"
+    " told = excluded.told, salt = excluded.salt"
+    " WHERE l.issued_at <= excluded.issued_at RETURNING told_groups(salt, issuer, subject, groups) AS digest)"
+    " SELECT digest FROM written",
+    "text text text[] timestamptz int8", "text"};
 static const struct pg_statement group_login_raise_sql = {
     "group_login_raise",
     "WITH raised AS (SELECT raise_authorization_epoch(organisation_id, false) AS epoch FROM organisation"
@@ -28,17 +29,30 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table group_login_table = PG_TABLE(statements);
 
-static struct result write_row(const struct group_use *use, struct pg *pg, struct error *err)
+/* Appends to the detail of the event. */
+static void tell(struct group_mint *mint, const char *word, const char *what)
 {
+    const size_t length = strlen(mint->detail);
+
+    (void)snprintf(mint->detail + length, sizeof mint->detail - length, "%s%s", word, what);
+}
+
+static struct result write_row(struct group_mint *mint, struct pg *pg, uint64_t entry, struct error *err)
+{
+    const struct group_use *use = mint->use;
     struct pg_arguments arguments = {0};
     struct bytes groups[GROUP_LOGIN_MAX];
+    OWNED(pg_rows) *rows = NULL;
 
     for (size_t i = 0; i < use->count; i++) groups[i] = bytes_of_text(use->groups[i]);
     pg_add_text(&arguments, use->issuer);
     pg_add_text(&arguments, use->subject);
     pg_add_text_array(&arguments, groups, use->count);
     pg_add_time(&arguments, use->issued_ms);
-    return pg_run(pg, &group_login_write_sql, &arguments, NULL, err);
+    pg_add_int8(&arguments, (int64_t)entry);
+    TRY(pg_run(pg, &group_login_write_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 1) tell(mint, " " GROUP_LOGIN_TOLD, pg_text(rows, 0, 0));
+    return SUCCESS;
 }
 
 static struct result raise_epoch(const struct group_use *use, struct pg *pg, struct error *err)
@@ -63,7 +77,7 @@ static struct result join(struct group_mint *mint, struct pg *pg, uint64_t entry
     char told[SCIM_TOLD_SIZE];
 
     TRY(scim_join(pg, &joining, told, err));
-    (void)snprintf(mint->detail + mint->length, sizeof mint->detail - mint->length, "%s", told);
+    tell(mint, "", told);
     return rights_raise_epoch(pg, &(const struct uuid){{0}}, err);
 }
 
@@ -74,7 +88,7 @@ static struct result run_mint(const struct permit *permit, struct change *change
 
     permit_require(permit, ACTION_TOKEN_MINT, &where);
     mint->detail[mint->length] = '\0'; /* the change may run again */
-    if (mint->use->is_new) TRY(write_row(mint->use, pg, err));
+    if (mint->use->is_new) TRY(write_row(mint, pg, permit_sequence(permit), err));
     if (mint->use->external_id[0] != '\0') TRY(join(mint, pg, permit_sequence(permit), err));
     return raise_epoch(mint->use, pg, err);
 }

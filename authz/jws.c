@@ -69,6 +69,27 @@ static struct result decode(struct bytes segment, const char *what, struct buffe
     return failure(err, ERROR_INVALID, "the token's %s is not base64url in its one canonical spelling", what);
 }
 
+#define MEMBER_NAME_MAX 64 /* no name that anybody reads is longer */
+
+/* "sub" and "Sub": a library that reads members without regard to case takes the one that we don't, and whoever checks such a token elsewhere sees another person. */
+static struct result check_names(const json_t *object, const char *what, struct error *err)
+{
+    OWNED_JSON seen = json_object();
+    const char *name = NULL;
+    json_t *value;
+
+    json_object_foreach ((json_t *)(uintptr_t)object, name, value) {
+        char lower[MEMBER_NAME_MAX + 1];
+        if (!text_copy(lower, sizeof lower, name)) continue;
+        for (char *at = lower; *at != '\0'; at++)
+            if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
+        if (json_object_get(seen, lower) != NULL)
+            return failure(err, ERROR_INVALID, "the token's %s has a member twice, with letters of another case", what);
+        if (json_object_set(seen, lower, value) != 0) return failure(err, ERROR_NO_MEMORY, "no memory to read a token");
+    }
+    return SUCCESS;
+}
+
 static struct result decode_object(struct bytes segment, const char *what, json_t **object_out, struct error *err)
 {
     struct buffer OWNED_BUFFER decoded = BUFFER(JWS_SIZE_MAX);
@@ -81,6 +102,7 @@ static struct result decode_object(struct bytes segment, const char *what, json_
         return failure(err, ERROR_INVALID, "the token's %s: %.200s", what, cause.message);
     }
     if (!json_is_object(value)) return failure(err, ERROR_INVALID, "the token's %s is not a JSON object", what);
+    TRY(check_names(value, what, err));
     *object_out = GIVE(value);
     return SUCCESS;
 }

@@ -51,10 +51,10 @@ static const struct pg_statement rights_administrators_sql = {
     " FROM binding WHERE revoked_at IS NULL AND organisation_id IS NOT DISTINCT FROM $6 AND " who ")),"                                                   \
     " raised AS MATERIALIZED (SELECT raise_authorization_epoch_of_grant($6) AS epoch, fitting.* FROM fitting),"                                           \
     " made AS (INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern, granted_by, expires_at, giver,"     \
-    " giver_issuer, changed_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END,"   \
-    " nullif(key, ''), CASE WHEN key <> '' THEN nullif(issuer, '') END, epoch FROM raised ON CONFLICT DO NOTHING RETURNING expires_at, giver)"             \
+    " giver_issuer, changed_epoch, salt) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END,"   \
+    " nullif(key, ''), CASE WHEN key <> '' THEN nullif(issuer, '') END, epoch, $14 FROM raised ON CONFLICT DO NOTHING RETURNING expires_at, giver)"             \
     " SELECT expires_at, coalesce(giver, '') FROM made"
-#define GRANT_TYPES "uuid uuid text text text uuid uuid text text int8 text text int8"
+#define GRANT_TYPES "uuid uuid text text text uuid uuid text text int8 text text int8 bytea"
 static const struct pg_statement rights_give_robot_sql = {
     "rights_give_robot",
     GRANT("robot_id = $2", "EXISTS (SELECT FROM robot WHERE robot_id = $2 AND revoked_at IS NULL AND (organisation_id IS NULL OR organisation_id = $6))"),
@@ -74,10 +74,10 @@ static const struct pg_statement rights_give_all_sql = {
     "rights_give_all",
     "WITH asked AS MATERIALIZED (SELECT a.id, nullif(a.robot, " NO_ID ") AS robot, nullif(a.issuer, '') AS issuer, nullif(a.subject, '') AS subject, a.role,"
     " nullif(a.organisation, " NO_ID ") AS organisation, nullif(a.project, " NO_ID ") AS project, nullif(a.pattern, '') AS pattern, a.giver, a.lifetime,"
-    " nullif(a.giver_issuer, '') AS giver_issuer, a.grantee, coalesce(" PERSON_BEHIND("a.giver") ", '') AS person,"
+    " nullif(a.giver_issuer, '') AS giver_issuer, a.grantee, a.salt, coalesce(" PERSON_BEHIND("a.giver") ", '') AS person,"
     " (SELECT maker.behind FROM " MAKER_OF("a.giver") ") AS behind, count(*) OVER (PARTITION BY a.grantee, a.organisation) AS beside"
-    " FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::int8[], $11::text[], $12::text[])"
-    " AS a (id, robot, issuer, subject, role, organisation, project, pattern, giver, lifetime, giver_issuer, grantee)),"
+    " FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::int8[], $11::text[], $12::text[], $14::bytea[])"
+    " AS a (id, robot, issuer, subject, role, organisation, project, pattern, giver, lifetime, giver_issuer, grantee, salt)),"
     " fitting AS MATERIALIZED (SELECT * FROM asked"
     " WHERE (robot IS NULL OR EXISTS (SELECT FROM robot r WHERE r.robot_id = asked.robot AND r.revoked_at IS NULL"
     " AND (r.organisation_id IS NULL OR r.organisation_id = asked.organisation)))"
@@ -87,13 +87,13 @@ static const struct pg_statement rights_give_all_sql = {
     " ELSE " IS_FREE("b.robot_id = asked.robot") " END),"
     " raised AS MATERIALIZED (SELECT raise_authorization_epoch_of_grants((SELECT array_agg(organisation) FROM fitting)) AS epoch),"
     " made AS (INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern, granted_by, expires_at, giver,"
-    " giver_issuer, changed_epoch) SELECT id, robot, f.issuer, subject, role, organisation, project, pattern, f.giver,"
+    " giver_issuer, changed_epoch, salt) SELECT id, robot, f.issuer, subject, role, organisation, project, pattern, f.giver,"
     " CASE WHEN lifetime > 0 THEN now() + lifetime * interval '1 second' END, nullif(person, ''), CASE WHEN person = '' THEN NULL WHEN f.giver LIKE 'robot:%' THEN"
-    " (SELECT nullif(split_part(x, ' ', 2), '') FROM unnest(behind) AS x WHERE split_part(x, ' ', 1) = person LIMIT 1) ELSE giver_issuer END, epoch"
+    " (SELECT nullif(split_part(x, ' ', 2), '') FROM unnest(behind) AS x WHERE split_part(x, ' ', 1) = person LIMIT 1) ELSE giver_issuer END, epoch, salt"
     " FROM fitting f, raised ON CONFLICT DO NOTHING RETURNING binding_id, expires_at, giver)"
     " SELECT expires_at, coalesce(giver, ''), 1::int8 / (SELECT (count(*) = cardinality($1))::int4 FROM made)"
     " FROM unnest($1) WITH ORDINALITY AS wanted (id, place) LEFT JOIN made ON binding_id = id ORDER BY place",
-    "uuid[] uuid[] text[] text[] text[] uuid[] uuid[] text[] text[] int8[] text[] text[] int8", "timestamptz text int8"};
+    "uuid[] uuid[] text[] text[] text[] uuid[] uuid[] text[] text[] int8[] text[] text[] int8 bytea[]", "timestamptz text int8"};
 /* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. An officer that SCIM has deactivated is no officer that is left.
    But nobody else ends its role, either: whoever could do that would then appoint the next first officer alone. */
 static const struct pg_statement rights_last_officers_sql = {
@@ -188,6 +188,7 @@ struct result rights_give(struct pg *pg, struct binding_create *create, bool *is
     pg_add_text(&arguments, create->granter_issuer[0] == '\0' ? NULL : create->granter_issuer);
     pg_add_text(&arguments, key);
     pg_add_int8(&arguments, BINDINGS_PER_PRINCIPAL_MAX);
+    pg_add_bytes(&arguments, (struct bytes){create->salt, sizeof create->salt});
     TRY(pg_run(pg, is_robot ? &rights_give_robot_sql : &rights_give_subject_sql, &arguments, &rows, err));
     *is_given_out = pg_rows_count(rows) == 1;
     if (!*is_given_out) return SUCCESS;
@@ -199,7 +200,7 @@ struct result rights_give(struct pg *pg, struct binding_create *create, bool *is
 /* The columns of many grants. */
 struct grants {
     struct bytes ids[AUDIT_CHANGES_TOGETHER], robots[AUDIT_CHANGES_TOGETHER], organisations[AUDIT_CHANGES_TOGETHER],
-        projects[AUDIT_CHANGES_TOGETHER];
+        projects[AUDIT_CHANGES_TOGETHER], salts[AUDIT_CHANGES_TOGETHER];
     struct bytes texts[GRANT_TEXTS][AUDIT_CHANGES_TOGETHER]; /* issuer, subject, role, pattern, giver, its issuer, grantee */
     int64_t lifetimes[AUDIT_CHANGES_TOGETHER];
     char keys[AUDIT_CHANGES_TOGETHER][PRINCIPAL_KEY_SIZE];
@@ -223,6 +224,7 @@ static void take_grant(struct grants *grants, size_t at, const struct binding_cr
     grants->robots[at] = uuid_bytes(is_robot ? &binding->robot : &nobody);
     grants->organisations[at] = uuid_bytes(&binding->organisation);
     grants->projects[at] = uuid_bytes(&binding->project);
+    grants->salts[at] = (struct bytes){create->salt, sizeof create->salt};
     grants->lifetimes[at] = create->lifetime_s;
     for (size_t i = 0; i < GRANT_TEXTS; i++) grants->texts[i][at] = bytes_of_text(texts[i]);
 }
@@ -243,6 +245,7 @@ struct result rights_add_given(struct pg *pg, struct change *const *creates, siz
     pg_add_int8_array(&arguments, grants.lifetimes, count);
     for (size_t i = 5; i < GRANT_TEXTS; i++) pg_add_text_array(&arguments, grants.texts[i], count);
     pg_add_int8(&arguments, is_refused ? 0 : BINDINGS_PER_PRINCIPAL_MAX);
+    pg_add_bytes_array(&arguments, grants.salts, count);
     return pg_pipeline_add(pg, &rights_give_all_sql, &arguments, err);
 }
 

@@ -125,7 +125,7 @@ struct result robot_create_init(struct robot_create *create, const char *name, c
                                 int64_t lifetime_s, struct error *err)
 {
     struct robot_create made = {.change = {.run = run_create, .raises_epoch = true}, .lifetime_s = lifetime_s};
-    char id[UUID_TEXT_SIZE];
+    char id[UUID_TEXT_SIZE], told[ROBOT_TOLD_SIZE];
 
     if (lifetime_s < 1 || lifetime_s > ROBOT_SECONDS_MAX)
         return failure(err, ERROR_INVALID, "a robot lives 1 second to %d days", ROBOT_DAYS_MAX);
@@ -135,7 +135,8 @@ struct result robot_create_init(struct robot_create *create, const char *name, c
     if (organisation != NULL) made.robot.organisation = *organisation;
     (void)snprintf(made.robot.name, sizeof made.robot.name, "%s", name);
     uuid_format(&made.robot.id, id);
-    (void)snprintf(made.detail, sizeof made.detail, "%s %s", name, id);
+    robot_secret_told(made.robot.secret_hash, told);
+    (void)snprintf(made.detail, sizeof made.detail, "%s %s%s", name, id, told);
     *create = made;
     create->change.detail = create->detail;
     return SUCCESS;

@@ -131,6 +131,15 @@ bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uu
  * into leaves.
  */
 void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESOURCE_DETAIL_MAX + 1]);
+
+#define AUTHZ_SALT      32
+#define AUTHZ_TOLD_SIZE 80 /* " as=", 32 digits, " for=", a number */
+/**
+ * The words by which the event of a grant tells what stands in the row alone (audit/format/row_told.h): a digest of the subject, which is nobody's name without the new salt, and
+ * the lifetime (0: without end). As told_subject() makes it in the database.
+ */
+void authz_grant_told(const struct authz_binding *wanted, int64_t lifetime_s, uint8_t salt_out[AUTHZ_SALT],
+                      char told_out[AUTHZ_TOLD_SIZE]);
 /** Whether nothing but what the granter and the grantee may do already was asked for the decision of this grant: other grants leave it as it is. Not for officers, who must be
  *  appointed by different persons. `detail` as above. */
 bool authz_grant_stands_alone(const char *detail);

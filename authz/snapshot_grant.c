@@ -1,9 +1,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/row_told.h"
 #include "authz/scim_entry.h"
 #include "authz/snapshot_priv.h"
 #include "base/text.h"
+#include "crypto/digest.h"
+#include "crypto/random.h"
 
 static const struct authz_refusal malformed = {"SYS-GRANT", "a grant names a role and the principal that gets it"};
 static const struct authz_refusal unknown_role = {"SYS-GRANT", "no signed document of a role with this name is in force here"};
@@ -24,6 +27,26 @@ void authz_grant_detail(const struct authz_binding *wanted, char detail_out[RESO
     uuid_format(&wanted->robot, id);
     (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %s%s", binding_role_name(wanted),
                    wanted->kind == PRINCIPAL_ROBOT ? "robot:" : "external", wanted->kind == PRINCIPAL_ROBOT ? id : "");
+}
+
+void authz_grant_told(const struct authz_binding *wanted, int64_t lifetime_s, uint8_t salt_out[AUTHZ_SALT],
+                      char told_out[AUTHZ_TOLD_SIZE])
+{
+    uint8_t text[AUTHZ_SALT + sizeof wanted->issuer + sizeof wanted->subject], hash[SHA256_SIZE];
+    const size_t issuer = strlen(wanted->issuer) + 1, subject = strlen(wanted->subject);
+    char digits[2 * SHA256_SIZE + 1];
+
+    random_bytes(salt_out, AUTHZ_SALT);
+    memcpy(text, salt_out, AUTHZ_SALT);
+    memcpy(text + AUTHZ_SALT, wanted->issuer, issuer);
+    memcpy(text + AUTHZ_SALT + issuer, wanted->subject, subject);
+    sha256_of((struct bytes){text, AUTHZ_SALT + issuer + subject}, hash);
+    text_hex(hash, sizeof hash, digits);
+    digits[ROW_TOLD_DIGITS] = '\0';
+    if (wanted->kind == PRINCIPAL_EXTERNAL)
+        (void)snprintf(told_out, AUTHZ_TOLD_SIZE, " " BINDING_TOLD_SUBJECT "%.32s " BINDING_TOLD_LIFETIME "%lld", digits,
+                       (long long)lifetime_s);
+    else (void)snprintf(told_out, AUTHZ_TOLD_SIZE, " " BINDING_TOLD_LIFETIME "%lld", (long long)lifetime_s);
 }
 
 /* Splits "role grantee". */

@@ -20,10 +20,12 @@
 /* Values that no rotation could have written are ignored: neither the secret nor its end counts (docs/audit.md). */
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
-    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n'), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
-/* A glass is broken by a signed document alone: a row with its role gives nothing. */
+    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, array_to_string(behind, E'\\n'), asked_since FROM robot WHERE revoked_at IS NULL AND expires_at > now()"               \
+    " AND NOT EXISTS (SELECT FROM doubted_row d WHERE d.id = robot.robot_id)"
+/* A glass is broken by a signed document alone: a row with its role gives nothing. Nor does one that the verifier of the log has found to be another than events tell. */
 #define IS_LIVE                                                                                                   \
-    "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'"
+    "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "' AND role <> 'break-glass'" \
+    " AND NOT EXISTS (SELECT FROM doubted_row d WHERE d.id = binding.binding_id)"
 #define BINDINGS "SELECT " BINDING_COLUMNS " FROM binding WHERE " IS_LIVE
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text timestamptz"
@@ -58,10 +60,10 @@ static const struct pg_statement snapshot_places_sql = {
     " LEFT JOIN project p ON p.organisation_id = o.organisation_id AND p.name = split_part(s.name, '/', 2)"
     " WHERE (strpos(s.name, '/') = 0 OR p.project_id IS NOT NULL) AND ($2 OR o.organisation_id = ANY($3))",
     "text[] bool uuid[]", "int8 uuid uuid int8"};
-/* The groups that persons' newest tokens named. A row of a day ahead, or of a token that is not issued yet, was written by no gateway. */
+/* The groups that persons' newest tokens named, as their events tell. A row of a day ahead, or of a token that is not issued yet, was written by no gateway. */
 static const struct pg_statement snapshot_group_logins_sql = {
     "snapshot_group_logins",
-    "SELECT l.issuer, l.subject, g, l.until FROM group_login l, unnest(l.groups) AS g"
+    "SELECT l.issuer, l.subject, g, l.until FROM group_login_told l, unnest(l.groups) AS g"
     " WHERE l.groups && $1 AND g = ANY($1) AND l.until > now() AND l.until <= now() + interval '24 hours'"
     " AND l.issued_at <= now() + interval '5 minutes' ORDER BY l.issuer, l.subject, g",
     "text[]", "text text text timestamptz"};

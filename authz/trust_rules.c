@@ -32,6 +32,7 @@ void trust_rules_free(struct trust_rules *rules)
     glass_entries_free(rules);
     own_role_entries_free(rules);
     officer_entries_free(rules);
+    restriction_entries_free(rules);
     free(rules->by_key.slots);
     free(rules);
 }
@@ -116,7 +117,7 @@ static struct result finish(struct trust_rules *rules, struct error *err)
     return SUCCESS;
 }
 
-/* The kinds of documents of a list. The keys of persons come last: they are noted in the entries of officers. */
+/* The kinds of documents of a list. The keys of persons come after officers: they are noted in their entries. */
 static const struct {
     enum document_kind kind;
     document_visitor *add;
@@ -127,7 +128,8 @@ static const struct {
              {DOCUMENT_OWN_ROLE, own_role_entries_add},
              {DOCUMENT_SCIM_SERVICE, scim_entries_add},
              {DOCUMENT_OFFICERS, officer_entries_add},
-             {DOCUMENT_SIGNING_KEY, officer_entries_note_key}};
+             {DOCUMENT_SIGNING_KEY, officer_entries_note_key},
+             {DOCUMENT_RESTRICTION, restriction_entries_add}};
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
 static struct result begin(struct trust_rules **rules_out, struct error *err)
@@ -232,11 +234,13 @@ static void note_seen(struct trust_rules *rules, const struct all_seen *seen)
     atomic_init(&rules->read_until, seen->kinds[DOCUMENT_TRUST_RULE].reading.read_until);
 }
 
-/* Without sound documents about SCIM nobody knows who may come in: the rights of before count until they are too old, and then nobody has any. */
-static struct result check_services(const struct all_seen *seen, struct error *err)
+/* Without sound documents about SCIM nobody knows who may come in, and without restrictions not what an organisation forbids: the rights of before count until they are too old, and then nobody has any. */
+static struct result check_soundness(const struct all_seen *seen, struct error *err)
 {
-    if (seen->kinds[DOCUMENT_SCIM_SERVICE].is_sound) return SUCCESS;
-    return failure(err, ERROR_CORRUPT, "the documents of SCIM services differ from what sijil-keyd has pinned");
+    if (!seen->kinds[DOCUMENT_SCIM_SERVICE].is_sound)
+        return failure(err, ERROR_CORRUPT, "the documents of SCIM services differ from what sijil-keyd has pinned");
+    if (seen->kinds[DOCUMENT_RESTRICTION].is_sound) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the restrictions of organisations differ from what sijil-keyd has pinned");
 }
 
 struct result trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
@@ -246,7 +250,7 @@ struct result trust_rules_load(struct document_view *view, const struct document
     struct all_seen seen;
 
     TRY(see_all(view, source, &seen, err));
-    TRY(check_services(&seen, err));
+    TRY(check_soundness(&seen, err));
     if (is_same(before, &seen)) {
         atomic_store(&before->self->read_until, seen.kinds[DOCUMENT_TRUST_RULE].reading.read_until);
         *rules_out = trust_rules_keep(before);

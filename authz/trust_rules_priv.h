@@ -6,6 +6,7 @@
 #include "authz/officer_entry.h"
 #include "authz/own_role_entry.h"
 #include "authz/persons_entry.h"
+#include "authz/restriction_entry.h"
 #include "authz/rights_part_priv.h"
 #include "authz/scim_entry.h"
 
@@ -37,6 +38,8 @@ struct trust_rules {
     size_t own_role_count;
     struct officer_entry *officers; /* NULL: none */
     size_t officer_count, officers_in_force;
+    struct restriction_entry *restrictions; /* by organisation and name; NULL: none */
+    size_t restriction_count, restriction_capacity;
     bool officers_are_demanded; /* a registry-admin has, or had, a document */
 };
 
@@ -62,3 +65,6 @@ void own_role_entries_free(struct trust_rules *rules);
 RESULT officer_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
 RESULT officer_entries_note_key(void *rules, const struct pinned_document *pinned, struct error *err);
 void officer_entries_free(struct trust_rules *rules);
+/** The same for restrictions of organisations. */
+RESULT restriction_entries_add(void *rules, const struct pinned_document *pinned, struct error *err);
+void restriction_entries_free(struct trust_rules *rules);

@@ -163,8 +163,8 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys) ||
-            policy_ids_is_broken(keyd->ids) || log_rotation_is_broken(keyd->rotation) ||
-            replacements_are_broken(keyd->replacements))
+            policy_ids_is_broken(keyd->ids) || organisation_officers_are_broken(keyd->officers) ||
+            log_rotation_is_broken(keyd->rotation) || replacements_are_broken(keyd->replacements))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -247,6 +247,7 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
     OWNED(log_rotation) *rotation = NULL;
     OWNED(policy_ids) *ids = NULL;
     OWNED(replacements) *replacements = NULL;
+    OWNED(organisation_officers) *officers = NULL;
     OWNED(region_keyd) *region = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
@@ -257,6 +258,7 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(policy_ids_open(directory, keyring_ledger_key(keyring), ledger, &ids, err));
+    TRY(organisation_officers_open(directory, keyring_ledger_key(keyring), ledger, &officers, err));
     TRY(replacements_open(directory, keyring_ledger_key(keyring), ledger, &replacements, err));
     TRY(log_rotation_open(directory, keyring, &rotation, err));
     TRY(log_rotation_use(rotation, ledger, err));
@@ -274,9 +276,10 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
                               .replacements = replacements,
                               .one_officer = settings->one_officer,
                               .ids = ids,
+                              .officers = officers,
                               .region = region,
                               .check_run = policy_run_day,
-                              .check_set = policy_set_change};
+                              .check_set = policy_set_change_to_pin};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

@@ -15,6 +15,7 @@ struct sets {
 
 static void sets_done(struct sets *sets)
 {
+    replay_restrictions_free(sets->replay.restrictions);
     for (size_t i = 0; i < sets->replay.count; i++) policy_set_free(sets->sets[i]);
 }
 
@@ -30,28 +31,59 @@ static struct result read_signed(struct bytes text, const json_t *json, const st
     return policy_set_read(text, approver, set_out, err);
 }
 
-/* Reads a set as it was loaded, with its signature, or as it was exported; or the document alone, if no signature is demanded. */
-static struct result read_set(const char *file, const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
+/* As `sijil policy restriction show --json` prints it, or the document alone. The events and the facts commit to it, so it needs no signature here. */
+static const json_t *restriction_of(const json_t *json)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX), canonical = BUFFER(POLICY_SET_BYTES_MAX);
+    const json_t *inner = json_object_get(json, "document"), *document = inner == NULL ? json : inner;
+    const char *kind = json_text_of(document, "kind");
+
+    return kind != NULL && strcmp(kind, document_kind(DOCUMENT_RESTRICTION)->name) == 0 ? document : NULL;
+}
+
+static struct result add_restriction(const json_t *json, struct sets *sets, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(document_kind(DOCUMENT_RESTRICTION)->bytes_max);
+    OWNED(document) *document = NULL;
+
+    TRY(json_write_canonical(&payload, json, err));
+    TRY(document_read_payload(DOCUMENT_RESTRICTION, buffer_bytes(&payload), &document, err));
+    if (sets->replay.restrictions == NULL) TRY(replay_restrictions_new(&sets->replay.restrictions, err));
+    return replay_restrictions_add(sets->replay.restrictions, document, err);
+}
+
+/* Reads a set as it was loaded, with its signature, or as it was exported; or the document alone, if no signature is demanded. */
+static struct result read_set(struct bytes text, const json_t *json, const struct ecdsa_key *approver,
+                              struct policy_set **set_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_SET_BYTES_MAX);
+
+    if (approver != NULL || json_object_get(json, "payload") != NULL || set_export_is(json))
+        return read_signed(text, json, approver, set_out, err);
+    TRY(json_write_canonical(&canonical, json, err));
+    return policy_set_compile(buffer_bytes(&canonical), set_out, err);
+}
+
+static struct result read_file(const char *file, const struct ecdsa_key *approver, struct sets *sets, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
     OWNED_JSON json = NULL;
 
     TRY(file_read(file, &text, err));
     TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
-    if (approver != NULL || json_object_get(json, "payload") != NULL || set_export_is(json))
-        return read_signed(buffer_bytes(&text), json, approver, set_out, err);
-    TRY(json_write_canonical(&canonical, json, err));
-    return policy_set_compile(buffer_bytes(&canonical), set_out, err);
+    const json_t *restriction = restriction_of(json);
+    if (restriction != NULL) return add_restriction(restriction, sets, err);
+    TRY(read_set(buffer_bytes(&text), json, approver, &sets->sets[sets->replay.count], err));
+    sets->replay.count++;
+    return SUCCESS;
 }
 
 static struct result read_sets(const struct replay_request *request, const struct ecdsa_key *approver, struct sets *sets,
                                struct error *err)
 {
     for (size_t i = 0; i < request->set_count; i++) {
-        const struct result read = read_set(request->sets[i], approver, &sets->sets[i], err);
+        const struct result read = read_file(request->sets[i], approver, sets, err);
         if (!read.ok) failure_name(request->sets[i], err);
         TRY(read);
-        sets->replay.count++;
     }
     return SUCCESS;
 }

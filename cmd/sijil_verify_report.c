@@ -18,14 +18,17 @@ static struct result as_verdict(struct result checked, struct error *err)
     return checked;
 }
 
-/* NAME.json has NAME.evidence.ndjson beside it. */
-static struct result evidence_name(const struct report_request *request, struct buffer *name, struct error *err)
+/* NAME.json has NAME.evidence.ndjson beside it, and so has its second part, NAME.2.json. */
+static struct result evidence_name(const struct report_request *request, size_t part, struct buffer *name, struct error *err)
 {
-    const size_t length = strlen(request->file), ending = strlen(REPORT_ENDING);
+    char suffix[32] = REPORT_ENDING;
+
+    if (part > 1) (void)snprintf(suffix, sizeof suffix, ".%zu" REPORT_ENDING, part);
+    const size_t length = strlen(request->file), ending = strlen(suffix);
 
     if (request->evidence != NULL) return buffer_add_text(name, request->evidence, err);
-    if (length <= ending || strcmp(request->file + length - ending, REPORT_ENDING) != 0)
-        return failure(err, ERROR_INVALID, "--evidence FILE is needed: the report is not called NAME" REPORT_ENDING);
+    if (length <= ending || strcmp(request->file + length - ending, suffix) != 0)
+        return failure(err, ERROR_INVALID, "--evidence FILE is needed: the report is not called NAME%s", suffix);
     TRY(buffer_add(name, request->file, length - ending, err));
     return buffer_add_text(name, EVIDENCE_ENDING, err);
 }
@@ -83,15 +86,17 @@ static struct result compare_with(const struct report_request *request, const st
 {
     struct buffer OWNED_BUFFER name = BUFFER(8192);
     struct residency_question question;
+    OWNED_JSON whole = NULL;
     OWNED_JSON right = NULL;
 
     TRY(residency_question_of(report, &question, err));
-    TRY(evidence_name(request, &name, err));
+    TRY(evidence_name(request, question.part, &name, err));
     FILE *evidence = fopen(buffer_text(&name), "rbe");
     if (evidence == NULL) return failure(err, ERROR_NOT_FOUND, "%.180s can't be opened", buffer_text(&name));
-    const struct result composed = residency_compose(evidence, trust, &question, &right, findings, err);
+    const struct result composed = residency_compose(evidence, trust, &question, &whole, findings, err);
     (void)fclose(evidence);
     TRY(as_verdict(composed, err));
+    TRY(residency_part(whole, question.part, &right, err));
     return residency_compare(report, right, err);
 }
 
@@ -120,19 +125,19 @@ static struct result tell_controls(const json_t *report, struct buffer *answer, 
 static struct result tell(const struct report_request *request, const json_t *report, const struct residency_findings *findings,
                           struct buffer *answer, struct error *err)
 {
-    const bool is_whole = findings->lacking == 0;
+    const bool is_whole = findings->lacking == 0, is_part = json_object_get(report, "part") != NULL;
 
     TRY(buffer_format(answer, err,
                       "%s: the residency report of %s follows from its evidence%s.\n\n"
                       "Proven, given the keys:\n"
                       "  - its %" PRIu64
                       " events are in the log %s, and none of the project is missing\n    if the writer of the log was honest;\n"
-                      "  - each row of the report is what these events say;\n"
+                      "  - each row of the report%s is what these events say;\n"
                       "  - %" PRIu64 " decisions were made again and agree, %" PRIu64 " differ, %" PRIu64
                       " can't be made again.\n",
                       is_whole ? "Verified" : "NOT COMPLETE", json_string_value(json_object_get(report, "project")),
                       is_whole ? "" : ", which is not whole", findings->export.events, findings->export.checkpoint.origin,
-                      findings->agree, findings->differ, findings->impossible));
+                      is_part ? " (of this part)" : "", findings->agree, findings->differ, findings->impossible));
     if (findings->differ > 0)
         TRY(buffer_format(answer, err, "    First to differ: event %" PRIu64 ": %s\n", findings->first, findings->what));
     if (!is_whole)

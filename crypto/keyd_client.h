@@ -323,7 +323,8 @@ struct document_pin_request {
     uint64_t size;                                   /* of the log at keyd's last checkpoint; the proof is for this size */
     size_t proof_count;
     uint8_t proof[KEYD_PROOF_MAX][32];
-    struct bytes base; /* of keyd_pin_set() alone: the envelope of the set that is pinned now; empty: there is none */
+    struct bytes
+        base; /* of keyd_pin_set(): the envelope of the set that is pinned now; empty: there is none. Of keyd_pin_restriction(): the points of keys */
 };
 /**
  * keyd counts the signatures and pins the document. ERROR_DENIED: too few valid signatures by keys that count, or an epoch
@@ -356,6 +357,11 @@ RESULT keyd_certify_runner(struct keyd_client *client, const struct document_cha
  */
 RESULT keyd_pin_set(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                     struct error *err);
+
+#define KEYD_POINTS_MAX 16
+/** As keyd_pin_document(), for a restriction of an organisation. `base` has the points of its officers' keys, at most KEYD_POINTS_MAX: keyd knows their thumbprints. */
+RESULT keyd_pin_restriction(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
+                            struct error *err);
 
 #define KEYD_POLICY_IDS_MAX 64 /* policies of one set */
 /** The SHA-256 of the ids of the policies of a set with this digest. */

@@ -23,50 +23,51 @@
 #define KEYD_NAME_MAX         512                        /* bytes of issuer, audience, subject, source, repository name */
 
 /* number in the protocol, type, name of its encoders, decoders and handler */
-#define KEYD_TYPES(X)                              \
-    X(1, KEYD_IDENTIFY, identify)                  \
-    X(2, KEYD_WRAP, wrap)                          \
-    X(3, KEYD_UNWRAP, unwrap)                      \
-    X(4, KEYD_TOKEN, token)                        \
-    X(5, KEYD_CHECKPOINT, checkpoint)              \
-    X(6, KEYD_SUBJECT_INDEX, subject_index)        \
-    X(7, KEYD_SUBJECT_KEY_NEW, subject_key_new)    \
-    X(8, KEYD_SUBJECT_KEY_OPEN, subject_key_open)  \
-    X(9, KEYD_PIN_APPROVER, pin_approver)          \
-    X(10, KEYD_PIN_POLICY, pin_policy)             \
-    X(11, KEYD_REWRAP, rewrap)                     \
-    X(12, KEYD_VERSIONS_UNUSED, versions_unused)   \
-    X(13, KEYD_CERTIFY_DELETION, certify_deletion) \
-    X(14, KEYD_LOG_FORKED, log_forked)             \
-    X(15, KEYD_PIN_DOCUMENT, pin_document)         \
-    X(16, KEYD_DOCUMENTS, documents)               \
-    X(17, KEYD_CERTIFY_RUNNER, certify_runner)     \
-    X(19, KEYD_RUN_ORDER, run_order)               \
-    X(20, KEYD_RUN_LEASE, run_lease)               \
-    X(21, KEYD_RUN_ADMISSION, run_admission)       \
-    X(22, KEYD_RUN_END, run_end)                   \
-    X(23, KEYD_RUN_REQUEST, run_request)           \
-    X(24, KEYD_PIN_WITNESSES, pin_witnesses)       \
-    X(25, KEYD_COSIGNED, cosigned)                 \
-    X(26, KEYD_WITNESSES, witnesses)               \
-    X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)     \
-    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)   \
-    X(31, KEYD_LOG_ROTATE, log_rotate)             \
-    X(32, KEYD_LOG_KEYS, log_keys)                 \
-    X(34, KEYD_RECOVER, recover)                   \
-    X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)   \
-    X(37, KEYD_TOKEN_KEYS, token_keys)             \
-    X(38, KEYD_NONCES, nonces)                     \
-    X(39, KEYD_BOUND_TOKEN, bound_token)           \
-    X(41, KEYD_REPLACE_KEY, replace_key)           \
-    X(42, KEYD_KEY_POWER, key_power)               \
-    X(43, KEYD_ROOT_TERMS, root_terms)             \
-    X(44, KEYD_PIN_SET, pin_set)                   \
-    X(45, KEYD_POLICY_IDS, policy_ids)             \
-    X(49, KEYD_CURRENT, current)                   \
-    X(50, KEYD_PLACE, place)                       \
-    X(51, KEYD_TAKE_CURRENT, take_current)         \
-    X(52, KEYD_CERTIFY_ELSEWHERE, certify_elsewhere)
+#define KEYD_TYPES(X)                                \
+    X(1, KEYD_IDENTIFY, identify)                    \
+    X(2, KEYD_WRAP, wrap)                            \
+    X(3, KEYD_UNWRAP, unwrap)                        \
+    X(4, KEYD_TOKEN, token)                          \
+    X(5, KEYD_CHECKPOINT, checkpoint)                \
+    X(6, KEYD_SUBJECT_INDEX, subject_index)          \
+    X(7, KEYD_SUBJECT_KEY_NEW, subject_key_new)      \
+    X(8, KEYD_SUBJECT_KEY_OPEN, subject_key_open)    \
+    X(9, KEYD_PIN_APPROVER, pin_approver)            \
+    X(10, KEYD_PIN_POLICY, pin_policy)               \
+    X(11, KEYD_REWRAP, rewrap)                       \
+    X(12, KEYD_VERSIONS_UNUSED, versions_unused)     \
+    X(13, KEYD_CERTIFY_DELETION, certify_deletion)   \
+    X(14, KEYD_LOG_FORKED, log_forked)               \
+    X(15, KEYD_PIN_DOCUMENT, pin_document)           \
+    X(16, KEYD_DOCUMENTS, documents)                 \
+    X(17, KEYD_CERTIFY_RUNNER, certify_runner)       \
+    X(19, KEYD_RUN_ORDER, run_order)                 \
+    X(20, KEYD_RUN_LEASE, run_lease)                 \
+    X(21, KEYD_RUN_ADMISSION, run_admission)         \
+    X(22, KEYD_RUN_END, run_end)                     \
+    X(23, KEYD_RUN_REQUEST, run_request)             \
+    X(24, KEYD_PIN_WITNESSES, pin_witnesses)         \
+    X(25, KEYD_COSIGNED, cosigned)                   \
+    X(26, KEYD_WITNESSES, witnesses)                 \
+    X(27, KEYD_SUBJECT_REWRAP, subject_rewrap)       \
+    X(28, KEYD_CERTIFY_ERASURE, certify_erasure)     \
+    X(31, KEYD_LOG_ROTATE, log_rotate)               \
+    X(32, KEYD_LOG_KEYS, log_keys)                   \
+    X(34, KEYD_RECOVER, recover)                     \
+    X(35, KEYD_LAST_CHECKPOINT, last_checkpoint)     \
+    X(37, KEYD_TOKEN_KEYS, token_keys)               \
+    X(38, KEYD_NONCES, nonces)                       \
+    X(39, KEYD_BOUND_TOKEN, bound_token)             \
+    X(41, KEYD_REPLACE_KEY, replace_key)             \
+    X(42, KEYD_KEY_POWER, key_power)                 \
+    X(43, KEYD_ROOT_TERMS, root_terms)               \
+    X(44, KEYD_PIN_SET, pin_set)                     \
+    X(45, KEYD_POLICY_IDS, policy_ids)               \
+    X(49, KEYD_CURRENT, current)                     \
+    X(50, KEYD_PLACE, place)                         \
+    X(51, KEYD_TAKE_CURRENT, take_current)           \
+    X(52, KEYD_CERTIFY_ELSEWHERE, certify_elsewhere) \
+    X(55, KEYD_PIN_RESTRICTION, pin_restriction)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),

@@ -340,6 +340,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 #define read_pin_policy         read_pin_document
 #define write_pin_set           write_pin_document
 #define read_pin_set            read_pin_document
+#define write_pin_restriction   write_pin_document
+#define read_pin_restriction    read_pin_document
 #define write_policy_ids        keyd_write_unused_ids
 #define read_policy_ids         keyd_read_unused_ids
 #define write_recover           write_pin_approver

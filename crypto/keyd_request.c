@@ -164,6 +164,26 @@ static void read_pin_document(struct reader *fields, struct keyd_request *reques
     keyd_read_event(fields, &request->as.pin);
 }
 
+static struct result write_pin_restriction(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct bytes points = request->as.pin.base;
+
+    if (points.length % ECDSA_PUBLIC_SIZE != 0 || points.length / ECDSA_PUBLIC_SIZE > KEYD_POINTS_MAX)
+        return failure(err, ERROR_LIMIT, "a restriction is signed by at most %d keys", KEYD_POINTS_MAX);
+    TRY(buffer_add_u8(frame, (uint8_t)(points.length / ECDSA_PUBLIC_SIZE), err));
+    TRY(buffer_add(frame, points.data, points.length, err));
+    return write_pin_document(frame, request, err);
+}
+
+static void read_pin_restriction(struct reader *fields, struct keyd_request *request)
+{
+    const size_t count = reader_u8(fields);
+
+    if (count > KEYD_POINTS_MAX) fields->failed = true;
+    if (!fields->failed) request->as.pin.base = reader_take(fields, count * ECDSA_PUBLIC_SIZE);
+    read_pin_document(fields, request);
+}
+
 static struct result write_documents(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     return write_identify(frame, request, err);

@@ -13,6 +13,18 @@ struct result keyd_pin_set(struct keyd_client *client, const struct document_pin
     return SUCCESS;
 }
 
+struct result keyd_pin_restriction(struct keyd_client *client, const struct document_pin_request *pin,
+                                   struct document_pin *pin_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_PIN_RESTRICTION};
+    OWNED_CALL call = {0};
+
+    request.as.pin = *pin;
+    TRY(keyd_call(client, &request, &call, err));
+    *pin_out = call.reply.as.pin;
+    return SUCCESS;
+}
+
 struct result keyd_ask_policy_ids(struct keyd_client *client, const struct keyd_policy_ids *ids, uint64_t *unused_out,
                                   struct error *err)
 {

@@ -78,7 +78,7 @@ void alarm_text(const struct alarm *alarm, char text_out[ALARM_TEXT_SIZE])
     int length = snprintf(
         text_out, ALARM_TEXT_SIZE, "%s detector=%s severity=%d actor=%s count=%" PRIu64 "%s%s events=", alarm->rule->name,
         detector_name(alarm->rule->detector), (int)alarm->rule->severity, alarm->actor[0] == '\0' ? "-" : alarm->actor,
-        alarm->count, alarm->copy[0] == '\0' ? "" : " ", alarm->copy);
+        alarm->count, alarm->about[0] == '\0' ? "" : " ", alarm->about);
 
     for (size_t i = 0; i < alarm->event_count && length < ALARM_TEXT_SIZE; i++)
         length +=
@@ -134,6 +134,7 @@ static struct result look_up(struct detective *detective, struct audit_page *pag
     known->is_new_country = first.is_new_country;
     const struct copy_source copies = {detective->pg, &detective->options.labels};
     if (!detective->is_replaying && engine_wants_copies(detective->engine, leaf)) TRY(known_copy_of(&copies, leaf, known, err));
+    if (!detective->is_replaying && engine_wants_told(detective->engine, leaf)) known_told_of(page, index, known);
     return engine_wants_person(detective->engine, leaf) ? known_persons_of(&source, page, index, known, err) : SUCCESS;
 }
 

@@ -46,6 +46,6 @@ void detective_forget_keys(struct detective *detective) __attribute__((nonnull))
 void detective_free(struct detective *detective);
 DEFINE_OWNED(detective);
 
-#define ALARM_TEXT_SIZE 640 /* a rule, a pseudonym, and ALARM_EVENTS_MAX numbers */
+#define ALARM_TEXT_SIZE 720 /* a rule, a pseudonym, what it is about, and ALARM_EVENTS_MAX numbers */
 /** "RULE detector=... severity=4 actor=PSEUDONYM count=20 events=1,2,3": the detail of the event. */
 void alarm_text(const struct alarm *alarm, char text_out[ALARM_TEXT_SIZE]);

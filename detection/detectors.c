@@ -141,8 +141,46 @@ static bool detect_copy(struct feeding *feeding, struct alarm *alarm)
 {
     if (feeding->known == NULL || feeding->known->copy[0] == '\0') return false;
     name_actor(feeding->leaf, alarm);
-    (void)snprintf(alarm->copy, sizeof alarm->copy, "%s", feeding->known->copy);
+    (void)snprintf(alarm->about, sizeof alarm->about, "%s", feeding->known->copy);
     return counted(feeding, key_of_text(feeding, "copy", feeding->known->copy), alarm);
+}
+
+/* ---- policies ---- */
+
+/* Of an actor and an exception, or a list of those that are told, one alarm in a window. After a start the alarm in the log gives the same key. */
+static bool counted_about(struct feeding *feeding, struct alarm *alarm)
+{
+    char both[sizeof alarm->actor + sizeof alarm->about];
+
+    name_actor(feeding->leaf, alarm);
+    (void)snprintf(both, sizeof both, "%s %s", alarm->actor, alarm->about);
+    return counted(feeding, key_of_text(feeding, "about", both), alarm);
+}
+
+/* "use 3 of ID", or "uses 3 and 7" of several, which the event's facts name. */
+static bool detect_exception(struct feeding *feeding, struct alarm *alarm)
+{
+    static const char one[] = "use ", several[] = "uses ";
+    const char *note = feeding->leaf->reason.note, *of = strstr(note, " of ");
+    const bool is_one = strncmp(note, one, sizeof one - 1) == 0 && of != NULL;
+
+    if (!is_outcome(feeding->leaf, "allowed") || (!is_one && strncmp(note, several, sizeof several - 1) != 0)) return false;
+    (void)snprintf(alarm->about, sizeof alarm->about, "exception=%.*s", is_one ? (int)strcspn(of + 4, " ;") : 7,
+                   is_one ? of + 4 : "several");
+    return counted_about(feeding, alarm);
+}
+
+bool detector_is_done(const struct leaf *leaf)
+{
+    return is_outcome(leaf, "allowed") || is_outcome(leaf, "completed");
+}
+
+/* Nobody is told of what did not happen: it is refused, and the log has that. */
+static bool detect_notify(struct feeding *feeding, struct alarm *alarm)
+{
+    if (feeding->known == NULL || feeding->known->told[0] == '\0' || !detector_is_done(feeding->leaf)) return false;
+    (void)snprintf(alarm->about, sizeof alarm->about, "told=%s", feeding->known->told);
+    return counted_about(feeding, alarm);
 }
 
 /* ---- places ---- */
@@ -347,4 +385,6 @@ detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS
                                                                [DETECTOR_CLOCK] = detect_clock,
                                                                [DETECTOR_SINK] = detect_sink,
                                                                [DETECTOR_COPY] = detect_copy,
-                                                               [DETECTOR_REGION] = detect_region};
+                                                               [DETECTOR_REGION] = detect_region,
+                                                               [DETECTOR_EXCEPTION] = detect_exception,
+                                                               [DETECTOR_NOTIFY] = detect_notify};

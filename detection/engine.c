@@ -88,6 +88,11 @@ bool engine_wants_copies(const struct engine *engine, const struct leaf *leaf)
     return detector_is_arrival(leaf) && has_rule(engine, DETECTOR_COPY);
 }
 
+bool engine_wants_told(const struct engine *engine, const struct leaf *leaf)
+{
+    return leaf->facts_count > 0 && detector_is_done(leaf) && has_rule(engine, DETECTOR_NOTIFY);
+}
+
 /* ---- what is tracked ---- */
 
 uint64_t key_of_text(const struct feeding *feeding, const char *kind, const char *text)
@@ -164,6 +169,17 @@ static uint64_t key_of_copy(const struct feeding *feeding, const char *text)
     return key_of_text(feeding, "copy", places);
 }
 
+/* "... actor=A count=1 told=dpo events=7": the actor, and what the alarm is about. */
+static uint64_t key_of_about(const struct feeding *feeding, const char *actor, const char *text)
+{
+    const char *count = strstr(text, " count="), *about = count == NULL ? NULL : strchr(count + 1, ' ');
+    char both[65 + ABOUT_SIZE];
+
+    (void)snprintf(both, sizeof both, "%s %.*s", actor, about == NULL ? 0 : (int)strcspn(about + 1, " "),
+                   about == NULL ? "" : about + 1);
+    return key_of_text(feeding, "about", both);
+}
+
 /* "RULE detector=... actor=... ..." of an alarm in the log. False: it is of no rule with a count. */
 static bool key_of_alarm(const struct feeding *feeding, const char *text, uint64_t *key_out)
 {
@@ -182,6 +198,7 @@ static bool key_of_alarm(const struct feeding *feeding, const char *text, uint64
     else if (detector == DETECTOR_GAP) *key_out = key_of_text(feeding, "log", "");
     else if (detector == DETECTOR_CLOCK) *key_out = key_of_text(feeding, "clock", "");
     else if (detector == DETECTOR_COPY) *key_out = key_of_copy(feeding, text);
+    else if (detector == DETECTOR_EXCEPTION || detector == DETECTOR_NOTIFY) *key_out = key_of_about(feeding, name, text);
     else return false;
     return true;
 }

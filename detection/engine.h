@@ -15,6 +15,8 @@
 
 /** "stricter=UUID laxer=UUID": the repositories in which the same bytes lie under two labels. */
 #define LAXER_COPY_SIZE (sizeof "stricter= laxer=" + 2 * 36)
+#define TOLD_SIZE       128 /* "dpo,ciso": whom duties of policies want told, as much of it as has room */
+#define ABOUT_SIZE      (sizeof "exception=" + TOLD_SIZE)
 
 struct detection_rules {
     size_t count;
@@ -28,7 +30,8 @@ struct alarm {
     size_t event_count;
     uint64_t events[ALARM_EVENTS_MAX]; /* their numbers: the last ones */
     int64_t time_ms;                   /* of the last one */
-    char copy[LAXER_COPY_SIZE];        /* of laxer-copy: where the bytes lie; else "" */
+    char about
+        [ABOUT_SIZE]; /* of laxer-copy: where the bytes lie; of exception-use: the exception; of policy-notify: who is told; else "" */
 };
 /** May fail; then the event was not taken, and is fed again. */
 typedef struct result alarm_visitor(void *context, const struct alarm *alarm, struct error *err);
@@ -42,6 +45,7 @@ struct event_known {
     char persons[EVENT_PERSONS_MAX]
                 [80];           /* behind the actor (authz/person.h): several of a robot that several have made or seen */
     size_t person_count;        /* 0: not known, the actor stands for itself */
+    char told[TOLD_SIZE];       /* the facts of its decision name them; "": nobody, or it is not known */
     char copy[LAXER_COPY_SIZE]; /* the event's bytes lie elsewhere under another label; "": they don't, or it is not known */
 };
 
@@ -58,6 +62,8 @@ bool engine_wants_size(const struct engine *engine, const struct leaf *leaf);
 bool engine_wants_person(const struct engine *engine, const struct leaf *leaf);
 /** Whether a rule wants to know where else the bytes lie that came with the event. */
 bool engine_wants_copies(const struct engine *engine, const struct leaf *leaf);
+/** Whether a rule wants to know whom duties want told. */
+bool engine_wants_told(const struct engine *engine, const struct leaf *leaf);
 /** The longest window of all rules. */
 int64_t engine_window_ms(const struct engine *engine);
 void engine_free(struct engine *engine);

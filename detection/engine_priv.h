@@ -54,5 +54,7 @@ extern detector_function *const detector_functions[DETECTOR_COUNT];
 bool detector_is_pull(const struct leaf *leaf);
 /** Whether bytes have come into a repository: a blob, or a manifest, which may have brought a label. */
 bool detector_is_arrival(const struct leaf *leaf);
+/** Whether what the event tells of was done, or begun. */
+bool detector_is_done(const struct leaf *leaf);
 /** Whether somebody asks for something, or approves it. */
 bool detector_is_dealing(const struct leaf *leaf);

@@ -68,6 +68,53 @@ struct result known_sizes_of(struct known_sizes *sizes, const uint8_t hash_key[1
     return SUCCESS;
 }
 
+/* ---- who is told ---- */
+
+static bool is_named(const char *names, const char *name)
+{
+    const size_t length = strlen(name);
+
+    for (; *names != '\0'; names += strcspn(names, ",") + (names[strcspn(names, ",")] == ','))
+        if (strcspn(names, ",") == length && strncmp(names, name, length) == 0) return true;
+    return false;
+}
+
+/* Commas and blanks have a meaning in an alarm's text. What has no room is left out whole. */
+static void add_name(struct event_known *known, const char *name)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@._+:/-";
+    const size_t length = strlen(known->told);
+    char own[TOLD_SIZE];
+    size_t i = 0;
+
+    for (; name[i] != '\0' && i + 1 < sizeof own; i++) own[i] = strchr(plain, name[i]) == NULL ? '_' : name[i];
+    own[i] = '\0';
+    if (is_named(known->told, own) || length + 1 + i >= sizeof known->told) return;
+    (void)snprintf(known->told + length, sizeof known->told - length, "%s%s", length == 0 ? "" : ",", own);
+}
+
+static void add_names(struct bytes facts, struct event_known *known)
+{
+    struct error ignored = {0};
+    OWNED_JSON json = NULL;
+    size_t i = 0, k = 0;
+    json_t *entry = NULL, *name = NULL;
+
+    if (memmem(facts.data, facts.length, "\"told\":", 7) == NULL || !json_read(facts, PAYLOAD_MAX, &json, &ignored).ok) return;
+    json_array_foreach (json_object_get(json, "judged"), i, entry)
+        json_array_foreach (json_object_get(entry, "told"), k, name)
+            if (json_is_string(name)) add_name(known, json_string_value(name));
+}
+
+void known_told_of(const struct audit_page *page, size_t index, struct event_known *known)
+{
+    struct bytes facts;
+
+    known->told[0] = '\0';
+    for (size_t i = 0; i < audit_page_facts_count(page, index); i++)
+        if (audit_page_facts(page, index, i, &facts) == FACTS_SOUND) add_names(facts, known);
+}
+
 /* ---- persons ---- */
 
 static struct result persons_of_names(struct pg *pg, const char *issuer, const char *subject, struct event_known *known,

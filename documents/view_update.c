@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "crypto/digest.h"
 #include "documents/document_store_priv.h"
 #include "documents/format/runner_key.h"
 #include "documents/pin_event.h"
+#include "documents/restriction_officers.h"
 #include "documents/view_priv.h"
 
 struct update {
@@ -232,9 +234,30 @@ static struct result pass_over(struct update *update, uint64_t sequence, const s
     return SUCCESS;
 }
 
-static struct result pin(struct update *update, const struct event *event, const struct document_pin *next, bool *was_pinned_out,
-                         struct error *err)
+/* The keys that may have signed a restriction: sijil-keyd knows only their thumbprints. The kinds of officers and of keys were updated just before. */
+static struct result add_points(const struct update *update, const struct document *document,
+                                struct document_pin_request *request, uint8_t points[RESTRICTION_OFFICERS_MAX][ECDSA_PUBLIC_SIZE],
+                                struct error *err)
 {
+    struct restriction_officers officers;
+
+    _Static_assert(RESTRICTION_OFFICERS_MAX <= KEYD_POINTS_MAX, "a message has room");
+    if (document->kind != DOCUMENT_RESTRICTION) return SUCCESS;
+    TRY(restriction_officers_find(update->view, document->scope, clock_wall_ms(), &officers, err));
+    for (size_t i = 0; i < officers.count; i++) memcpy(points[i], officers.each[i].point, ECDSA_PUBLIC_SIZE);
+    request->base = (struct bytes){points[0], officers.count * ECDSA_PUBLIC_SIZE};
+    return SUCCESS;
+}
+
+static document_pinner *pinner_of(enum document_kind kind)
+{
+    return kind == DOCUMENT_RESTRICTION ? keyd_pin_restriction : keyd_pin_document;
+}
+
+static struct result pin(struct update *update, const struct document *document, const struct event *event,
+                         const struct document_pin *next, bool *was_pinned_out, struct error *err)
+{
+    uint8_t points[RESTRICTION_OFFICERS_MAX][ECDSA_PUBLIC_SIZE];
     struct document_pin_request request = {
         .envelope_count = event->envelope_count, .leaf = event->leaf, .sequence = event->sequence};
     struct keyd_identity identity;
@@ -243,8 +266,9 @@ static struct result pin(struct update *update, const struct event *event, const
 
     *was_pinned_out = false;
     memcpy(request.envelopes, event->envelopes, sizeof request.envelopes);
+    TRY(add_points(update, document, &request, points, err));
     TRY(keyd_identify(update->source->keyd, &identity, err));
-    if (!document_pin_event(update->source, identity.log_size, &request, keyd_pin_document, &pinned, &refused).ok)
+    if (!document_pin_event(update->source, identity.log_size, &request, pinner_of(update->which), &pinned, &refused).ok)
         return pass_over(update, event->sequence, &refused, err);
     if (!is_same(&pinned, next)) return failure(err, ERROR_CONFLICT, "another gateway has pinned a document meanwhile");
     update->pinned = pinned;
@@ -272,7 +296,7 @@ static struct result apply_document(struct update *update, const struct event *e
         TRY(was_pinned(update, &next, &is_pinned, err));
     } else {
         TRY(check_chain(update, err));
-        TRY(pin(update, event, &next, &is_pinned, err));
+        TRY(pin(update, *document, event, &next, &is_pinned, err));
     }
     return is_pinned ? take(update, &next, document, err) : SUCCESS;
 }

@@ -66,7 +66,7 @@ struct process {
 };
 
 enum { PROCESS_POSTGRES, PROCESS_KEYD, PROCESS_RUNNER, PROCESS_GATEWAY, PROCESS_COUNT };
-#define ARGUMENTS_MAX 24 /* of a process; the longest has 21 */
+#define ARGUMENTS_MAX 24 /* of a process; the longest has 22 */
 
 struct embedded {
     struct embedded_options options;

@@ -41,7 +41,7 @@ static struct result compose_officer(const struct signing_key *key, struct buffe
     char name[ECDSA_THUMBPRINT_SIZE];
 
     signing_key_name(key, name);
-    const struct officer officer = {key->principal, name, OFFICERS_ADMINISTRATORS, ""};
+    const struct officer officer = {key->principal, name, OFFICERS_ADMINISTRATORS, "", 0};
     OWNED_JSON body = officer_body(&officer);
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the administrator's document");
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,

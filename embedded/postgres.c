@@ -27,6 +27,7 @@ static const char *const settings[] = {
     "max_connections=80",
     "shared_buffers=128MB",
     "max_wal_size=1GB",
+    "min_wal_size=1GB", /* used files of the journal stay: all appends wait while a new one is filled with zeros */
     "fsync=on",
     "full_page_writes=on",
     "synchronous_commit=on",

@@ -65,14 +65,15 @@ static bool check_folder(const struct region_settings *region, struct problems *
 static struct result open_registry(const struct settings *settings, const struct registry_region *regions, size_t count,
                                    struct registry **registry_out, struct error *err)
 {
-    const struct registry_options options = {.database = settings->database,
-                                             .region_count = count,
-                                             .regions = regions,
-                                             .key_lifetime_ms = 60000,
-                                             .key_count = 16,
-                                             .uploads_max = 1,
-                                             .uploads_idle_max = 1};
+    struct registry_options options = {.database = settings->database,
+                                       .region_count = count,
+                                       .regions = regions,
+                                       .key_lifetime_ms = 60000,
+                                       .key_count = 16,
+                                       .uploads_max = 1,
+                                       .uploads_idle_max = 1};
 
+    TRY(peers_parse("region_peers", settings->region_peers, &options.elsewhere, err));
     return registry_new(&options, registry_out, err);
 }
 

@@ -27,6 +27,7 @@
 #include "gateway/background/issuer_watch.h"
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
+#include "gateway/background/peering.h"
 #include "gateway/background/region_watch.h"
 #include "gateway/background/run_admission.h"
 #include "gateway/background/run_dispatch.h"
@@ -139,7 +140,7 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
     struct registry_region regions[SETTINGS_REGIONS_MAX];
-    const struct registry_options options = {
+    struct registry_options options = {
         .keyd = gateway->keyd,
         .sequencer = gateway->sequencer,
         .database = settings->database,
@@ -161,6 +162,7 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
         .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);
+    TRY(peers_parse("region_peers", settings->region_peers, &options.elsewhere, err));
     TRY(registry_new(&options, &gateway->registry, err));
     archive_use(registry_log_archive(gateway->registry));
     return SUCCESS;
@@ -321,13 +323,14 @@ static void signals_of_interest(sigset_t *signals)
     (void)sigaddset(signals, SIGHUP);
 }
 
-static void serve(struct server *server, const sigset_t *signals)
+static void serve(const struct gateway *gateway, struct server *server, const sigset_t *signals)
 {
     struct error err = {0};
     int caught = 0;
 
     while (sigwait(signals, &caught) == 0 && caught == SIGHUP) {
-        if (server_reload(server, &err).ok) log_line(LOG_INFO, "certificates were read again", NULL);
+        if (server_reload(server, &err).ok && peering_reload(gateway->peering, &err).ok)
+            log_line(LOG_INFO, "certificates were read again", NULL);
         else log_error("the old certificates stay", &err);
     }
     log_line(LOG_INFO, "stopping", "signal", caught == SIGINT ? "SIGINT" : "SIGTERM", NULL);
@@ -356,6 +359,7 @@ static struct result record_start(struct gateway *gateway, struct error *err)
 /* Everything that needs the server; then this process closes itself off. */
 static struct result begin_service(struct gateway *gateway, struct error *err)
 {
+    TRY(peering_start(gateway, &gateway->peering, err));
     TRY(run_dispatch_start(gateway, &gateway->run_dispatch, err));
     TRY(run_admission_start(gateway, &gateway->run_admission, err));
     TRY(sandbox_enter_gateway(err));
@@ -365,6 +369,7 @@ static struct result begin_service(struct gateway *gateway, struct error *err)
 
 static void stop_service(struct gateway *gateway, struct server *server)
 {
+    peering_free(GIVE(gateway->peering));
     run_admission_free(GIVE(gateway->run_admission));
     run_dispatch_free(GIVE(gateway->run_dispatch)); /* it wakes requests that the server still holds */
     serve_stop(gateway, server);
@@ -390,7 +395,7 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
              gateway->settings->public_url, NULL);
     if (!notify_connect(&untold).ok) log_error("the service manager is not told", &untold);
     (void)notify_send("READY=1");
-    serve(server, signals);
+    serve(gateway, server, signals);
     (void)notify_send("STOPPING=1");
     stop_service(gateway, server);
     return SUCCESS;

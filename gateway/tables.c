@@ -71,6 +71,7 @@ const struct pg_table *const gateway_tables[] = {
     &abandoned_statements,
     &copy_place_statements,
     &copying_statements,
+    &copy_home_statements,
     &upload_admin_statements,
     &stored_manifest_statements,
     &tag_statements,

@@ -208,14 +208,16 @@ static struct result answer_pin_approver(const struct keyd *keyd, const struct k
 static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                          struct scratch *scratch, struct error *err)
 {
-    const struct document_place place = {keyd->ledger, keyd->keys, keyd->ids, keyd->check_set, keyd->replacements};
+    const struct document_place place = {keyd->ledger,    keyd->keys,         keyd->ids,
+                                         keyd->check_set, keyd->replacements, keyd->officers};
 
     (void)scratch;
     return document_pin(&place, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
 }
 
-#define answer_pin_policy answer_pin_document
-#define answer_pin_set    answer_pin_document
+#define answer_pin_policy      answer_pin_document
+#define answer_pin_set         answer_pin_document
+#define answer_pin_restriction answer_pin_document
 
 static struct result answer_documents(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                       struct scratch *scratch, struct error *err)

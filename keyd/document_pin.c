@@ -66,7 +66,7 @@ static struct document_pin *pin_of(struct ledger_state *state, enum document_kin
 struct pinning {
     const struct document *document;
     const struct document_place *place;
-    struct bytes base; /* of a policy set */
+    struct bytes base; /* of a policy set: the one in force; of a restriction: points of keys */
     uint64_t sequence;
     int64_t now_ms;
     bool is_approved;        /* by the root or an approver */
@@ -136,6 +136,14 @@ static struct result note_ids(const struct pinning *pinning, struct error *err)
     return policy_ids_note(pinning->place->ids, &ids, pinning->document->version, err);
 }
 
+static struct result note_officer(const struct pinning *pinning, const struct key_register_note *of, struct error *err)
+{
+    const struct organisation_officers_note note = {pinning->document, of->before, of->pin, pinning->now_ms};
+
+    if (pinning->document->kind != DOCUMENT_OFFICERS || pinning->place->officers == NULL) return SUCCESS;
+    return organisation_officers_note(pinning->place->officers, &note, err);
+}
+
 static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
 {
     const struct pinning *pinning = context;
@@ -161,7 +169,8 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     const bool names = pinning->document->kind == DOCUMENT_OFFICERS || pinning->document->kind == DOCUMENT_BREAK_GLASS;
     if (names) TRY(replacements_try(pinning->place->replacements, &naming, err));
     TRY(key_register_note(pinning->place->keys, &note, err)); /* last, because it is durable before the pin */
-    return names ? replacements_name(pinning->place->replacements, &naming, err) : SUCCESS; /* of what the register has let in */
+    if (names) TRY(replacements_name(pinning->place->replacements, &naming, err)); /* of what the register has let in */
+    return note_officer(pinning, &note, err);
 }
 
 static struct result set_asked(const void *context, struct ledger_state *state, struct error *err)
@@ -261,6 +270,25 @@ static struct result check_key(struct pinning *pinning, const struct document_tr
     return SUCCESS;
 }
 
+/* Its organisation's officers sign a restriction, and nobody else. Of an id that was pinned before, a new version counts as a loosening, as its end does. */
+static struct result check_restriction(const struct pinning *pinning, struct error *err)
+{
+    const struct document *document = pinning->document;
+    const struct organisation_officers_query query = {pinning->place->keys, document->scope, pinning->base, pinning->now_ms};
+    struct restriction_officers officers;
+    uint8_t owner[DOCUMENT_DIGEST_SIZE];
+    struct error none = {0};
+
+    if (pinning->place->officers == NULL) return failure(err, ERROR_DENIED, "no officer of an organisation is known");
+    key_register_owner(document, owner);
+    const struct key_register_holder any = {NULL, owner, pinning->now_ms};
+    const bool is_same = document->version == 1 && /* the ledger lacked it when the power failed, and the register had it */
+                         key_register_check_enrolment(pinning->place->keys, document, pinning->sequence, &none).ok;
+    const bool is_first = is_same || !key_register_check_holder(pinning->place->keys, &any, &none).ok;
+    organisation_officers_find(pinning->place->officers, &query, &officers);
+    return restriction_check_signers(document, &officers, is_first, err);
+}
+
 static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
@@ -272,6 +300,7 @@ static struct result pin_proven(struct pinning *pinning, struct error *err)
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY) TRY(check_key(pinning, &trust, err));
     if (pinning->document->kind == DOCUMENT_BREAK_GLASS) TRY(check_glass(pinning, err));
     if (pinning->document->kind == DOCUMENT_OFFICERS) TRY(check_officer(pinning, err));
+    if (pinning->document->kind == DOCUMENT_RESTRICTION) TRY(check_restriction(pinning, err));
     return ledger_change(pinning->place->ledger, set_pin, pinning, err);
 }
 

@@ -1,7 +1,7 @@
 /*
  * keyd/key_register.h -- each enrolment of a key of a person or a runner, and each version of a trust rule, that keyd has pinned: its owner
  * and its event, and whether the key or the rule was withdrawn. And the highest version of each trust rule, sink, detection rule, legal hold, document of
- * persons, document of roles of groups, broken glass, role and officer.
+ * persons, document of roles of groups, broken glass, role, officer and restriction.
  *
  * These hold for keys, in all scopes: a thumbprint belongs to the owner whose document was pinned first, as long as one of its documents has not ended, and
  * KEY_REGISTER_KEPT_DAYS longer; and a withdrawn key stays withdrawn for ever. When a share is full, entries that have ended go. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has

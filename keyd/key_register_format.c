@@ -15,6 +15,7 @@ enum {
     SECOND_ENTRY_SIZE = LETTERS_SIZE + DOCUMENT_DIGEST_SIZE + 9,
     HEAD_SIZE = KEY_REGISTER_KINDS * 2 * PIN_SIZE + 4,
     BODY_SIZE = HEAD_SIZE + KEY_REGISTER_MAX * ENTRY_SIZE,
+    SEVENTH_BODY_SIZE = KEY_REGISTER_SEVENTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
     SIXTH_BODY_SIZE = KEY_REGISTER_SIXTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
     FIFTH_BODY_SIZE = KEY_REGISTER_FIFTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
     FOURTH_BODY_SIZE = KEY_REGISTER_FOURTH_KINDS * 2 * PIN_SIZE + 4 + KEY_REGISTER_MAX * ENTRY_SIZE,
@@ -32,9 +33,9 @@ _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE,
 _Static_assert(JOURNAL_HEADER_SIZE + SECOND_BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy of an earlier version has room");
 
 const enum document_kind key_register_kinds[KEY_REGISTER_KINDS] = {
-    DOCUMENT_SIGNING_KEY,    DOCUMENT_RUNNER,      DOCUMENT_TRUST_RULE,  DOCUMENT_AUDIT_SINK,
-    DOCUMENT_DETECTION_RULE, DOCUMENT_LEGAL_HOLD,  DOCUMENT_GROUP_ROLES, DOCUMENT_PERSONS,
-    DOCUMENT_SCIM_SERVICE,   DOCUMENT_BREAK_GLASS, DOCUMENT_OWN_ROLE,    DOCUMENT_OFFICERS};
+    DOCUMENT_SIGNING_KEY, DOCUMENT_RUNNER,      DOCUMENT_TRUST_RULE, DOCUMENT_AUDIT_SINK,   DOCUMENT_DETECTION_RULE,
+    DOCUMENT_LEGAL_HOLD,  DOCUMENT_GROUP_ROLES, DOCUMENT_PERSONS,    DOCUMENT_SCIM_SERVICE, DOCUMENT_BREAK_GLASS,
+    DOCUMENT_OWN_ROLE,    DOCUMENT_OFFICERS,    DOCUMENT_RESTRICTION};
 static const struct {
     size_t body, kinds;
 } versions[] = {{0, 0},
@@ -44,6 +45,7 @@ static const struct {
                 {FOURTH_BODY_SIZE, KEY_REGISTER_FOURTH_KINDS},
                 {FIFTH_BODY_SIZE, KEY_REGISTER_FIFTH_KINDS},
                 {SIXTH_BODY_SIZE, KEY_REGISTER_SIXTH_KINDS},
+                {SEVENTH_BODY_SIZE, KEY_REGISTER_SEVENTH_KINDS},
                 {BODY_SIZE, KEY_REGISTER_KINDS}};
 
 static size_t body_size(uint8_t version)
@@ -164,7 +166,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
 const struct journal_format key_register_format = {.name = KEY_REGISTER_FILE,
                                                    .magic = "SJKR",
-                                                   .version = 7,
+                                                   .version = 8,
                                                    .copy_size = COPY_SIZE,
                                                    .body_size = body_size,
                                                    .write = write_body,

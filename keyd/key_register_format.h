@@ -1,11 +1,11 @@
 /*
  * keyd/key_register_format.h -- the file of the register of keys (keyd/key_register.h), in memory and as bytes.
  *
- * A copy: "SJKR" | u8 7 | u64 generation | 12 times, of signing keys, runners, trust rules, sinks, detection rules, legal holds, roles of groups, persons, SCIM services, broken glasses, roles and officers: u64 epoch, digest[32] before,
+ * A copy: "SJKR" | u8 8 | u64 generation | 13 times, of signing keys, runners, trust rules, sinks, detection rules, legal holds, roles of groups, persons, SCIM services, broken glasses, roles, officers and restrictions: u64 epoch, digest[32] before,
  * u64 epoch, digest[32] now | u32 entries | 16,384 times: name[32], owner[32], u64 event, u8 flags, organisation[6], u32 end | HMAC-SHA256[32]; zeros up to the
  * copy's size. The flags: 1 if withdrawn; 4 if it has replaced earlier versions; 2 if the entry has a version: then the owner is equal to the name, and in its place are 24 zeros and u64 version. The
  * name is the thumbprint of a key, or the SHA-256 of the owner. The organisation is the beginning of the SHA-256 of its name; zeros: the registry. The
- * end is that of the document, in hours since 1970, rounded up; 0: it is not known, or never comes. Version 6 had neither roles nor officers. Version 5 had no broken glasses. Version 4 had neither persons nor SCIM services. Version 3 had three kinds, and no versions of rules. Version 2
+ * end is that of the document, in hours since 1970, rounded up; 0: it is not known, or never comes. Version 7 had no restrictions. Version 6 had neither roles nor officers. Version 5 had no broken glasses. Version 4 had neither persons nor SCIM services. Version 3 had three kinds, and no versions of rules. Version 2
  * had the name as 43 letters, and neither organisation nor end. Version 1 had no pins and no entries of trust rules either.
  */
 #pragma once
@@ -17,13 +17,14 @@
 #include "keyd/ledger.h"
 
 enum {
-    KEY_REGISTER_KINDS = 12,
+    KEY_REGISTER_KINDS = 13,
+    KEY_REGISTER_SEVENTH_KINDS = 12,
     KEY_REGISTER_SIXTH_KINDS = 10,
     KEY_REGISTER_FIFTH_KINDS = 9,
     KEY_REGISTER_FOURTH_KINDS = 7,
     KEY_REGISTER_THIRD_KINDS = 3,
     KEY_REGISTER_FIRST_KINDS = 2
-}; /* SIXTH, FIFTH, FOURTH, THIRD, FIRST: of versions 6, 5, 4, 3 and 1 */
+}; /* SEVENTH, SIXTH, FIFTH, FOURTH, THIRD, FIRST: of versions 7, 6, 5, 4, 3 and 1 */
 extern const enum document_kind key_register_kinds[KEY_REGISTER_KINDS];
 
 #define KEY_REGISTER_HOUR_MS INT64_C(3600000)

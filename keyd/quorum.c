@@ -263,9 +263,10 @@ static bool is_last_again(const struct keyd_request *request, const struct ledge
 static bool signs(enum keyd_type type)
 {
     static const enum keyd_type types[] = {
-        KEYD_CHECKPOINT,     KEYD_TOKEN,       KEYD_PIN_POLICY, KEYD_PIN_DOCUMENT,     KEYD_PIN_SET,     KEYD_CERTIFY_DELETION,
-        KEYD_CERTIFY_RUNNER, KEYD_RUN_ORDER,   KEYD_RUN_LEASE,  KEYD_RUN_ADMISSION,    KEYD_RUN_REQUEST, KEYD_CERTIFY_ERASURE,
-        KEYD_BOUND_TOKEN,    KEYD_REPLACE_KEY, KEYD_CURRENT,    KEYD_CERTIFY_ELSEWHERE};
+        KEYD_CHECKPOINT,        KEYD_TOKEN,           KEYD_PIN_POLICY,  KEYD_PIN_DOCUMENT, KEYD_PIN_SET,
+        KEYD_CERTIFY_DELETION,  KEYD_CERTIFY_RUNNER,  KEYD_RUN_ORDER,   KEYD_RUN_LEASE,    KEYD_RUN_ADMISSION,
+        KEYD_RUN_REQUEST,       KEYD_CERTIFY_ERASURE, KEYD_BOUND_TOKEN, KEYD_REPLACE_KEY,  KEYD_CURRENT,
+        KEYD_CERTIFY_ELSEWHERE, KEYD_PIN_RESTRICTION};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i] == type) return true;
@@ -285,7 +286,8 @@ static bool changes_rules(const struct keyd_request *request)
 {
     if (request->type == KEYD_PIN_DOCUMENT) return !withdraws(&request->as.pin);
     return request->type == KEYD_PIN_POLICY || request->type == KEYD_PIN_SET || request->type == KEYD_RUN_ORDER ||
-           request->type == KEYD_RUN_REQUEST || request->type == KEYD_REPLACE_KEY;
+           request->type == KEYD_RUN_REQUEST || request->type == KEYD_REPLACE_KEY ||
+           request->type == KEYD_PIN_RESTRICTION; /* the end of a restriction gives rights */
 }
 
 /* With the mutex. */

@@ -3,19 +3,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/leaf_glance.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "planning/plan_priv.h"
 
-#define SPAN    ((uint64_t)8192) /* numbers of a page: some 7 MiB */
-#define DAY_MS  INT64_C(86400000)
-#define KEY_MAX ((size_t)LEAF_TARGETS_MAX * (LEAF_FACTS_DIGEST + LEAF_RESOURCE_MAX + 40) + 160)
+#define SPAN      ((uint64_t)8192) /* numbers of a page: some 7 MiB */
+#define DAY_MS    INT64_C(86400000)
+#define KNOWN_MAX 64 /* a project's repositories have a few labels */
+#define KEY_MAX   ((size_t)LEAF_TARGETS_MAX * (LEAF_FACTS_DIGEST + LEAF_RESOURCE_MAX + 40) + 160)
 
 struct reading {
     struct planning *planning;
     struct plan_groups *groups;
     struct plan_rows rows;
+    struct plan_ahead ahead;
     uint64_t from, until, at, released, others;
     struct plan_sets *sets;
+    struct plan_classes *classes;
     bool asks_digests;
     uint8_t facts[LEAF_FACTS_DIGEST]; /* of `row` */
     struct pg_rows *row;              /* the facts that were read last; NULL: none */
@@ -53,37 +58,46 @@ static void add_bytes(struct key *key, const void *data, size_t length)
     key->length += length;
 }
 
-static void add_text(struct key *key, const char *text)
+static void add_text(struct key *key, struct bytes text)
 {
-    add_bytes(key, text, strlen(text) + 1);
-}
-
-/* The name, and the digest of the content if that counts. */
-static void add_resource(struct key *key, const char *resource, bool with_digest)
-{
-    const size_t name = strcspn(resource, "#");
-    const size_t detail = resource[name] == '\0' ? 0 : 1 + strcspn(resource + name + 1, " ");
-
-    add_bytes(key, resource, name);
-    if (with_digest && strncmp(resource + name, "#sha256:", 8) == 0) add_bytes(key, resource + name, detail);
+    add_bytes(key, text.data, text.length);
     add_bytes(key, "", 1);
 }
 
-static void add_target(struct key *key, const struct leaf *leaf, size_t target, bool with_digest)
+static size_t length_until(struct bytes text, char end)
 {
-    add_bytes(key, leaf->facts[target], LEAF_FACTS_DIGEST);
-    add_resource(key, leaf->targets[target].resource, with_digest);
-    add_text(key, leaf->targets[target].action);
+    const uint8_t *found = text.length == 0 ? NULL : memchr(text.data, end, text.length);
+
+    return found == NULL ? text.length : (size_t)(found - text.data);
+}
+
+/* The name, and the digest of the content if that counts. */
+static void add_resource(struct key *key, struct bytes resource, bool with_digest)
+{
+    static const char digest[] = "#sha256:";
+    const size_t name = length_until(resource, '#');
+    const struct bytes detail = {resource.data + name, resource.length - name};
+
+    if (!with_digest || detail.length < sizeof digest || memcmp(detail.data, digest, sizeof digest - 1) != 0)
+        add_text(key, (struct bytes){resource.data, name});
+    else add_text(key, (struct bytes){resource.data, name + length_until(detail, ' ')});
+}
+
+static void add_target(struct key *key, const struct leaf_glance *event, size_t target, bool with_digest)
+{
+    add_bytes(key, event->facts[target], LEAF_FACTS_DIGEST);
+    add_resource(key, event->targets[target].resource, with_digest);
+    add_text(key, event->targets[target].action);
 }
 
 /* What decides comes first, so that groups with the same first target follow each other. */
-static void make_key(const struct reading *reading, const struct leaf *leaf, struct key *key)
+static void make_key(const struct reading *reading, const struct leaf_glance *event, struct key *key)
 {
     key->length = 0;
-    add_target(key, leaf, 0, reading->asks_digests);
-    add_text(key, leaf->reason.policy);
-    add_text(key, leaf->actor);
-    for (size_t i = 1; i < leaf->facts_count; i++) add_target(key, leaf, i, reading->asks_digests);
+    add_target(key, event, 0, reading->asks_digests);
+    add_text(key, bytes_of_text(event->policy));
+    add_text(key, event->actor);
+    for (size_t i = 1; i < event->facts_count; i++) add_target(key, event, i, reading->asks_digests);
 }
 
 /* ---- deciding ---- */
@@ -143,11 +157,54 @@ static void join(struct plan_answer *whole, const struct plan_answer *further)
                                             : PLAN_ALLOWED;
 }
 
-/* The answer about the first target, which the next groups may have, too. */
+/* Answers about first targets with the same facts, which follow each other: names of one class have one answer. */
 struct known {
-    struct bytes beginning; /* of the key */
-    struct plan_answer answer;
+    const uint8_t *facts; /* NULL: none yet */
+    size_t count;
+    struct question {
+        unsigned class_number;
+        const char *policy, *digest; /* views of keys; digest "": none, or it does not count */
+        struct plan_answer answer;
+    } each[KNOWN_MAX];
 };
+
+static void known_free(struct known *known)
+{
+    free(known);
+}
+DEFINE_OWNED(known);
+
+static const struct question *find_known(const struct known *known, const struct question *asked)
+{
+    for (size_t i = 0; i < known->count; i++) {
+        const struct question *each = &known->each[i];
+        if (each->class_number == asked->class_number && strcmp(each->policy, asked->policy) == 0 &&
+            strcmp(each->digest, asked->digest) == 0)
+            return each;
+    }
+    return NULL;
+}
+
+/* The digest of `parsed` is copied with its name, so what stays is the one in the key. */
+static struct result decide_first(struct reading *reading, const struct parsed *parsed, const char *policy, struct known *known,
+                                  const struct plan_answer **answer_out, struct error *err)
+{
+    const char *resource = (const char *)parsed->facts + LEAF_FACTS_DIGEST, *digest = strchr(resource, '#');
+    struct question asked = {.policy = policy, .digest = digest == NULL ? "" : digest};
+
+    if (known->facts == NULL || memcmp(known->facts, parsed->facts, LEAF_FACTS_DIGEST) != 0) known->count = 0;
+    known->facts = parsed->facts;
+    TRY(plan_classes_find(reading->classes, parsed->name, &asked.class_number, err));
+    const struct question *found = asked.class_number == 0 ? NULL : find_known(known, &asked);
+    if (found == NULL) {
+        TRY(decide(reading, parsed, policy, &asked.answer, err));
+        const size_t place = known->count < KNOWN_MAX ? known->count++ : KNOWN_MAX - 1;
+        known->each[place] = asked;
+        found = &known->each[place];
+    }
+    *answer_out = &found->answer;
+    return SUCCESS;
+}
 
 static struct result decide_group(struct reading *reading, const struct plan_group *group, struct known *known, struct error *err)
 {
@@ -155,12 +212,11 @@ static struct result decide_group(struct reading *reading, const struct plan_gro
     const uint8_t *end = key.data + key.length;
     struct parsed parsed, further;
     const char *policy = (const char *)read_target(key.data, &parsed), *actor = policy + strlen(policy) + 1;
-    const struct bytes beginning = {key.data, (size_t)((const uint8_t *)actor - key.data)};
+    const struct plan_answer *first = NULL;
     const struct plan_fact fact = {actor, parsed.action, parsed.name};
 
-    if (!bytes_equal(known->beginning, beginning)) TRY(decide(reading, &parsed, policy, &known->answer, err));
-    known->beginning = beginning;
-    struct plan_answer answer = known->answer;
+    TRY(decide_first(reading, &parsed, policy, known, &first, err));
+    struct plan_answer answer = *first;
     for (const uint8_t *at = (const uint8_t *)actor + strlen(actor) + 1; at < end;) {
         struct plan_answer other;
         at = read_target(at, &further);
@@ -177,53 +233,82 @@ static bool goes_on(const struct reading *reading)
 
 static struct result decide_groups(struct reading *reading, struct error *err)
 {
-    struct known known = {.beginning = {NULL, 0}};
+    OWNED(known) *known = memory_zeroed(1, sizeof *known);
     size_t count = 0;
     const struct plan_group *groups = plan_groups_sort(reading->groups, &count);
 
-    for (size_t i = 0; i < count && goes_on(reading); i++) TRY(decide_group(reading, &groups[i], &known, err));
+    if (known == NULL) return planning_no_memory(err);
+    plan_ahead_settle(&reading->ahead); /* its connection is needed */
+    for (size_t i = 0; i < count && goes_on(reading); i++) TRY(decide_group(reading, &groups[i], known, err));
     plan_groups_clear(reading->groups);
     return SUCCESS;
 }
 
 /* ---- reading ---- */
 
-/* Events without facts were not decided by policies: requests of nobody, bursts, and the server's own work. */
-static struct result take_entry(struct reading *reading, struct bytes text, uint64_t sequence, struct error *err)
+/* The same of a leaf that only the thorough reader reads. */
+static void glance_of(const struct leaf *leaf, struct leaf_glance *event)
 {
-    struct leaf leaf;
-    struct key key;
-    struct error why = {0};
+    event->actor = bytes_of_text(leaf->actor);
+    event->target_count = leaf->target_count;
+    event->facts_count = leaf->facts_count;
+    memcpy(event->facts, leaf->facts, sizeof event->facts);
+    memcpy(event->policy, leaf->reason.policy, sizeof event->policy);
+    for (size_t i = 0; i < leaf->target_count; i++) {
+        event->targets[i].action = bytes_of_text(leaf->targets[i].action);
+        event->targets[i].resource = bytes_of_text(leaf->targets[i].resource);
+    }
+}
 
-    if (text.length == 0) {
-        reading->released++;
-        return SUCCESS;
-    }
-    if (!leaf_read(text, &leaf, &why).ok) {
-        if (why.kind == ERROR_NO_MEMORY) return planning_no_memory(err);
+static struct result add_event(struct reading *reading, const struct leaf_glance *event, uint64_t sequence, struct error *err)
+{
+    struct key key;
+
+    if (event->facts_count == 0) {
         reading->others++;
         return SUCCESS;
     }
-    if (leaf.facts_count == 0) {
-        reading->others++;
-        return SUCCESS;
-    }
-    make_key(reading, &leaf, &key);
+    make_key(reading, event, &key);
     if (plan_groups_add(reading->groups, (struct bytes){key.bytes, key.length}, sequence)) return SUCCESS;
     TRY(decide_groups(reading, err));
     (void)plan_groups_add(reading->groups, (struct bytes){key.bytes, key.length}, sequence);
     return SUCCESS;
 }
 
-static struct result read_page(struct reading *reading, struct error *err)
+/* Events without facts were not decided by policies: requests of nobody, bursts, and the server's own work. */
+static struct result take_entry(struct reading *reading, struct bytes text, uint64_t sequence, struct error *err)
 {
-    const uint64_t left = reading->until - reading->at, until = reading->at + (left < SPAN ? left : SPAN);
+    struct leaf_glance event;
+    struct leaf leaf;
+    struct error why = {0};
+
+    if (leaf_glance(text, &event)) return add_event(reading, &event, sequence, err);
+    if (text.length == 0) reading->released++;
+    else if (leaf_read(text, &leaf, &why).ok) {
+        glance_of(&leaf, &event);
+        return add_event(reading, &event, sequence, err);
+    } else if (why.kind == ERROR_NO_MEMORY) return planning_no_memory(err);
+    else reading->others++;
+    return SUCCESS;
+}
+
+static uint64_t page_end(const struct reading *reading, uint64_t from)
+{
+    return reading->until - from < SPAN ? reading->until : from + SPAN;
+}
+
+/* The next page is read meanwhile. */
+static struct result count_page(struct reading *reading, struct error *err)
+{
+    const uint64_t until = page_end(reading, reading->at);
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(plan_log_page(reading->planning->source->pg, reading->at, until, &rows, err));
+    TRY(plan_ahead_take(&reading->ahead, &rows, err));
+    reading->at = until;
+    if (!goes_on(reading)) return SUCCESS;
+    if (until < reading->until) plan_ahead_begin(&reading->ahead, until, page_end(reading, until));
     for (size_t i = 0; i < pg_rows_count(rows); i++)
         TRY(take_entry(reading, pg_bytes(rows, i, 1), (uint64_t)pg_int8(rows, i, 0), err));
-    reading->at = until;
     return SUCCESS;
 }
 
@@ -245,7 +330,8 @@ static struct result read_all(struct reading *reading, struct error *err)
 
     TRY(plan_log_size(reading->planning->source->pg, &reading->until, err));
     TRY(find_first(reading, since_ms, err));
-    while (reading->at < reading->until && goes_on(reading)) TRY(read_page(reading, err));
+    if (reading->at < reading->until) plan_ahead_begin(&reading->ahead, reading->at, page_end(reading, reading->at));
+    while (reading->at < reading->until && !reading->planning->is_stopped) TRY(count_page(reading, err));
     TRY(decide_groups(reading, err));
     TRY(plan_rows_write(&reading->rows, reading->planning, err));
     return describe_log(reading, since_ms, err);
@@ -255,14 +341,19 @@ struct result plan_events(struct planning *planning, struct error *err)
 {
     OWNED(plan_groups) *groups = NULL;
     OWNED(plan_sets) *sets = NULL;
-    struct reading reading = {.planning = planning, .asks_digests = policy_plan_asks_digests(planning->plan)};
+    OWNED(plan_classes) *classes = NULL;
+    struct reading reading = {
+        .planning = planning, .ahead = {.pg = planning->source->pg}, .asks_digests = policy_plan_asks_digests(planning->plan)};
 
     TRY(plan_groups_new(&groups, err));
     TRY(plan_sets_new(planning, &sets, err));
+    TRY(plan_classes_new(planning, &classes, err));
     reading.groups = groups;
+    reading.classes = classes;
     reading.sets = sets;
     TRY(plan_rows_init(&reading.rows, err));
     const struct result read = read_all(&reading, err);
+    plan_ahead_done(&reading.ahead);
     plan_rows_done(&reading.rows);
     pg_rows_free(reading.row);
     return read;

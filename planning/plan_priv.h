@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <pthread.h>
 
 #include "audit/format/leaf.h"
 #include "crypto/digest.h"
@@ -48,6 +49,34 @@ struct bytes plan_groups_key(const struct plan_groups *groups, const struct plan
 void plan_groups_clear(struct plan_groups *groups);
 void plan_groups_free(struct plan_groups *groups);
 DEFINE_OWNED(plan_groups);
+
+/* ---- plan_ahead.c: a page of the log that is read meanwhile ---- */
+
+struct plan_ahead {
+    struct pg *pg; /* nobody else may use it until plan_ahead_settle() */
+    uint64_t from, until;
+    pthread_t thread;
+    bool is_reading;
+    struct result read;
+    struct error err;
+    struct pg_rows *rows;
+};
+/** Begins to read these entries. The one before was taken. */
+void plan_ahead_begin(struct plan_ahead *ahead, uint64_t from, uint64_t until);
+/** Waits until they are there, or the failure is. May be called at any time. */
+void plan_ahead_settle(struct plan_ahead *ahead);
+/** The rows of plan_log_page(), or its failure. */
+RESULT plan_ahead_take(struct plan_ahead *ahead, struct pg_rows **rows_out, struct error *err);
+void plan_ahead_done(struct plan_ahead *ahead);
+
+/* ---- plan_classes.c: names that the same facts decide alike ---- */
+
+struct plan_classes;
+RESULT plan_classes_new(const struct planning *planning, struct plan_classes **classes_out, struct error *err);
+/** *class_out: from 1; 0: there are too many classes, and this name is decided by itself. */
+RESULT plan_classes_find(struct plan_classes *classes, const char *name, unsigned *class_out, struct error *err);
+void plan_classes_free(struct plan_classes *classes);
+DEFINE_OWNED(plan_classes);
 
 /* ---- plan_sets.c: sets that were in force before ---- */
 

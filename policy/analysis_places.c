@@ -162,6 +162,9 @@ struct changed_place *analysis_places(struct analysis *analysis, size_t *count_o
     for (size_t s = 0; s < 2; s++)
         for (size_t i = 0; i < analysis->sets[s]->network_count && analysis->steps > 0; i++)
             add_edges(&finding, &analysis->sets[s]->networks[i]);
+    /* Which of several places counts for a client depends on all of them. Nobody knows which clients have which. */
+    if (analysis->doubt == NULL && set_places_differ(analysis->sets[0], analysis->sets[1]))
+        analysis->doubt = "the sets differ in networks, and one of them has places of authorities or listeners";
     *count_out = finding.count;
     return finding.places;
 }

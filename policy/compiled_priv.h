@@ -145,6 +145,7 @@ struct policy_document {
     json_t *json;
     struct arena *arena;
     const char *id, *name, *review_by; /* name: "health-ae@3" */
+    const char *organisation;          /* that has added it for itself; NULL: it is the registry's */
     char digest[SHA_TEXT_SIZE];
     int64_t version, effective_from_us, review_by_day;
     struct scope_list scopes;

@@ -95,6 +95,14 @@ int64_t policy_decision_retains(const struct policy_decision *decision, const ch
     return decision->duties.sums.retain_min_days;
 }
 
+int64_t policy_decision_keeps_events(const struct policy_decision *decision, const char **rule_out, const char **policy_out)
+{
+    if (decision->keeping_rule == NULL) return 0;
+    *rule_out = decision->keeping_rule;
+    *policy_out = decision->keeping_policy;
+    return decision->duties.sums.audit_retain_min_days;
+}
+
 bool policy_decision_ends(const struct policy_decision *decision, int64_t *days_out, const char **rule_out,
                           const char **policy_out)
 {
@@ -130,6 +138,16 @@ size_t policy_decision_evidence_count(const struct policy_decision *decision)
 const char *policy_decision_evidence(const struct policy_decision *decision, size_t index)
 {
     return ((const char *const *)decision->duties.evidence.items)[index];
+}
+
+size_t policy_decision_told_count(const struct policy_decision *decision)
+{
+    return decision->duties.notify.count;
+}
+
+const char *policy_decision_told(const struct policy_decision *decision, size_t index)
+{
+    return ((const char *const *)decision->duties.notify.items)[index];
 }
 
 const char *policy_decision_permit(const struct policy_decision *decision, const char **policy_out)

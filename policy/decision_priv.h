@@ -38,6 +38,7 @@ struct policy_decision {
     struct list lifted, warnings;
     struct duties duties;
     const char *retaining_rule, *retaining_policy;   /* with the longest retain_min_days; NULL: none */
+    const char *keeping_rule, *keeping_policy;       /* with the longest audit_retain_min_days; NULL: none */
     const char *ending_rule, *ending_policy;         /* with the shortest retain_max_days; NULL: none */
     const char *permitting_rule, *permitting_policy; /* the first permit of a policy in scope; NULL: none */
 };

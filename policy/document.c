@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "documents/format/restriction.h"
 #include "policy/compiled_priv.h"
 #include "policy/evaluate.h"
 #include "policy/no_memory_priv.h"
@@ -41,6 +42,7 @@ static struct result compile_metadata(struct policy_document *document, const js
 
     document->id = json_text_of(metadata, "id");
     document->review_by = json_text_of(metadata, "review_by");
+    document->organisation = json_text_of(metadata, "organisation");
     document->version = json_integer_value(json_object_get(metadata, "version"));
     document->name = arena_format(document->arena, "%s@%lld", document->id, (long long)document->version);
     if (document->name == NULL) return policy_no_memory(err);
@@ -103,6 +105,7 @@ static struct result compile_document(struct policy_document *document, struct e
     sha_text(buffer_bytes(&canonical), document->digest);
     document->is_closed = closed == NULL || json_typeof(closed) == JSON_TRUE;
     TRY(compile_metadata(document, json_object_get(document->json, "metadata"), err));
+    if (document->organisation != NULL) TRY(restriction_check_policy(document->json, document->organisation, err));
     TRY(compile_floor(document, json_object_get(document->json, "labels"), err));
     TRY(compile_rules(document, json_object_get(document->json, "rules"), err));
     return compile_types(document, json_object_get(document->json, "exception_types"), err);

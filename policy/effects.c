@@ -42,7 +42,7 @@ struct result effects_regions(const struct effects_question *question, struct bu
 
 struct result effects_networks(const struct effects_question *question, struct buffer *names, struct error *err)
 {
-    for (size_t i = 0; i < question->set->network_count; i++) {
+    for (size_t i = 0; i < question->set->place_count; i++) {
         OWNED(policy_decision) *decision = NULL;
         TRY(effects_decide(question, OP_READ, question->set->networks[i].target, &decision, err));
         if (!policy_decision_allows(decision)) continue;

@@ -195,6 +195,11 @@ static void note_retention(struct policy_decision *decision, const struct policy
         decision->ending_rule = rule->id;
         decision->ending_policy = policy->name;
     }
+    if (added->has_audit_retain_min &&
+        (!sums->has_audit_retain_min || sums->audit_retain_min_days < added->audit_retain_min_days)) {
+        decision->keeping_rule = rule->id;
+        decision->keeping_policy = policy->name;
+    }
     if (!added->has_retain_min || (sums->has_retain_min && sums->retain_min_days >= added->retain_min_days)) return;
     decision->retaining_rule = rule->id;
     decision->retaining_policy = policy->name;
@@ -266,6 +271,7 @@ static int compare_id(const char *id, const struct policy_document *policy)
     return by_id != 0 ? by_id : (int)'@' - (int)(unsigned char)policy->name[length];
 }
 
+/* What an organisation adds for itself satisfies no pin: else it would free what a policy of the registry has left. */
 static bool has_policy_in_force(const struct evaluation *evaluation, const char *id)
 {
     struct policy_document *const *documents = evaluation->documents->documents;
@@ -277,7 +283,7 @@ static bool has_policy_in_force(const struct evaluation *evaluation, const char 
         else high = middle;
     }
     for (; low < evaluation->documents->count && compare_id(id, documents[low]) == 0; low++)
-        if (is_in_force(documents[low], evaluation->facts->now_us)) return true;
+        if (documents[low]->organisation == NULL && is_in_force(documents[low], evaluation->facts->now_us)) return true;
     return false;
 }
 

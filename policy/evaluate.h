@@ -60,6 +60,8 @@ struct policy_denial {
 bool policy_decision_allows(const struct policy_decision *decision);
 /** The longest retain_min_days of its duties, with its rule and policy; 0, with nothing written, if there is none. */
 int64_t policy_decision_retains(const struct policy_decision *decision, const char **rule_out, const char **policy_out);
+/** The longest audit_retain_min_days, in the same way. */
+int64_t policy_decision_keeps_events(const struct policy_decision *decision, const char **rule_out, const char **policy_out);
 /** The shortest retain_max_days of its duties in *days_out, with its rule and policy; false, with nothing written, if there is none. */
 bool policy_decision_ends(const struct policy_decision *decision, int64_t *days_out, const char **rule_out,
                           const char **policy_out);
@@ -72,6 +74,9 @@ const char *policy_decision_anchor(const struct policy_decision *decision, size_
 /** The evidence that its duties demand: names, sorted, each once. */
 size_t policy_decision_evidence_count(const struct policy_decision *decision);
 const char *policy_decision_evidence(const struct policy_decision *decision, size_t index);
+/** Whom its duties want told: names, sorted, each once. */
+size_t policy_decision_told_count(const struct policy_decision *decision);
+const char *policy_decision_told(const struct policy_decision *decision, size_t index);
 /** The first rule of a policy in scope that permits the operation, with its policy; NULL: none does. */
 const char *policy_decision_permit(const struct policy_decision *decision, const char **policy_out);
 /** The largest `approvals` of its duties; 0 if there is none. */

@@ -55,12 +55,11 @@ static struct result aim_at_address(const struct policy_set *set, const char *te
 
 static struct result aim_at_network(const struct policy_set *set, const char *cidr, struct aimed *aimed, struct error *err)
 {
-    for (size_t i = 0; i < set->network_count; i++) {
-        if (strcmp(set->networks[i].cidr, cidr) != 0) continue;
-        *aimed = (struct aimed){.id = cidr, .target = set->networks[i].target};
-        return SUCCESS;
-    }
-    return failure(err, ERROR_INVALID, "network: the set has no network %.60s", cidr);
+    const struct set_network *place = set_place(set, cidr);
+
+    if (place == NULL) return failure(err, ERROR_INVALID, "network: the set has no network %.96s", cidr);
+    *aimed = (struct aimed){.id = cidr, .target = place->target};
+    return SUCCESS;
 }
 
 static struct result aim(const struct policy_set *set, const json_t *expectation, struct aimed *aimed, struct error *err)

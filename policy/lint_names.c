@@ -46,7 +46,7 @@ static bool is_regime_anywhere(const struct policy_set *set, const char *regime)
 {
     for (size_t i = 0; i < set->region_count; i++)
         if (target_has_regime(set->regions[i].target, regime)) return true;
-    for (size_t i = 0; i < set->network_count; i++)
+    for (size_t i = 0; i < set->place_count; i++)
         if (target_has_regime(set->networks[i].target, regime)) return true;
     return false;
 }
@@ -105,9 +105,7 @@ static struct result check_groups(struct policy_findings *findings, const struct
 static bool is_place(const struct policy_set *set, const char *id)
 {
     if (strcmp(id, "client") == 0 || strcmp(id, "region") == 0) return true; /* as decisions call what is in no catalogue */
-    for (size_t i = 0; i < set->network_count; i++)
-        if (strcmp(set->networks[i].cidr, id) == 0) return true;
-    return set_region(set, id) != NULL;
+    return set_place(set, id) != NULL || set_region(set, id) != NULL;
 }
 
 static struct result check_exception(struct policy_findings *findings, const struct policy_set *set,

@@ -177,7 +177,13 @@ static struct result replay_event(struct replay *replay, const struct bytes *fac
 struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct policy_set *set,
                             struct replay_report *report_out, struct error *err)
 {
-    struct replay replay = {.leaf = leaf, .set = set};
+    return policy_replay_on(leaf, facts, facts_count, &(struct replay_base){.set = set}, report_out, err);
+}
+
+struct result policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count,
+                               const struct replay_base *base, struct replay_report *report_out, struct error *err)
+{
+    struct replay replay = {.leaf = leaf, .set = base->set, .restrictions = base->restrictions};
     struct error why = {0};
     const struct result replayed = replay_event(&replay, facts, facts_count, &why);
 
@@ -185,7 +191,8 @@ struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, 
     *report_out = (struct replay_report){.verdict = REPLAY_AGREES,
                                          .is_missing = replay.is_missing,
                                          .is_omitted = replay.is_omitted,
-                                         .lacks_set = replay.lacks_set};
+                                         .lacks_set = replay.lacks_set,
+                                         .lacks_restriction = replay.lacks_restriction};
     if (replayed.ok) return SUCCESS;
     report_out->verdict = why.kind == ERROR_NOT_FOUND ? REPLAY_IMPOSSIBLE : REPLAY_DIFFERS;
     copy(report_out->what, sizeof report_out->what, why.message);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "audit/format/leaf.h"
+#include "policy/replay_restrictions.h"
 #include "policy/set.h"
 
 enum replay_verdict {
@@ -18,10 +19,11 @@ enum replay_verdict {
 
 struct replay_report {
     enum replay_verdict verdict;
-    bool is_missing; /* REPLAY_IMPOSSIBLE, because facts that the event commits to are not at hand */
-    bool is_omitted; /* REPLAY_IMPOSSIBLE, because the event says that its facts were too large to keep */
-    bool lacks_set;  /* REPLAY_IMPOSSIBLE, because the set that was in force is missing */
-    char what[256];  /* the difference, or why it can't be replayed; "" if it agrees */
+    bool is_missing;        /* REPLAY_IMPOSSIBLE, because facts that the event commits to are not at hand */
+    bool is_omitted;        /* REPLAY_IMPOSSIBLE, because the event says that its facts were too large to keep */
+    bool lacks_set;         /* REPLAY_IMPOSSIBLE, because the set that was in force is missing */
+    bool lacks_restriction; /* REPLAY_IMPOSSIBLE, because a restriction of an organisation that it was decided on is missing */
+    char what[256];         /* the difference, or why it can't be replayed; "" if it agrees */
 };
 
 /**
@@ -30,3 +32,11 @@ struct replay_report {
  */
 RESULT policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct policy_set *set,
                      struct replay_report *report_out, struct error *err);
+
+/** The same, with the restrictions of organisations that are at hand (NULL: none). */
+struct replay_base {
+    const struct policy_set *set;
+    struct replay_restrictions *restrictions;
+};
+RESULT policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct replay_base *base,
+                        struct replay_report *report_out, struct error *err);

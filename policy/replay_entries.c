@@ -15,10 +15,13 @@ struct facts_view {
     struct uuid project;
     struct label label, before;
     bool is_labelling, is_labelled, has_before, was_labelled;
-    size_t exception_count; /* those of the set for the project, without the ones that were used up */
+    const struct policy_documents *documents; /* of the set, and restrictions of the organisation */
+    size_t exception_count;                   /* those of the set for the project, without the ones that were used up */
     const struct policy_exception *exceptions[POLICY_LIST_MAX];
     size_t used_count;
     const struct policy_exception *used[POLICY_LIST_MAX];
+    const json_t *told; /* NULL: the facts name nobody; older ones don't */
+    bool is_told[FACTS_TOLD_MAX];
 };
 
 static struct result differs(struct error *err, const char *what, const char *of)
@@ -36,11 +39,11 @@ static struct result as_difference(struct result result, const struct error *why
 
 /* --- checks of the facts against the set --- */
 
-static const struct policy_target *network_of(const struct policy_set *set, const char *cidr)
+static const struct policy_target *network_of(const struct policy_set *set, const char *name)
 {
-    for (size_t i = 0; i < set->network_count; i++)
-        if (strcmp(set->networks[i].cidr, cidr) == 0) return set->networks[i].target;
-    return NULL;
+    const struct set_network *place = set_place(set, name);
+
+    return place == NULL ? NULL : place->target;
 }
 
 static struct result check_target(const struct policy_set *set, const struct policy_facts *facts, struct error *err)
@@ -87,8 +90,7 @@ static struct result decide(const struct facts_view *entry, const struct label *
     facts.now_us = (int64_t)entry->replay->leaf->reason.decided_ms * 1000;
     facts.exceptions = entry->exceptions;
     facts.exception_count = entry->exception_count;
-    return as_difference(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, &why), &why,
-                         err);
+    return as_difference(policy_evaluate(entry->documents, &facts, policy_set_groups(set), decision_out, &why), &why, err);
 }
 
 static void note_all(struct replay *replay, const struct policy_decision *decision)
@@ -120,6 +122,21 @@ static void note_used(struct facts_view *entry, const struct policy_decision *de
     }
 }
 
+/* Names in facts are sorted, each once, and a list of the duties is a part of them. */
+static struct result note_told(struct facts_view *entry, const struct policy_decision *decision, struct error *err)
+{
+    for (size_t i = 0; i < policy_decision_told_count(decision) && entry->told != NULL; i++) {
+        size_t at = 0;
+        while (at < json_array_size(entry->told) &&
+               strcmp(json_string_value(json_array_get(entry->told, at)), policy_decision_told(decision, i)) != 0)
+            at++;
+        if (at == json_array_size(entry->told))
+            return differs(err, "a duty wants somebody told whom the facts leave out, for", entry->scope);
+        entry->is_told[at] = true;
+    }
+    return SUCCESS;
+}
+
 static struct result ask(struct facts_view *entry, const struct policy_facts *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
@@ -129,6 +146,7 @@ static struct result ask(struct facts_view *entry, const struct policy_facts *fa
     TRY(decide(entry, entry->is_labelled ? &entry->label : NULL, facts, &decision, err));
     if (!entry->has_before) {
         note_used(entry, decision);
+        TRY(note_told(entry, decision, err));
         note_all(entry->replay, decision);
         return SUCCESS;
     }
@@ -228,6 +246,13 @@ static struct result check_used(const struct facts_view *entry, const json_t *us
     return is_same ? SUCCESS : differs(err, "other exceptions have lifted rules than the facts say, for", entry->scope);
 }
 
+static struct result check_told(const struct facts_view *entry, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(entry->told); i++)
+        if (!entry->is_told[i]) return differs(err, "the facts name somebody whom no duty wants told, for", entry->scope);
+    return SUCCESS;
+}
+
 static struct result read_entry(struct facts_view *entry, const json_t *json, struct error *err)
 {
     const json_t *before = json_object_get(json, "before");
@@ -237,9 +262,24 @@ static struct result read_entry(struct facts_view *entry, const json_t *json, st
     (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry->project); /* the shape has checked it */
     TRY(read_exceptions(entry, json_object_get(json, "spent"), err));
     if (scope != NULL) entry->scope = scope;
+    entry->told = json_object_get(json, "told");
     entry->has_before = before != NULL;
     if (entry->has_before) TRY(read_label(before, &entry->before, &entry->was_labelled, err));
     return read_label(json_object_get(json, "label"), &entry->label, &entry->is_labelled, err);
+}
+
+/* Also without any in the facts: one that was in force must not be left out. */
+static struct result find_documents(struct facts_view *entry, const json_t *digests, struct error *err)
+{
+    const struct replay *replay = entry->replay;
+    const char *outcome = replay->leaf->outcome;
+    const struct replay_restrictions_query query = {replay->set, entry->scope, digests,
+                                                    strcmp(outcome, "allowed") == 0 || strcmp(outcome, "denied") == 0};
+    const struct result joined = replay_restrictions_join(replay->restrictions, &query, &entry->documents, err);
+
+    if (!joined.ok && err->kind == ERROR_NOT_FOUND) entry->replay->lacks_restriction = true;
+    if (!joined.ok && (err->kind == ERROR_LIMIT || err->kind == ERROR_INVALID)) err->kind = ERROR_DENIED;
+    return joined;
 }
 
 static struct result replay_entry(struct facts_view *entry, const json_t *json, bool lacks_digest, struct error *err)
@@ -247,10 +287,12 @@ static struct result replay_entry(struct facts_view *entry, const json_t *json, 
     const json_t *operations = json_object_get(json, "operations");
 
     TRY(read_entry(entry, json, err));
+    TRY(find_documents(entry, json_object_get(json, "restrictions"), err));
     if (lacks_digest && entry->exception_count > 0)
         return failure(err, ERROR_NOT_FOUND, "the event had no room for the digest that exceptions look at");
     TRY(check_label(entry, err));
     for (size_t i = 0; i < json_array_size(operations); i++) TRY(replay_operation(entry, json_array_get(operations, i), err));
+    TRY(check_told(entry, err));
     return check_used(entry, json_object_get(json, "used"), err);
 }
 

@@ -56,6 +56,17 @@ static const struct policy_set *find_set(const struct replay_sets *sets, const c
     return NULL;
 }
 
+/* "the restriction sha256:... is not at hand", or a set. */
+static void note_lacking(const struct leaf *leaf, const struct replay_report *report, struct replay_tally *tally)
+{
+    static const char before[] = "the restriction ";
+
+    if (!report->lacks_set && !report->lacks_restriction) return;
+    if (tally->lacking_set++ > 0) return;
+    (void)snprintf(tally->set, sizeof tally->set, "%.71s",
+                   report->lacks_set ? leaf->reason.policy : report->what + sizeof before - 1);
+}
+
 static void count(const struct leaf *leaf, const struct replay_report *report, struct replay_tally *tally)
 {
     switch (report->verdict) {
@@ -71,7 +82,7 @@ static void count(const struct leaf *leaf, const struct replay_report *report, s
     tally->old += leaf->version == 1;
     tally->omitted += report->is_omitted;
     if (report->is_missing && tally->missing++ == 0) tally->first_missing = leaf->sequence;
-    if (report->lacks_set && tally->lacking_set++ == 0) (void)snprintf(tally->set, sizeof tally->set, "%s", leaf->reason.policy);
+    note_lacking(leaf, report, tally);
 }
 
 /* The epoch of the set that an event has loaded; 0 if it is no such event. Its detail: docs/formats/audit-log.md section 13. */
@@ -119,9 +130,11 @@ static struct result replay(struct bytes line, const struct replay_sets *sets, s
 
     TRY(read_line(line, exported, &leaf, err));
     const struct policy_set *set = find_set(sets, leaf.reason.policy);
-    TRY(policy_replay(&leaf, exported->views, exported->facts_count, set, &report, err));
+    const struct replay_base base = {set, sets->restrictions};
+    TRY(policy_replay_on(&leaf, exported->views, exported->facts_count, &base, &report, err));
     check_age(&leaf, set, tally, &report);
     note_load(&leaf, tally);
+    replay_restrictions_note(sets->restrictions, &leaf);
     count(&leaf, &report, tally);
     return SUCCESS;
 }

@@ -11,6 +11,7 @@
 struct replay_sets {
     size_t count;
     struct policy_set *const *sets;
+    struct replay_restrictions *restrictions; /* NULL: none is at hand */
 };
 
 struct replay_tally {

@@ -162,7 +162,7 @@ static struct result replay_all(const struct run_bundle *bundle, const struct se
                                 struct error *err)
 {
     const json_t *lines = json_object_get(bundle->json, "decisions");
-    const struct replay_sets known = {sets->count, sets->each};
+    const struct replay_sets known = {sets->count, sets->each, NULL};
     struct replay_tally tally = {0};
     struct error why = {0};
 

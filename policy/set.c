@@ -10,25 +10,6 @@
 
 /* --- compiling --- */
 
-static struct result compile_networks(struct policy_set *set, const json_t *array, struct error *err)
-{
-    const size_t count = json_array_size(array);
-
-    set->networks = memory_zeroed(count + 1, sizeof *set->networks);
-    if (set->networks == NULL) return policy_no_memory(err);
-    for (; set->network_count < count; set->network_count++) {
-        const json_t *each = json_array_get(array, set->network_count);
-        struct set_network *network = &set->networks[set->network_count];
-        TRY(set_network_parse(json_text_of(each, "cidr"), network, err));
-        TRY(policy_target_new(json_object_get(each, "facts"), &network->target, err));
-    }
-    qsort(set->networks, count, sizeof *set->networks, compare_networks);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(set->networks[i - 1].cidr, set->networks[i].cidr) == 0)
-            return failure(err, ERROR_INVALID, "networks.cidr: %.60s is there twice", set->networks[i].cidr);
-    return SUCCESS;
-}
-
 static int compare_by_project(const void *a, const void *b)
 {
     struct policy_exception *const *left = a, *const *right = b;
@@ -61,7 +42,6 @@ static struct result compile_declassified(struct policy_set *set, const json_t *
 {
     const size_t count = json_array_size(array);
 
-    TRY(arena_new(POLICY_ARENA_MAX, &set->arena, err));
     set->declassified = arena_take(set->arena, (count + 1) * sizeof *set->declassified);
     if (set->declassified == NULL) return policy_no_memory(err);
     for (; set->declassified_count < count; set->declassified_count++) {
@@ -129,11 +109,12 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     TRY(check_digest(set, err));
     if (nothing == NULL) return policy_no_memory(err);
     set->epoch = (uint64_t)json_integer_value(json_object_get(set->json, "epoch"));
+    TRY(arena_new(POLICY_ARENA_MAX, &set->arena, err));
     TRY(policy_target_new(nothing, &set->unknown, err));
     TRY(compile_policies(set, json_object_get(set->json, "policies"), err));
     TRY(policy_groups_new(json_object_get(set->json, "groups"), &set->groups, err));
     TRY(set_compile_regions(set, json_object_get(set->json, "regions"), err));
-    TRY(compile_networks(set, json_object_get(set->json, "networks"), err));
+    TRY(set_compile_networks(set, json_object_get(set->json, "networks"), err));
     TRY(compile_declassified(set, json_object_get(set->json, "declassified"), err));
     return compile_exceptions(set, json_object_get(set->json, "exceptions"), err);
 }
@@ -368,7 +349,7 @@ void policy_set_free(struct policy_set *set)
 {
     if (set == NULL || atomic_fetch_sub(&set->holders, 1) != 1) return;
     set_free_regions(set);
-    for (size_t i = 0; i < set->network_count; i++) policy_target_free(set->networks[i].target);
+    for (size_t i = 0; i < set->place_count; i++) policy_target_free(set->networks[i].target);
     for (size_t i = 0; i < set->exception_count; i++) policy_exception_free(set->exceptions[i]);
     free(set->networks);
     free(set->exceptions);

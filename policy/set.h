@@ -26,7 +26,7 @@ struct policy_set_parts {
     json_t *policies;   /* array of policy documents */
     json_t *regions;    /* {"azure/uaenorth": facts} */
     json_t *groups;     /* {"GCC": group} */
-    json_t *networks;   /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
+    json_t *networks;   /* [{"cidr": "10.1.0.0/16", "facts": facts}]; in the place of cidr an authority or a listener */
     json_t *exceptions; /* array */
     json_t *
         declassified; /* array [{"policy": id, "scope": patterns, "reason": text, "evidence": digest}]; NULL: the set lacks the member */
@@ -89,9 +89,19 @@ const json_t *policy_set_region_store(const struct policy_set *set, const char *
 const char *policy_set_region_keyd(const struct policy_set *set, const char *region);
 /** What the set says of the region's keys: "ring", "geo", "control". May be NULL. Borrowed. */
 const json_t *policy_set_region_key(const struct policy_set *set, const char *region);
-/** Facts of the network with the longest prefix that contains `address`, and its name ("10.1.0.0/16"); NULL if there is none. */
-const struct policy_target *policy_set_network(const struct policy_set *set, const struct sockaddr *address,
-                                               const char **name_out);
+/** How a client has come. NULL: not known, or none. */
+struct policy_client {
+    const struct sockaddr *address;
+    const char *authority; /* "sha256:..." of the certificate that has signed the client's, of those of tls_client_ca */
+    const char *listener;  /* name of the gateway's port that it has come to */
+};
+#define POLICY_PLACE_SIZE 96 /* "authority:sha256:..." */
+/**
+ * Facts of a client, and the name of what they are from: the network with the longest prefix ("10.1.0.0/16"), its listener ("listener:ae") or the authority
+ * of its certificate ("authority:sha256:..."). Of several the one with the lowest assurance. NULL: the set has none of them.
+ */
+const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,
+                                              const char **name_out);
 /** A target without any known fact. */
 const struct policy_target *policy_set_unknown(const struct policy_set *set);
 /** The exceptions of one project, in the order that facts need. */

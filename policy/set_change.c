@@ -224,17 +224,30 @@ static struct result read_base(const struct set_change_query *query, struct poli
     return SUCCESS;
 }
 
-struct result policy_set_change(const struct set_change_query *query, struct set_change_found *found_out, struct error *err)
+static struct result change_of(const struct set_change_query *query, bool asks_for_evidence, struct set_change_found *found_out,
+                               struct error *err)
 {
     OWNED(policy_set) *base = NULL;
     OWNED(policy_set) *next = NULL;
 
     TRY(read_base(query, &base, err));
     TRY(policy_set_compile(query->payload, &next, err));
+    if (asks_for_evidence) TRY(policy_set_check_evidence(next, base, err));
     const struct policy_succession succession = {base, next, query->unused, query->now_ms};
     struct set_change_found found = {.change = SET_LOOSENS};
     if (!query->is_about_exceptions) TRY(policy_succession_judge(&succession, &found, err));
     policy_set_kept_exceptions(base, next, found.kept);
     *found_out = found;
     return SUCCESS;
+}
+
+struct result policy_set_change(const struct set_change_query *query, struct set_change_found *found_out, struct error *err)
+{
+    return change_of(query, false, found_out, err);
+}
+
+struct result policy_set_change_to_pin(const struct set_change_query *query, struct set_change_found *found_out,
+                                       struct error *err)
+{
+    return change_of(query, true, found_out, err);
 }

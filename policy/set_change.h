@@ -12,6 +12,11 @@
 /** A set_change_check(): compares the new set with the base, by analysis (policy/compare.h). */
 RESULT policy_set_change(const struct set_change_query *query, struct set_change_found *found_out, struct error *err);
 
+/**
+ * The same for a set that is to be pinned. ERROR_INVALID: it declassifies something new without evidence, which sets of before this rule did, too.
+ */
+RESULT policy_set_change_to_pin(const struct set_change_query *query, struct set_change_found *found_out, struct error *err);
+
 /** Two sets that were read already; `unused` as in a query. */
 struct policy_succession {
     const struct policy_set *base, *next;

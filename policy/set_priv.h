@@ -16,7 +16,7 @@ struct set_region {
 };
 
 struct set_network {
-    const char *cidr;
+    const char *cidr; /* or "authority:sha256:..." or "listener:NAME" */
     struct network block;
     struct policy_target *target;
 };
@@ -39,6 +39,7 @@ struct policy_set {
     struct policy_target *unknown;
     struct arena *arena;
     size_t region_count, network_count, exception_count, declassified_count;
+    size_t place_count;                    /* of `networks`: behind the networks the authorities and listeners, sorted by name */
     struct set_region *regions;            /* sorted by id */
     struct set_network *networks;          /* longest prefix first */
     struct policy_exception **exceptions;  /* sorted by project, then canonical text */
@@ -47,6 +48,12 @@ struct policy_set {
 
 /** "10.1.0.0/16" or "2001:db8::/32" in canonical form, with no bits set after the prefix; ERROR_INVALID. */
 RESULT set_network_parse(const char *cidr, struct set_network *network, struct error *err);
+/** Networks, authorities and listeners. ERROR_INVALID. */
+RESULT set_compile_networks(struct policy_set *set, const json_t *array, struct error *err);
+/** The network, authority or listener with this name; NULL: the set does not have it. */
+const struct set_network *set_place(const struct policy_set *set, const char *name);
+/** Whether what is known of clients depends on more than their address in one of the sets, and is not the same in both. */
+bool set_places_differ(const struct policy_set *one, const struct policy_set *other);
 /** For qsort: longest prefix first. */
 int compare_networks(const void *a, const void *b);
 

@@ -313,9 +313,9 @@ static struct result tell_places(const struct policy_set *set, struct buffer *te
         TRY(tell_record(&set->regions[i], &line, err));
         TRY(set_text_paragraph("  ", 4, buffer_text(&line), text, err));
     }
-    TRY(buffer_add_text(text, set->network_count == 0 ? "\nNetworks: none, so nothing is known of any client\n" : "\nNetworks\n",
+    TRY(buffer_add_text(text, set->place_count == 0 ? "\nNetworks: none, so nothing is known of any client\n" : "\nNetworks\n",
                         err));
-    for (size_t i = 0; i < set->network_count; i++) {
+    for (size_t i = 0; i < set->place_count; i++) {
         buffer_clear(&line);
         TRY(buffer_format(&line, err, "%s: ", set->networks[i].cidr));
         TRY(sentence_target(set->networks[i].target, &line, err));

@@ -39,6 +39,8 @@ extern const struct shape shape_target, shape_groups, shape_facts, shape_pair_fa
 /* Words of the language, NULL-terminated; their indexes are the values of the enums. */
 extern const char *const class_names[], *const lineage_names[], *const subject_names[], *const operation_names[];
 
+#define FACTS_TOLD_MAX 64 /* whom the duties of one name want told; more are not recorded */
+
 enum effect { EFFECT_REQUIRE, EFFECT_DENY, EFFECT_OBLIGE, EFFECT_PERMIT };
 extern const char *const effect_names[];
 extern const struct shape *const shape_rules[]; /* the shape of a rule, by effect */

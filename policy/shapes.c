@@ -7,6 +7,7 @@
 #include "policy/document.h"
 #include "policy/evaluate.h"
 #include "policy/expectation.h"
+#include "policy/restriction.h"
 #include "policy/shape_priv.h"
 
 #define WHOLE_MAX ((int64_t)1 << 53) /* every JSON parser keeps integers up to this exactly */
@@ -268,9 +269,9 @@ OBJECT_OF(permit_rule, RULE_MEMBERS_OF(loosen));
 const struct shape *const shape_rules[] = {&require_rule, &deny_rule, &oblige_rule, &permit_rule};
 
 OBJECT_OF(metadata, {"applies_to_labels", &shape_applies_to, false}, {"disclaimer", &some_text, false},
-          {"effective_from", &timestamp, true}, {"id", &identifier, true}, {"review_by", &day, true}, {"scope", &patterns, true},
-          {"supersedes", &content_digest, false}, {"template", &some_text, false}, {"title", &some_text, false},
-          {"version", &from_one, true});
+          {"effective_from", &timestamp, true}, {"id", &identifier, true}, {"organisation", &some_text, false},
+          {"review_by", &day, true}, {"scope", &patterns, true}, {"supersedes", &content_digest, false},
+          {"template", &some_text, false}, {"title", &some_text, false}, {"version", &from_one, true});
 OBJECT_OF(policy_floor, {"attached", &regimes_of_label, false}, {"class", &class_word, false},
           {"subjects", &subjects_or_none, false});
 OBJECT_OF(exception_type, {"adds", &obligation, false}, {"approvals", &two_or_more, true}, {"basis", &bases, false},
@@ -332,12 +333,14 @@ PUBLIC_OBJECT_OF(shape_facts, {"digest", &anything, true}, {"exceptions", &excep
 /* Both labels may be null: replay_entries.c checks them. */
 OBJECT_OF(asked_operation, {"op", &operation_word, true}, {"target", &shape_target, true}, {"target_id", &target_id, true});
 LIST_OF(asked_operations, asked_operation, 0, OP_COUNT);
+LIST_OF(restriction_digests, content_digest, 1, POLICY_RESTRICTIONS_MAX);
 LIST_OF(spent_exceptions, content_digest, 1, POLICY_LIST_MAX);
 OBJECT_OF(used_exception, {"evidence", &evidence, true}, {"exception", &content_digest, true}, {"id", &identifier, true});
 LIST_OF(used_exceptions, used_exception, 1, POLICY_LIST_MAX);
+LIST_OF(told_names, some_text, 1, FACTS_TOLD_MAX);
 OBJECT_OF(facts_entry, {"before", &anything, false}, {"label", &anything, true}, {"operations", &asked_operations, true},
-          {"project", &uuid_text, true}, {"scope", &scope, false}, {"spent", &spent_exceptions, false},
-          {"used", &used_exceptions, false});
+          {"project", &uuid_text, true}, {"restrictions", &restriction_digests, false}, {"scope", &scope, false},
+          {"spent", &spent_exceptions, false}, {"told", &told_names, false}, {"used", &used_exceptions, false});
 LIST_OF(facts_entries, facts_entry, 0, POLICY_LIST_MAX);
 LIST_OF(refused_rules, some_text, 0, 8); /* twice the most of a pair */
 WHOLE_OF(version_one, 1, 1);
@@ -364,8 +367,9 @@ static const struct shape region = {.kind = SHAPE_OBJECT, .what = "an object", .
 LIST_OF(policies, anything, 0, POLICY_COUNT_MAX);
 static const struct shape regions = {
     .kind = SHAPE_MAP, .what = "an object", .each = &region, .most = POLICY_LIST_MAX, .key_holds = is_region};
-OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
-LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
+OBJECT_OF(network, {"authority", &content_digest, false}, {"cidr", &some_text, false}, {"facts", &shape_target, true},
+          {"listener", &identifier, false}); /* network.c checks which */
+LIST_OF(networks, network, 0, 1024);         /* sites of an enterprise; each request compares them all */
 OBJECT_OF(declassification, {"evidence", &content_digest, false}, {"policy", &identifier, true}, {"reason", &some_text, true},
           {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);

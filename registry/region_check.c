@@ -113,11 +113,14 @@ struct result registry_check_stores(struct registry *registry, struct error *err
 
 struct result registry_check_served(struct registry *registry, struct pg *pg, struct error *err)
 {
-    struct bytes served[REGISTRY_REGIONS_MAX];
+    const struct peers *elsewhere = &registry->elsewhere;
+    struct bytes served[REGISTRY_REGIONS_MAX + PEERS_MAX];
+    size_t count = registry->region_count;
     char unserved[REGION_ID_MAX + 1] = "";
 
     for (size_t i = 0; i < registry->region_count; i++) served[i] = bytes_of_text(registry->regions[i].id);
-    TRY(blob_rows_elsewhere(pg, served, registry->region_count, unserved, err));
+    for (size_t i = 0; i < elsewhere->count; i++) served[count++] = bytes_of_text(elsewhere->each[i].region);
+    TRY(blob_rows_elsewhere(pg, served, count, unserved, err));
     remember(registry, registry->unserved, sizeof registry->unserved, unserved);
     if (unserved[0] == '\0') return SUCCESS;
     return failure(err, ERROR_INVALID, "region %s has blobs in the database and is not in this gateway's configuration: add it",

@@ -227,6 +227,23 @@ struct result registry_ask_keys(struct registry *registry, struct decider *decid
     return failure(err, said.kind, "%s", said.message);
 }
 
+/* Of a region that other gateways serve: if it has a sijil-keyd of its own, its keys are asked of no other one here. */
+static struct result close_elsewhere(struct registry *registry, struct decider *decider, const struct policy_set *set,
+                                     const char *region, struct error *err)
+{
+    struct asking asking = {.registry = registry, .decider = decider, .record = region_record_of(set, region)};
+    const char *known = asking.state.keyd, *named = asking.record.keyd;
+
+    (void)decider_region_state(decider, region, &asking.state);
+    if (asking.state.is_retired || (named == NULL && known[0] == '\0')) return SUCCESS;
+    (void)text_copy(asking.keys.id, sizeof asking.keys.id, region);
+    (void)text_copy(asking.keys.key, sizeof asking.keys.key, known[0] != '\0' ? known : named);
+    TRY(registry_use_keyd(registry, region, err));
+    find(&asking, false, "another gateway serves the region");
+    publish(registry, &asking.keys);
+    return SUCCESS;
+}
+
 /* Of the regions that this gateway serves. One that it is about to open is closed before (registry/region_open.c). */
 struct result registry_follow_keys(struct registry *registry, struct decider *decider, struct error *err)
 {
@@ -237,6 +254,11 @@ struct result registry_follow_keys(struct registry *registry, struct decider *de
     for (size_t i = 0; i < registry->region_count; i++) {
         const struct result looked = look_at(registry, decider, set, registry->regions[i].id, false, result.ok ? err : &later);
         if (result.ok) result = looked;
+    }
+    for (size_t i = 0; i < registry->elsewhere.count; i++) {
+        const char *region = registry->elsewhere.each[i].region;
+        const struct result closed = close_elsewhere(registry, decider, set, region, result.ok ? err : &later);
+        if (result.ok) result = closed;
     }
     policy_set_free(set);
     return result;

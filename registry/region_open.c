@@ -93,7 +93,7 @@ static struct result open_one(struct registry *registry, struct decider *decider
     struct region_state state;
     struct region region;
 
-    if (store == NULL || is_open(registry, id)) return SUCCESS;
+    if (store == NULL || is_open(registry, id) || peers_find(&registry->elsewhere, id) != NULL) return SUCCESS;
     const bool is_known = decider_region_state(decider, id, &state);
     if (is_known && state.is_retired) return SUCCESS;
     if (!is_known && shares_place(set, id))

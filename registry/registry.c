@@ -7,6 +7,7 @@
 #include "registry/maintenance.h"
 #include "registry/manifest_cache_priv.h"
 #include "registry/manifest_use_priv.h"
+#include "registry/metrics.h"
 #include "registry/registry_priv.h"
 #include "registry/upload_table.h"
 #include "storage/driver_s3.h"
@@ -102,6 +103,7 @@ struct result registry_new(const struct registry_options *options, struct regist
     registry->sequencer = options->sequencer;
     registry->database = options->database;
     registry->recorded = options->recorded;
+    registry->elsewhere = options->elsewhere;
     registry->uploads_open = session_limits_of(&options->uploads_open);
     registry->namespaces =
         (struct namespace_limits){given_or(options->namespaces.projects_per_organisation, PROJECTS_PER_ORGANISATION),
@@ -155,6 +157,30 @@ size_t registry_slot(const struct uuid *owner, const char *name, size_t slots)
     return (size_t)hash_bucket(hash_add(HASH_BEGIN ^ load_u64(owner->bytes), name), slots);
 }
 
+void registry_count_rescued(void)
+{
+    metric_add(&registry_metrics_rows[METRIC_RESCUED], 1);
+}
+
+bool registry_is_elsewhere(const struct registry *registry, const char *region, char host_out[REGISTRY_HOST_SIZE])
+{
+    const struct peer *peer = peers_find(&registry->elsewhere, region);
+
+    if (peer == NULL) return false;
+    peer_host(peer, host_out);
+    return true;
+}
+
+static struct result not_served(const struct registry *registry, const char *region, struct error *err)
+{
+    char host[REGISTRY_HOST_SIZE];
+
+    if (registry_is_elsewhere(registry, region, host))
+        return failure(err, ERROR_UNAVAILABLE, "region %.63s is served by another gateway%s%.150s", region,
+                       host[0] == '\0' ? "" : ", ", host);
+    return failure(err, ERROR_UNAVAILABLE, "region %.63s is not served by this gateway: add it to its configuration", region);
+}
+
 struct result registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
                              struct error *err)
 {
@@ -166,7 +192,7 @@ struct result registry_blobs(const struct registry *registry, const char *region
         *blobs_out = registry->regions[i].blobs;
         return SUCCESS;
     }
-    return failure(err, ERROR_UNAVAILABLE, "region %.63s is not served by this gateway: add it to its configuration", region);
+    return not_served(registry, region, err);
 }
 
 struct key_scope registry_key_scope(const struct resource *where)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "audit/sequencer.h"
+#include "outgoing/peers.h"
 #include "storage/lookup.h"
 #include "storage/pg.h"
 
@@ -68,6 +69,7 @@ struct registry_options {
     size_t region_count;
     const struct registry_region *regions;
     struct registry_recorded recorded;
+    struct peers elsewhere;             /* regions that other gateways serve: this one never opens them */
     unsigned key_lifetime_ms;           /* how long an unwrapped key may be served: 60000 */
     unsigned key_count;                 /* 4096 */
     unsigned uploads_max;               /* uploads that may write at the same time: 256; more are ERROR_LIMIT */
@@ -82,6 +84,11 @@ RESULT registry_new(const struct registry_options *options, struct registry **re
 /** From memory: does a person have to repair the region, or does it not answer a check? */
 bool registry_region_has_problem(struct registry *registry, const char *region);
 
+/** A copy was read, because what is at home is damaged: sijil_copies_read_total. */
+void registry_count_rescued(void);
+#define REGISTRY_HOST_SIZE PEER_URL_SIZE
+/** Whether other gateways serve the region, by the configuration; and the host of one of them, or "". */
+bool registry_is_elsewhere(const struct registry *registry, const char *region, char host_out[REGISTRY_HOST_SIZE]);
 /** From memory: does this gateway serve the region, is it open, and has it no problem? */
 bool registry_region_is_readable(struct registry *registry, const char *region);
 

@@ -36,6 +36,7 @@ struct registry {
     int64_t lease_s; /* how long a blob is safe from collection after a push or a HEAD */
     const char *database;
     struct registry_recorded recorded;
+    struct peers elsewhere;
     size_t key_count; /* under `problem_lock`, like the next member */
     struct region_keys key_places[REGISTRY_REGIONS_MAX];
     atomic_size_t region_count; /* grows after a region was opened, by the checking thread alone */

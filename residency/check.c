@@ -9,14 +9,17 @@ struct result residency_question_of(const json_t *report, struct residency_quest
 {
     const json_t *from = json_object_get(report, "from");
     const char *kind = json_text_of(report, "kind"), *unit = json_text_of(from, "unit");
-    int64_t value = 0;
+    const json_t *part = json_object_get(report, "part");
+    int64_t value = 0, number = 0;
 
     if (kind == NULL || strcmp(kind, RESIDENCY_KIND) != 0)
         return failure(err, ERROR_DENIED, "this is no residency report ('sijil report residency' writes one)");
     if (unit == NULL || !json_integer_of(from, "value", &value) || value < 0)
         return failure(err, ERROR_DENIED, "the report does not say from when on it is");
-    *question_out = (struct residency_question){.unit = strcmp(unit, "time") == 0 ? EXPORT_BY_TIME : EXPORT_BY_NUMBER,
-                                                .from = (uint64_t)value};
+    if (part != NULL && (!json_integer_of(part, "number", &number) || number < 1 || number > RESIDENCY_PARTS_MAX))
+        return failure(err, ERROR_DENIED, "the report does not say which part it is");
+    *question_out = (struct residency_question){
+        .unit = strcmp(unit, "time") == 0 ? EXPORT_BY_TIME : EXPORT_BY_NUMBER, .from = (uint64_t)value, .part = (size_t)number};
     return SUCCESS;
 }
 

@@ -43,14 +43,27 @@ static struct result row_key(const struct subject *subject, const char *digest, 
     return buffer_format(key, err, "%s\n%s\n%s", subject->name, digest, region);
 }
 
-static struct result fill(const struct leaf *leaf, const struct leaf_target *target, const struct subject *subject,
+/* A move brings blobs and manifests: of which kind it is stands in the row of the region that it comes from. */
+static const char *kind_of(const struct residency *residency, const struct leaf *leaf, const struct subject *subject,
+                           const char *digest)
+{
+    struct buffer OWNED_BUFFER key = BUFFER(LEAF_RESOURCE_MAX + LEAF_NAME_MAX + DIGEST_MAX);
+    struct error ignored = {0}; /* the key is shorter than that */
+
+    if (strncmp(leaf->targets[0].action, "manifest.", strlen("manifest.")) == 0) return "manifest";
+    if (strcmp(leaf->targets[0].action, "move.write") != 0 || leaf->target_count < 2) return "blob";
+    if (!row_key(subject, digest, leaf->targets[1].region, &key, &ignored).ok) return "blob";
+    const char *kind = json_text_of(json_object_get(residency->found[TABLE_CONTENT], buffer_text(&key)), "kind");
+    return kind == NULL ? "blob" : kind;
+}
+
+static struct result fill(const struct residency *residency, const struct leaf *leaf, const struct subject *subject,
                           const char *digest, json_t *row, struct error *err)
 {
     TRY(residency_put_text(row, "repository", subject->name, err));
     TRY(residency_put_text(row, "digest", digest, err));
-    TRY(residency_put_text(row, "kind", strncmp(target->action, "manifest.", strlen("manifest.")) == 0 ? "manifest" : "blob",
-                           err));
-    TRY(residency_put_text(row, "region", target->region, err));
+    TRY(residency_put_text(row, "kind", kind_of(residency, leaf, subject, digest), err));
+    TRY(residency_put_text(row, "region", leaf->targets[0].region, err));
     TRY(residency_put_text(row, "set", leaf->reason.policy, err));
     TRY(residency_put_text(row, "#came", leaf->request, err));
     TRY(residency_put(row, "since", json_integer((json_int_t)leaf->sequence), err));
@@ -72,7 +85,7 @@ static struct result arrive(struct residency *residency, const struct leaf *leaf
     if (json_object_get(json_object_get(residency->found[TABLE_CONTENT], buffer_text(&key)), "until") != NULL)
         (void)json_object_del(residency->found[TABLE_CONTENT], buffer_text(&key));
     TRY(residency_row(residency, TABLE_CONTENT, buffer_text(&key), &row, err));
-    return json_object_size(row) > 0 ? SUCCESS : fill(leaf, target, &subject, digest, row, err);
+    return json_object_size(row) > 0 ? SUCCESS : fill(residency, leaf, &subject, digest, row, err);
 }
 
 /* A push that was permitted, and then failed, has brought nothing: an event `failed` of the same request says so. */
@@ -164,13 +177,15 @@ struct result residency_take_content(struct residency *residency, const struct l
         const char *action, *outcome;
         unsigned word;
     } comes[] = {{"manifest.push", "allowed", 0},   {"manifest.promote", "allowed", 0}, {"blob.mount", "allowed", 0},
-                 {"upload.commit", "completed", 1}, {"upload.begin", "completed", 1},   {"copy.write", "completed", 0}};
+                 {"upload.commit", "completed", 1}, {"upload.begin", "completed", 1},   {"copy.write", "completed", 0},
+                 {"move.write", "completed", 0}};
     static const struct {
         const char *action;
         bool is_whole;
-    } goes[] = {{"manifest.delete", false}, {"manifest.collect", false},  {"manifest.expire", false}, {"blob.delete", false},
-                {"blob.collect", false},    {"key.forgotten", false},     {"copy.withdraw", false},   {"repository.delete", true},
-                {"project.delete", true},   {"organisation.delete", true}};
+    } goes[] = {{"manifest.delete", false},    {"manifest.collect", false}, {"manifest.expire", false},
+                {"blob.delete", false},        {"blob.collect", false},     {"key.forgotten", false},
+                {"copy.withdraw", false},      {"repository.delete", true}, {"project.delete", true},
+                {"organisation.delete", true}, {"project.left", true}};
     const struct leaf_target *target = &leaf->targets[0];
 
     for (size_t i = 0; i < sizeof comes / sizeof comes[0]; i++) {

@@ -189,6 +189,17 @@ static struct result add_lacking(const struct page *page, struct error *err)
     return json_integer_value(lacking) == 0 ? SUCCESS : add_line(page, WORD_LACKING, lacking, err);
 }
 
+/* A report of one part does not say so. Each number has a line, as above. */
+static struct result add_part(const struct page *page, struct error *err)
+{
+    const json_t *part = json_object_get(page->report, "part");
+
+    if (part == NULL) return SUCCESS;
+    TRY(add_line(page, WORD_PART, json_object_get(part, "number"), err));
+    TRY(add_line(page, WORD_PARTS, json_object_get(part, "of"), err));
+    return add_line(page, WORD_ROWS, json_object_get(part, "rows"), err);
+}
+
 static struct result add_summary(const struct page *page, struct error *err)
 {
     const json_t *report = page->report, *proof = json_object_get(report, "proof");
@@ -197,6 +208,7 @@ static struct result add_summary(const struct page *page, struct error *err)
     TRY(buffer_format(page->text, err, "<header><h1>%s</h1><p class=\"statement\">%s</p><table><tbody>\n",
                       word_of(page, WORD_REPORT), word_of(page, WORD_STATEMENT)));
     TRY(add_line(page, WORD_PROJECT, json_object_get(report, "project"), err));
+    TRY(add_part(page, err));
     TRY(add_line(page, WORD_AT, json_object_get(report, "at_time"), err));
     TRY(buffer_format(page->text, err, "<tr><th scope=\"row\">%s</th><td>", word_of(page, WORD_FROM)));
     TRY(add_beginning(page, err));

@@ -77,10 +77,10 @@ struct result residency_row(struct residency *residency, enum residency_table ta
     json_t *row = json_object_get(residency->found[table], key);
 
     if (row == NULL) {
-        if (residency->rows++ == RESIDENCY_ROWS_MAX)
+        if (residency->rows++ == RESIDENCY_PARTS_MAX * RESIDENCY_ROWS_MAX)
             return failure(err, ERROR_LIMIT,
                            "the report would have more than %d rows: ask for a shorter time, or for an earlier moment",
-                           RESIDENCY_ROWS_MAX);
+                           RESIDENCY_PARTS_MAX * RESIDENCY_ROWS_MAX);
         row = json_object();
         if (row == NULL || json_array_append_new(residency->tables[table], row) != 0) return residency_no_memory(err);
         if (json_object_set(residency->found[table], key, row) != 0) return residency_no_memory(err);

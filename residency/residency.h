@@ -16,7 +16,8 @@
 
 #define RESIDENCY_KIND       "ResidencyReport"
 #define RESIDENCY_REPORT_MAX ((size_t)24 << 20) /* bytes of a report: RESIDENCY_ROWS_MAX rows of 2 KiB each */
-#define RESIDENCY_ROWS_MAX   8000 /* of all tables together: json_read() takes 2^18 values, and a row has up to 25 */
+#define RESIDENCY_ROWS_MAX   8000 /* of a part, in all tables together: json_read() takes 2^18 values, and a row has up to 25 */
+#define RESIDENCY_PARTS_MAX  12   /* all rows are in memory: some 300 MiB */
 #define RESIDENCY_PAGE_MAX   (4 * RESIDENCY_REPORT_MAX) /* each row with its markup */
 #define RESIDENCY_SETS_MAX   64                         /* policy sets that were in force, in one report */
 #define RESIDENCY_LINE_MAX   ((size_t)8 << 20) /* of the evidence: a policy set of 2 MiB with its proof, as text in text */
@@ -25,6 +26,7 @@
 struct residency_question {
     enum export_unit unit; /* of `from` */
     uint64_t from;         /* reads, moves and removals from here on; 0: from the beginning */
+    size_t part;           /* of the report that is asked about; 0: the whole. Composing looks at all in any case */
 };
 
 /** What the reader trusts, from its user alone. */
@@ -52,10 +54,14 @@ RESULT residency_set_line(struct bytes set, struct buffer *text, struct error *e
 
 /**
  * Reads the evidence from its beginning, twice, and composes the report. ERROR_DENIED: the evidence is not what it should be; the message has the line.
- * ERROR_LIMIT: there would be more than RESIDENCY_ROWS_MAX rows. ERROR_INVALID, ERROR_UNAVAILABLE (the file), ERROR_NO_MEMORY.
+ * ERROR_LIMIT: there would be more rows than RESIDENCY_PARTS_MAX parts have. ERROR_INVALID, ERROR_UNAVAILABLE (the file), ERROR_NO_MEMORY.
  */
 RESULT residency_compose(FILE *evidence, const struct residency_trust *trust, const struct residency_question *question,
                          json_t **report_out, struct residency_findings *findings_out, struct error *err);
+/** How many parts a report is written in: one for each RESIDENCY_ROWS_MAX rows of its tables, at least one. The table of controls is in each part. */
+size_t residency_parts(const json_t *report);
+/** A part, from 1, which says so; of one part alone, or 0, it is the report itself. ERROR_DENIED: there is no such part. ERROR_NO_MEMORY. */
+RESULT residency_part(const json_t *report, size_t part, json_t **part_out, struct error *err);
 /** The question of a report that was read. ERROR_DENIED: it is no report. */
 RESULT residency_question_of(const json_t *report, struct residency_question *question_out, struct error *err);
 /** The day of this program's mapping to controls. */

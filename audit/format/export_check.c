@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "audit/format/signed_act.h"
+#include "audit/format/acts_seen.h"
 #include "base/memory.h"
 
 struct export_check {
@@ -13,6 +13,7 @@ struct export_check {
     struct export_text text;
     struct buffer pending; /* the beginning of a line */
     struct leaf leaf;      /* of the last entry */
+    struct acts_seen acts;
     uint64_t line, ordinal;
     bool has_key, has_head, has_entry, has_title;
     enum export_place place; /* of the last entry */
@@ -25,6 +26,7 @@ struct result export_check_new(const struct proof_trust *trust, struct export_ch
     if (check == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the check of an export");
     check->text = EXPORT_TEXT;
     check->pending = BUFFER(EXPORT_LINE_MAX);
+    acts_seen_init(&check->acts, ACTS_SEEN_MAX);
     check->has_key = trust->vkey.length > 0;
     check->report.policy = trust->policy;
     if (check->has_key) TRY(log_keys_read(trust->vkey, &check->keys, err));
@@ -37,6 +39,7 @@ void export_check_free(struct export_check *check)
     if (check == NULL) return;
     export_text_done(&check->text);
     buffer_done(&check->pending);
+    acts_seen_done(&check->acts);
     free(check);
 }
 
@@ -106,15 +109,19 @@ static struct result check_inclusion(const struct export_check *check, const str
                    check->line, leaf->sequence);
 }
 
-/* What its principal has signed, the verifier checks with the key that the event names. */
+/* What its principal has signed, the verifier checks with the key that the event names. A signature is good for one request. */
 static struct result check_act(struct export_check *check, const struct export_line *line, const struct leaf *leaf,
                                struct error *err)
 {
     struct error why = {0};
+    struct signed_act_id id;
+    const char *twice = NULL;
     bool is_signed = false;
 
-    if (!signed_act_check(leaf, line->payload, &is_signed, &why).ok)
+    if (!signed_act_check(leaf, line->payload, &is_signed, &id, &why).ok)
         return why.kind == ERROR_DENIED ? denied(check, err, why.message) : failure(err, why.kind, "%s", why.message);
+    if (is_signed) TRY(acts_seen_add(&check->acts, leaf, &id, &twice, err));
+    if (twice != NULL) return denied(check, err, twice);
     check->report.acts += is_signed;
     return SUCCESS;
 }

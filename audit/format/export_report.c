@@ -17,7 +17,7 @@ static struct result write_opened(const struct export_report *report, struct buf
     if (report->acts == 0) return SUCCESS;
     return buffer_format(text, err,
                          "  signed    %" PRIu64 " requests, by the person that asked: each signature is that of the key that its "
-                         "event names\n",
+                         "event names, and stands for one request\n",
                          report->acts);
 }
 

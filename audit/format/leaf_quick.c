@@ -1,3 +1,4 @@
+#include "audit/format/leaf_glance.h"
 #include "audit/format/leaf_quick_priv.h"
 
 #include <string.h>
@@ -95,15 +96,15 @@ static void take_others(struct scan *scan, struct leaf *leaf)
     expect(scan, "]");
 }
 
-static void take_facts(struct scan *scan, struct leaf *leaf)
+static void take_facts(struct scan *scan, uint8_t facts[LEAF_TARGETS_MAX][LEAF_FACTS_DIGEST], size_t *count)
 {
     if (!take_if(scan, ",\"facts\":[")) return;
     do {
-        if (leaf->facts_count == LEAF_TARGETS_MAX) {
+        if (*count == LEAF_TARGETS_MAX) {
             scan->failed = true;
             return;
         }
-        take_hex(scan, leaf->facts[leaf->facts_count++], LEAF_FACTS_DIGEST);
+        take_hex(scan, facts[(*count)++], LEAF_FACTS_DIGEST);
     } while (take_if(scan, ","));
     expect(scan, "]");
 }
@@ -218,7 +219,7 @@ static void take_members(struct scan *scan, struct leaf *leaf, struct seen_keys 
     take_others(scan, leaf);
     expect(scan, ",\"cls\":");
     leaf->class_uid = (uint32_t)take_integer(scan, UINT32_MAX);
-    take_facts(scan, leaf);
+    take_facts(scan, leaf->facts, &leaf->facts_count);
     take_keys(scan, keys);
     expect(scan, ",\"out\":");
     take_text(scan, leaf->outcome, sizeof leaf->outcome);
@@ -252,4 +253,85 @@ bool leaf_read_quick(struct bytes text, struct leaf *leaf_out)
     const size_t facts = leaf_out->reason.has_decided && leaf_out->version > 1 ? leaf_out->target_count : 0;
     if (leaf_out->facts_count != facts || (leaf_out->reason.has_decided && facts == 0)) return false;
     return keys_follow(&keys, leaf_out);
+}
+
+/* ---- a glance ---- */
+
+static struct bytes take_view(struct scan *scan, size_t most)
+{
+    const struct bytes text = take_quoted(scan);
+
+    if (text.length > most) scan->failed = true;
+    return text;
+}
+
+/* An action, its resource and, after it, the region. */
+static void glance_at_others(struct scan *scan, struct leaf_glance *glance)
+{
+    if (!take_if(scan, ",\"also\":[")) return;
+    do {
+        const size_t at = glance->target_count++;
+        if (at == LEAF_TARGETS_MAX) {
+            scan->failed = true;
+            return;
+        }
+        expect(scan, "[");
+        glance->targets[at].action = take_view(scan, sizeof((struct leaf_target *)NULL)->action - 1);
+        expect(scan, ",");
+        glance->targets[at].resource = take_view(scan, LEAF_RESOURCE_MAX);
+        expect(scan, ",");
+        (void)take_quoted(scan);
+        expect(scan, "]");
+    } while (take_if(scan, ","));
+    expect(scan, "]");
+}
+
+static void skip_member(struct scan *scan, const char *name)
+{
+    expect(scan, name);
+    (void)take_quoted(scan);
+}
+
+static void glance_at_members(struct scan *scan, struct leaf_glance *glance)
+{
+    struct seen_keys keys = {.count = 0};
+
+    expect(scan, "{\"act\":");
+    glance->targets[0].action = take_view(scan, sizeof((struct leaf_target *)NULL)->action - 1);
+    expect(scan, ",\"actor\":");
+    glance->actor = take_view(scan, sizeof((struct leaf *)NULL)->actor - 1);
+    glance_at_others(scan, glance);
+    expect(scan, ",\"cls\":");
+    (void)take_integer(scan, UINT32_MAX);
+    take_facts(scan, glance->facts, &glance->facts_count);
+    take_keys(scan, &keys);
+    skip_member(scan, ",\"out\":");
+    if (take_if(scan, ",\"pay\":")) (void)take_quoted(scan);
+    skip_member(scan, ",\"req\":");
+    expect(scan, ",\"res\":");
+    glance->targets[0].resource = take_view(scan, LEAF_RESOURCE_MAX);
+    skip_member(scan, ",\"rgn\":");
+}
+
+bool leaf_glance(struct bytes text, struct leaf_glance *glance_out)
+{
+    struct scan scan = {text.data, text.data + text.length, text.length == 0 || text.length > LEAF_MAX};
+    struct leaf_source source;
+    struct leaf_reason reason = {.rule_count = 0};
+
+    glance_out->target_count = 1;
+    glance_out->facts_count = 0;
+    glance_at_members(&scan, glance_out);
+    expect(&scan, ",\"seq\":");
+    (void)take_integer(&scan, LEAF_INTEGER_MAX);
+    take_source(&scan, &source);
+    expect(&scan, ",\"ts\":");
+    (void)take_integer(&scan, LEAF_INTEGER_MAX);
+    expect(&scan, ",\"v\":");
+    const uint64_t version = take_integer(&scan, LEAF_VERSION);
+    take_reason(&scan, &reason);
+    expect(&scan, "}");
+    if (scan.failed || scan.at != scan.end || version == 0) return false;
+    (void)text_copy(glance_out->policy, sizeof glance_out->policy, reason.policy);
+    return glance_out->facts_count == (reason.has_decided ? glance_out->target_count : 0) && (version > 1 || !reason.has_decided);
 }

@@ -44,6 +44,16 @@ static bool read_time(const json_t *claims, int64_t *seconds_out)
     return true;
 }
 
+/* All before the last full stop; key_proof_read() has found three segments. */
+static struct signed_act_id id_of(const char *text)
+{
+    const char *signature = strrchr(text, '.');
+    struct signed_act_id id;
+
+    sha256_of((struct bytes){(const uint8_t *)text, signature == NULL ? 0 : (size_t)(signature - text)}, id.digest);
+    return id;
+}
+
 struct result signed_act_read(const char *text, struct signed_act *act_out, struct error *err)
 {
     OWNED_SIGNED_ACT act = {.proof = {.claims = NULL}};
@@ -54,6 +64,7 @@ struct result signed_act_read(const char *text, struct signed_act *act_out, stru
     act.body = json_text_of(act.proof.claims, "body");
     if (act.method == NULL || act.target == NULL || act.body == NULL || !read_time(act.proof.claims, &act.issued_s))
         return failure(err, ERROR_INVALID, "the signature names no request: htm, target, body and iat in seconds");
+    act.id = id_of(text);
     *act_out = act;
     act.proof.claims = NULL;
     return SUCCESS;
@@ -108,7 +119,8 @@ static struct result no_memory_or(struct error *err, const char *why)
     return failure(err, err->kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED, "%s", why);
 }
 
-struct result signed_act_check(const struct leaf *leaf, struct bytes payload, bool *is_signed_out, struct error *err)
+struct result signed_act_check(const struct leaf *leaf, struct bytes payload, bool *is_signed_out, struct signed_act_id *id_out,
+                               struct error *err)
 {
     OWNED_SIGNED_ACT act = {.proof = {.claims = NULL}};
     char key[KEY_PROOF_KEY_SIZE];
@@ -123,6 +135,7 @@ struct result signed_act_check(const struct leaf *leaf, struct bytes payload, bo
         return no_memory_or(err, "the signature of the event's request is not that of its key");
     const char *why = wrong(leaf, key, &act);
     if (why != NULL) return failure(err, ERROR_DENIED, "%s", why);
+    if (id_out != NULL) *id_out = act.id;
     *is_signed_out = true;
     return SUCCESS;
 }

@@ -10,7 +10,6 @@
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 
-#define PAGES_MAX       100000
 #define DAY_MS          INT64_C(86400000)
 #define ENDING_DAYS_MAX 36500
 #define REMOVE_SIZE     640
@@ -118,25 +117,31 @@ static void take_facts(const json_t *answer, struct facts *facts)
     facts->searched.wanted = wanted;
 }
 
+struct reviewing {
+    const struct invocation *invocation;
+    json_t *rows;
+    struct facts *facts;
+};
+
+static struct result take(void *context, const json_t *page, bool *is_enough_out, struct error *err)
+{
+    const struct reviewing *reviewing = context;
+
+    (void)is_enough_out;
+    take_facts(page, reviewing->facts);
+    return take_page(reviewing->invocation, page, reviewing->rows, err);
+}
+
 static struct result get_all(struct invocation *invocation, json_t *rows, struct facts *facts, struct error *err)
 {
+    struct reviewing reviewing = {invocation, rows, facts};
+    struct buffer OWNED_BUFFER path = BUFFER(4096);
     OWNED(session) *session = NULL;
-    OWNED_JSON next = NULL;
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    for (unsigned page = 0; page < PAGES_MAX; page++) {
-        struct buffer OWNED_BUFFER path = BUFFER(4096);
-        OWNED_JSON answer = NULL;
-        TRY(first_path(invocation, &path, err));
-        TRY(api_add_after(&path, next, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
-        TRY(take_page(invocation, answer, rows, err));
-        take_facts(answer, facts);
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-        if (next == NULL) return SUCCESS;
-    }
-    return failure(err, ERROR_LIMIT, "more than %d pages: name a project", PAGES_MAX);
+    TRY(first_path(invocation, &path, err));
+    const struct page_walk walk = {buffer_text(&path), take, &reviewing};
+    return api_walk(session, &walk, err);
 }
 
 static void show_removals(const json_t *rows)

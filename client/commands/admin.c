@@ -14,7 +14,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LABEL_MAX    4096
-#define PAGES_MAX    10000
 #define ROBOT_DAYS   90     /* as docs/api.md says */
 #define GRACE_MAX    604800 /* seconds */
 #define BINDING_DAYS 3650
@@ -182,19 +181,17 @@ struct result command_robot_list(struct invocation *invocation, struct error *er
     return api_list(invocation, "/robots", "robots", columns, COUNT(columns), err);
 }
 
-/* "/robots?organisation=acme&limit=1000" for robot$acme+ci; robots of the registry have no organisation. */
-static struct result robots_path(const char *robot, const json_t *next, struct buffer *path, struct error *err)
+/* "/robots?limit=1000&organisation=acme" for robot$acme+ci; robots of the registry have no organisation. */
+static struct result robots_path(const char *robot, struct buffer *path, struct error *err)
 {
     const char *name = robot + strlen("robot$"), *plus = strchr(name, '+');
     char organisation[64];
 
     TRY(buffer_add_text(path, "/robots?limit=1000", err));
-    if (plus != NULL) {
-        (void)snprintf(organisation, sizeof organisation, "%.*s", (int)(plus - name), name);
-        TRY(buffer_add_text(path, "&organisation=", err));
-        TRY(http_escape(path, organisation, err));
-    }
-    return api_add_after(path, next, err);
+    if (plus == NULL) return SUCCESS;
+    (void)snprintf(organisation, sizeof organisation, "%.*s", (int)(plus - name), name);
+    TRY(buffer_add_text(path, "&organisation=", err));
+    return http_escape(path, organisation, err);
 }
 
 static bool take_robot_id(const json_t *page, const char *robot, char id_out[64])
@@ -226,28 +223,37 @@ void robot_login_name(const char *given, char name_out[ROBOT_LOGIN_SIZE])
     else (void)snprintf(name_out, ROBOT_LOGIN_SIZE, "robot$%.*s+%s", (int)(slash - given), given, slash + 1);
 }
 
+struct search {
+    char robot[ROBOT_LOGIN_SIZE];
+    char *id_out; /* 64 bytes */
+    bool is_found;
+};
+
+static struct result look(void *context, const json_t *page, bool *is_enough_out, struct error *err)
+{
+    struct search *search = context;
+
+    (void)err;
+    search->is_found = take_robot_id(page, search->robot, search->id_out);
+    *is_enough_out = search->is_found;
+    return SUCCESS;
+}
+
 /* A robot may be given by its id, by the name in `create`, or by its login name. A name is looked up. */
 static struct result robot_id(struct session *session, const char *given, char id_out[64], struct error *err)
 {
-    OWNED_JSON next = NULL;
-    char robot[ROBOT_LOGIN_SIZE];
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    struct search search = {.id_out = id_out};
 
     if (is_id(given)) {
         (void)snprintf(id_out, 64, "%s", given);
         return SUCCESS;
     }
-    robot_login_name(given, robot);
-    for (unsigned page = 0; page < PAGES_MAX; page++) {
-        OWNED_JSON answer = NULL;
-        struct buffer OWNED_BUFFER path = BUFFER(1024);
-        TRY(robots_path(robot, next, &path, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
-        if (take_robot_id(answer, robot, id_out)) return SUCCESS;
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-        if (next == NULL) break;
-    }
-    return failure(err, ERROR_NOT_FOUND, "there is no robot '%.100s' that you may see", robot);
+    robot_login_name(given, search.robot);
+    TRY(robots_path(search.robot, &path, err));
+    const struct page_walk walk = {buffer_text(&path), look, &search};
+    TRY(api_walk(session, &walk, err));
+    return search.is_found ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no robot '%.100s' that you may see", search.robot);
 }
 
 static struct result revoke(struct invocation *invocation, struct session *session, const char *kind, const char *id,
@@ -347,7 +353,11 @@ struct result command_binding_create(struct invocation *invocation, struct error
         TRY(set_text(body, "issuer", issuer, err));
         TRY(set_text(body, "subject", principal, err));
     } else {
-        TRY(robot_id(session, principal, id, err));
+        const struct result found = robot_id(session, principal, id, err);
+        if (!found.ok && err->kind == ERROR_NOT_FOUND && strncmp(principal, "robot$", 6) != 0)
+            return failure(err, ERROR_NOT_FOUND,
+                           "there is no robot '%.100s'; a person or another subject of an issuer needs --issuer URL", principal);
+        TRY(found);
         TRY(set_text(body, "robot", id, err));
     }
     TRY(with_words(invocation, "roles", roles, api_call_in(session, "POST", "/bindings", body, &answer, err), err));

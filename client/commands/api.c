@@ -12,7 +12,6 @@
 #include "client/terminal.h"
 
 #define API_ROOT    "/api/v1"
-#define PAGES_MAX   10000
 #define COLUMNS_MAX 12
 #define REPEATS_MAX 3
 
@@ -40,8 +39,9 @@ static bool may_be_repeated(const char *path)
 {
     const char *last = strrchr(path, '/');
 
-    if (strncmp(path, "/content-holds/", 15) == 0) return false;    /* a release, or its approval */
-    if (last != NULL && strcmp(last, "/copies") == 0) return false; /* a withdrawal destroys keys */
+    if (strncmp(path, "/content-holds/", 15) == 0) return false; /* a release, or its approval */
+    if (last != NULL && (strcmp(last, "/copies") == 0 || strcmp(last, "/move") == 0))
+        return false; /* in the end keys are destroyed */
     return strcmp(path, "/log-key") != 0 && strcmp(path, "/audit/archives") != 0 && strcmp(path, "/regions/drain") != 0 &&
            strcmp(path, "/regions/retire") != 0;
 }
@@ -197,6 +197,7 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
 
 #define TABLE_LINE_MAX    ((size_t)COLUMNS_MAX * (CELL_MAX + 2))
 #define TERMINAL_CELL_MAX 48
+#define COLUMN_LEAST      8 /* letters of a column that is shortened */
 
 static void add_cell(char line[TABLE_LINE_MAX], size_t *used, const char *cell, int width)
 {
@@ -225,10 +226,57 @@ static void table_cell(const json_t *row, const struct column *column, bool is_l
     (void)snprintf(cell + end, CELL_MAX - end, "...");
 }
 
+/* The widest column that may be shortened; `count`: none. People copy names and ids, so the first column and ids stay whole. */
+static size_t widest_of(const struct column *columns, const size_t widths[COLUMNS_MAX], size_t count)
+{
+    size_t widest = count;
+
+    for (size_t c = 1; c < count; c++)
+        if (widths[c] > COLUMN_LEAST && strcmp(columns[c].title, "ID") != 0 && (widest == count || widths[c] >= widths[widest]))
+            widest = c;
+    return widest;
+}
+
+/* Shortens the widest columns until a line fits the terminal. If it can't, print_line() cuts its end. True: something is cut. */
+static bool narrow(const struct column *columns, size_t widths[COLUMNS_MAX], size_t count, unsigned terminal)
+{
+    size_t line = 2 * (count - 1), widest;
+
+    for (size_t c = 0; c < count; c++) line += widths[c];
+    if (line <= terminal) return false;
+    for (; line > terminal && (widest = widest_of(columns, widths, count)) < count; line--) widths[widest]--;
+    return true;
+}
+
+static void shorten(char cell[CELL_MAX], size_t width)
+{
+    unsigned used = 0;
+
+    if (strlen(cell) <= width) return;
+    const size_t end = terminal_fit(cell, (unsigned)width - 2, &used);
+    (void)snprintf(cell + end, CELL_MAX - end, "..");
+}
+
+static void print_row(const json_t *row, const struct column *columns, const size_t widths[COLUMNS_MAX], size_t count,
+                      unsigned terminal)
+{
+    char cell[CELL_MAX], line[TABLE_LINE_MAX] = "";
+    size_t used = 0;
+
+    for (size_t c = 0; c < count; c++) {
+        if (row == NULL) (void)snprintf(cell, sizeof cell, "%s", columns[c].title);
+        else table_cell(row, &columns[c], c + 1 == count, terminal, cell);
+        shorten(cell, widths[c]);
+        add_cell(line, &used, cell, c + 1 == count ? 0 : (int)widths[c]);
+    }
+    print_line(line, terminal);
+}
+
+/* `terminal`: its columns; 0: all is shown. */
 static void print_table(const json_t *rows, const struct column *columns, size_t column_count, unsigned terminal)
 {
-    size_t widths[COLUMNS_MAX] = {0}, used = 0;
-    char cell[CELL_MAX], line[TABLE_LINE_MAX] = "";
+    size_t widths[COLUMNS_MAX] = {0};
+    char cell[CELL_MAX];
 
     for (size_t c = 0; c < column_count; c++) {
         widths[c] = strlen(columns[c].title);
@@ -236,17 +284,16 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
             table_cell(json_array_get(rows, r), &columns[c], c + 1 == column_count, terminal, cell);
             if (strlen(cell) > widths[c]) widths[c] = strlen(cell);
         }
-        add_cell(line, &used, columns[c].title, c + 1 == column_count ? 0 : (int)widths[c]);
     }
-    print_line(line, terminal);
-    for (size_t r = 0; r < json_array_size(rows); r++) {
-        used = 0;
-        for (size_t c = 0; c < column_count; c++) {
-            table_cell(json_array_get(rows, r), &columns[c], c + 1 == column_count, terminal, cell);
-            add_cell(line, &used, cell, c + 1 == column_count ? 0 : (int)widths[c]);
-        }
-        print_line(line, terminal);
-    }
+    const bool is_cut = terminal > 0 && narrow(columns, widths, column_count, terminal);
+    for (size_t r = 0; r <= json_array_size(rows); r++)
+        print_row(r == 0 ? NULL : json_array_get(rows, r - 1), columns, widths, column_count, terminal);
+    if (is_cut) (void)fputs("(cut to the width of the terminal: --wide shows all)\n", stderr);
+}
+
+static unsigned table_columns(const struct invocation *invocation)
+{
+    return isatty(STDOUT_FILENO) == 1 && !invocation->wide ? terminal_columns() : 0;
 }
 
 /* Canonical JSON escapes ASCII's control characters except DEL, and none of the other characters that steer a terminal. */
@@ -306,41 +353,23 @@ struct result api_add_after(struct buffer *path, const json_t *next, struct erro
     return http_escape(path, cell, err);
 }
 
-/* "limit=1000&after=<the last entry of the page before>" */
-static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
-{
-    TRY(buffer_format(path, err, "%s%climit=1000", root, strchr(root, '?') == NULL ? '?' : '&'));
-    return api_add_after(path, next, err);
-}
-
 struct result api_print_rows(const struct invocation *invocation, const json_t *rows, const struct column *columns,
                              size_t column_count, struct error *err)
 {
     if (invocation->json) return api_print_json(rows, err);
-    print_table(rows, columns, column_count, 0);
+    print_table(rows, columns, column_count, table_columns(invocation));
     return SUCCESS;
 }
 
 struct result api_get_pages(struct invocation *invocation, const char *path, const char *list, size_t most, json_t *rows,
                             struct error *err)
 {
+    struct buffer OWNED_BUFFER url = BUFFER(4096);
     OWNED(session) *session = NULL;
-    OWNED_JSON next = NULL;
 
+    TRY(buffer_format(&url, err, "%s%climit=1000", path, strchr(path, '?') == NULL ? '?' : '&'));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    for (unsigned page = 0; page < PAGES_MAX && json_array_size(rows) < most; page++) {
-        OWNED_JSON answer = NULL;
-        struct buffer OWNED_BUFFER url = BUFFER(2048);
-        TRY(page_path(&url, path, next, err));
-        TRY(api_call_in(session, "GET", buffer_text(&url), NULL, &answer, err));
-        if (json_array_extend(rows, json_object_get(answer, list)) != 0)
-            return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-        if (next == NULL || json_is_null(next)) break;
-    }
-    while (json_array_size(rows) > most) (void)json_array_remove(rows, json_array_size(rows) - 1);
-    return SUCCESS;
+    return api_collect(session, buffer_text(&url), list, most, rows, err);
 }
 
 struct result api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
@@ -360,7 +389,7 @@ struct result api_list_newest(struct invocation *invocation, const struct newest
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(api_get_pages(invocation, newest->path, newest->list, most, rows, err));
     if (invocation->json) return api_print_json(rows, err);
-    print_table(rows, newest->columns, newest->column_count, isatty(STDOUT_FILENO) == 1 ? terminal_columns() : 0);
+    print_table(rows, newest->columns, newest->column_count, table_columns(invocation));
     return SUCCESS;
 }
 

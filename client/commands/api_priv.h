@@ -35,7 +35,18 @@ struct column {
     const char *title, *member; /* of each object; values that are no text are shown as JSON */
 };
 
-/** Appends the rows of all pages of a list, at most `most`. The registry is the first operand. */
+/** A walk over the pages of a list, in its order. */
+struct page_walk {
+    const char *path; /* of the first page, with a query: "&after=" is added to it */
+    RESULT(*take)
+    (void *context, const json_t *page, bool *is_enough_out, struct error *err); /* *is_enough_out: the walk ends here */
+    void *context;
+};
+/** ERROR_LIMIT: there are more pages than anybody can read. ERROR_INVALID: a page comes twice. */
+RESULT api_walk(struct session *session, const struct page_walk *walk, struct error *err);
+/** Appends the rows of all pages of a list, at most `most`, to an array. `path` is as in a walk. */
+RESULT api_collect(struct session *session, const char *path, const char *list, size_t most, json_t *rows, struct error *err);
+/** The same in a session of its own, with a limit of 1,000 rows a page; `path` needs no query. The registry is the first operand. */
 RESULT api_get_pages(struct invocation *invocation, const char *path, const char *list, size_t most, json_t *rows,
                      struct error *err);
 /** Gets all pages of a list and prints them, as a table or (--json) as one array. `path` may have a query. */

@@ -25,7 +25,8 @@ static const struct log_document_place glasses = {&glass_kind, {"/break-glass", 
 /* Of a broken glass with its review, or of a review alone. */
 static struct result print_one(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
-    static const char *const members[] = {"approved_by", "review", "review_event", "note", "missing"};
+    static const char *const members[] = {"on",     "reason",       "broken_event", "approved_by",
+                                          "review", "review_event", "note",         "missing"};
     const json_t *document = json_object_get(answer, "document");
     OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state",
                                  json_object_get(answer, "state"), "expires", json_object_get(document, "expires"));
@@ -60,11 +61,12 @@ static struct result flatten(const json_t *row, json_t *flat, struct error *err)
 {
     const json_t *document = json_object_get(row, "document"), *body = json_object_get(document, "body");
     const json_t *holder = verified_holder(row, json_text_of(body, "principal"));
+    const json_t *broken = json_object_get(body, "on") == NULL ? row : body; /* the end of it does not say where and why */
     json_t *shown = json_pack("{s:O?, s:O?, s:O*, s:O?, s:O*, s:O*, s:O?, s:O*, s:O*}", "name", json_object_get(row, "name"),
-                              "state", json_object_get(row, "state"), "on", json_object_get(body, "on"), "expires",
+                              "state", json_object_get(row, "state"), "on", json_object_get(broken, "on"), "expires",
                               json_object_get(document, "expires"), "review", json_object_get(row, "review"), "subject",
                               json_object_get(holder, "subject"), "principal", json_object_get(body, "principal"), "approved_by",
-                              json_object_get(row, "approved_by"), "reason", json_object_get(body, "reason"));
+                              json_object_get(row, "approved_by"), "reason", json_object_get(broken, "reason"));
 
     return json_array_append_new(flat, shown) == 0 ? SUCCESS : api_no_memory(err);
 }

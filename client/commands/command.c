@@ -345,6 +345,7 @@ static struct result run(struct invocation *invocation, int argc, char **argv, s
     }
     invocation->json = invocation_option(invocation, 'j') != NULL;
     invocation->verbose = invocation_option(invocation, 'v') != NULL;
+    invocation->wide = invocation_option(invocation, 'Z') != NULL;
     return invocation->command->run(invocation, err);
 }
 

@@ -57,7 +57,7 @@ struct invocation {
         const char *value;
     } values[OPTION_VALUES_MAX];
     unsigned value_count;
-    bool json, verbose;
+    bool json, verbose, wide;
     bool line_is_wrong;        /* the failure is about operands or options */
     enum exit_code ends_with;  /* the exit code of a failure, if its kind does not decide it; EXIT_DONE: its kind does */
     struct report report;      /* of all its sessions */

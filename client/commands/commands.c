@@ -8,6 +8,7 @@
 static const struct option_row global_options[] = {
     {'j', "json", NULL,
      "one JSON value on standard output (of audit tail and audit search one a line), errors as JSON on standard error"},
+    {'Z', "wide", NULL, "whole tables, also on a terminal with too few columns for them"},
     {'v', "verbose", NULL, "show each request on standard error; secrets stay hidden"},
     {'h', "help", NULL, "show this"},
 };
@@ -286,6 +287,10 @@ static const struct option_row witnesses_sign_options[] = {
     {'e', "epoch", "NUMBER", "number of the new policy; must be larger than that of the pinned one (the first has 0)"},
     {'o', "output", "FILE", "where the signed policy goes; - is standard output (default: -)"},
 };
+#define ORGANISATION_OPTION                                      \
+    {                                                            \
+        's', "organisation", "NAME", "the organisation it is of" \
+    }
 #define SCOPE_OPTION                                                                              \
     {                                                                                             \
         's', "scope", "SCOPE", "an organisation, or organisation/project (default: the registry)" \

@@ -44,31 +44,42 @@ struct result command_elevation_list(struct invocation *invocation, struct error
     return api_list(invocation, buffer_text(&path), "elevations", columns, COLUMN_COUNT, err);
 }
 
+/* A request that is looked for. */
+struct search {
+    const char *scope, *id;
+    json_t *found; /* NULL: not yet */
+};
+
+static struct result look(void *context, const json_t *page, bool *is_enough_out, struct error *err)
+{
+    struct search *search = context;
+    const json_t *rows = json_object_get(page, "elevations");
+
+    (void)err;
+    for (size_t i = 0; i < json_array_size(rows) && search->found == NULL; i++) {
+        json_t *row = json_array_get(rows, i);
+        const char *of = json_text_of(row, "id"), *on = json_text_of(row, "scope");
+        if (of != NULL && on != NULL && strcmp(of, search->id) == 0 && strcmp(on, search->scope) == 0)
+            search->found = json_incref(row);
+    }
+    *is_enough_out = search->found != NULL;
+    return SUCCESS;
+}
+
 /* The request, as the registry shows it: what is granted is sent back word by word. */
 static struct result find(struct session *session, const char *scope, const char *id, json_t **found_out, struct error *err)
 {
-    OWNED_JSON next = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    struct search search = {scope, id, NULL};
 
-    for (unsigned page = 0; page < 1000; page++) {
-        struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-        OWNED_JSON answer = NULL;
-        TRY(api_add_list(&path, "/elevations", scope, err));
-        TRY(buffer_format(&path, err, "%climit=1000", scope[0] == '\0' ? '?' : '&'));
-        TRY(api_add_after(&path, next, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
-        const json_t *rows = json_object_get(answer, "elevations");
-        for (size_t i = 0; i < json_array_size(rows); i++) {
-            json_t *row = json_array_get(rows, i);
-            const char *of = json_text_of(row, "id"), *on = json_text_of(row, "scope");
-            if (of == NULL || on == NULL || strcmp(of, id) != 0 || strcmp(on, scope) != 0) continue;
-            *found_out = json_incref(row);
-            return SUCCESS;
-        }
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-        if (next == NULL) break;
-    }
-    return failure(err, ERROR_NOT_FOUND, "there is no request %.40s on %.200s that you may see", id, scope);
+    TRY(api_add_list(&path, "/elevations", scope, err));
+    TRY(buffer_format(&path, err, "%climit=1000", scope[0] == '\0' ? '?' : '&'));
+    const struct page_walk walk = {buffer_text(&path), look, &search};
+    TRY(api_walk(session, &walk, err));
+    if (search.found == NULL)
+        return failure(err, ERROR_NOT_FOUND, "there is no request %.40s on %.200s that you may see", id, scope);
+    *found_out = search.found;
+    return SUCCESS;
 }
 
 static void show(const json_t *row)

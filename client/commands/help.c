@@ -163,7 +163,7 @@ static void next_words(const char *level, char *text, size_t room)
 /* The word may have a secret behind its "=". */
 static struct result option_first(const char *word, struct error *err)
 {
-    static const char *const names[] = {"help", "version", "json", "verbose"};
+    static const char *const names[] = {"help", "version", "json", "verbose", "wide"};
     const int length = (int)strcspn(word, "=") < 60 ? (int)strcspn(word, "=") : 60;
     char given[NAME_MAX_LETTERS], option[NAME_MAX_LETTERS];
     const char *nearest = NULL;

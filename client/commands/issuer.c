@@ -14,7 +14,6 @@
 #define COUNT(array)     (sizeof(array) / sizeof((array)[0]))
 #define JWKS_MAX         (64 * 1024) /* limit of bodies of /api/v1 */
 #define LIFETIME_SECONDS 86400
-#define PAGES_MAX        10000
 
 struct result issuer_algorithms(const struct invocation *invocation, const char *const *usual, json_t **algorithms_out,
                                 struct error *err)
@@ -94,23 +93,28 @@ static bool take_id(const json_t *page, const char *url, char id_out[ISSUER_ID_S
     return false;
 }
 
+struct search {
+    const char *url;
+    char id[ISSUER_ID_SIZE]; /* "": not found yet */
+};
+
+static struct result look(void *context, const json_t *page, bool *is_enough_out, struct error *err)
+{
+    struct search *search = context;
+
+    (void)err;
+    *is_enough_out = take_id(page, search->url, search->id);
+    return SUCCESS;
+}
+
 /* "" if there is none. */
 static struct result find(struct session *session, const char *url, char id_out[ISSUER_ID_SIZE], struct error *err)
 {
-    OWNED_JSON next = NULL;
+    struct search search = {url, ""};
+    const struct page_walk walk = {"/issuers?limit=1000", look, &search};
 
-    id_out[0] = '\0';
-    for (unsigned page = 0; page < PAGES_MAX; page++) {
-        struct buffer OWNED_BUFFER path = BUFFER(1024);
-        OWNED_JSON answer = NULL;
-        TRY(buffer_add_text(&path, "/issuers?limit=1000", err));
-        TRY(api_add_after(&path, next, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
-        if (take_id(answer, url, id_out)) return SUCCESS;
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-        if (next == NULL || json_is_null(next)) break;
-    }
+    TRY(api_walk(session, &walk, err));
+    (void)snprintf(id_out, ISSUER_ID_SIZE, "%s", search.id);
     return SUCCESS;
 }
 

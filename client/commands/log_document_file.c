@@ -32,7 +32,7 @@ const struct log_document_kind log_document_persons = {DOCUMENT_PERSONS, "docume
                                                        " name not_after issuer separate tokens "};
 
 const struct log_document_kind log_document_officers = {DOCUMENT_OFFICERS, "document of officers",
-                                                        " name not_after principal key role on "};
+                                                        " name not_after principal key role on restrictions "};
 
 const struct log_document_kind log_document_scim = {DOCUMENT_SCIM_SERVICE, "document of a SCIM service",
                                                     " name not_after issuer claim client deactivations others "};

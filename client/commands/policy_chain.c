@@ -18,23 +18,11 @@
 static struct result pages(struct session *session, const char *path, const char *list, json_t **rows_out, struct error *err)
 {
     OWNED_JSON rows = json_array();
-    OWNED_JSON next = NULL;
 
     if (rows == NULL) return api_no_memory(err);
-    do {
-        struct buffer OWNED_BUFFER page_path = BUFFER(1024);
-        OWNED_JSON page = NULL;
-        TRY(buffer_add_text(&page_path, path, err));
-        TRY(api_add_after(&page_path, next, err));
-        TRY(api_call_in(session, "GET", buffer_text(&page_path), NULL, &page, err));
-        if (!json_is_array(json_object_get(page, list)))
-            return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
-        if (json_array_size(rows) > SET_CHAIN_LINKS_MAX)
-            return failure(err, ERROR_LIMIT, "more than %d policy sets and keys of approvers", SET_CHAIN_LINKS_MAX);
-        if (json_array_extend(rows, json_object_get(page, list)) != 0) return api_no_memory(err);
-        json_decref(next);
-        next = json_incref(json_object_get(page, "next"));
-    } while (next != NULL);
+    TRY(api_collect(session, path, list, (size_t)SET_CHAIN_LINKS_MAX + 1, rows, err));
+    if (json_array_size(rows) > SET_CHAIN_LINKS_MAX)
+        return failure(err, ERROR_LIMIT, "more than %d policy sets and keys of approvers", SET_CHAIN_LINKS_MAX);
     *rows_out = GIVE(rows);
     return SUCCESS;
 }

@@ -27,9 +27,12 @@ static struct result name_policy(const json_t *value, struct buffer *name, struc
 
 static struct result name_network(const json_t *value, struct buffer *name, struct error *err)
 {
-    const char *cidr = json_text_of(value, "cidr");
+    const char *cidr = json_text_of(value, "cidr"), *authority = json_text_of(value, "authority"),
+               *listener = json_text_of(value, "listener");
 
-    return buffer_format(name, err, "%.64s", cidr == NULL ? "?" : cidr);
+    if (cidr != NULL) return buffer_format(name, err, "%.64s", cidr);
+    if (authority != NULL) return buffer_format(name, err, "authority:%.80s", authority);
+    return buffer_format(name, err, "listener:%.80s", listener == NULL ? "?" : listener);
 }
 
 /* What has no name is named by its whole content: of two with the same beginning, one would hide the other from whoever signs both. */

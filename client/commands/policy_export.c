@@ -36,26 +36,37 @@ static bool loads(const json_t *event, const char *resource)
     return res != NULL && outcome != NULL && strcmp(res, resource) == 0 && strcmp(outcome, POLICY_LOAD_OUTCOME) == 0;
 }
 
+struct loading_event {
+    const char *resource;
+    bool is_found;
+    int64_t number;
+};
+
+static struct result look(void *context, const json_t *page, bool *is_enough_out, struct error *err)
+{
+    struct loading_event *wanted = context;
+    const json_t *events = json_object_get(page, "events");
+
+    (void)err;
+    for (size_t i = 0; i < json_array_size(events) && !wanted->is_found; i++)
+        wanted->is_found = loads(json_array_get(events, i), wanted->resource) &&
+                           json_integer_of(json_array_get(events, i), "seq", &wanted->number);
+    *is_enough_out = wanted->is_found;
+    return SUCCESS;
+}
+
 /* Newest first: the set in force was loaded lately. */
 static struct result find_event(struct session *session, const char *resource, int64_t *number_out, struct error *err)
 {
-    OWNED_JSON next = NULL;
+    struct loading_event wanted = {.resource = resource};
+    const struct page_walk walk = {"/audit/events?order=descending&limit=100&action=" POLICY_LOAD_ACTION, look, &wanted};
 
-    do {
-        struct buffer OWNED_BUFFER path = BUFFER(1024);
-        OWNED_JSON page = NULL;
-        TRY(buffer_add_text(&path, "/audit/events?order=descending&limit=100&action=" POLICY_LOAD_ACTION, err));
-        TRY(api_add_after(&path, next, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &page, err));
-        const json_t *events = json_object_get(page, "events");
-        for (size_t i = 0; i < json_array_size(events); i++)
-            if (loads(json_array_get(events, i), resource) && json_integer_of(json_array_get(events, i), "seq", number_out))
-                return SUCCESS;
-        json_decref(next);
-        next = json_incref(json_object_get(page, "next"));
-    } while (next != NULL);
-    return failure(err, ERROR_NOT_FOUND,
-                   "no event of the log loads the set in force: the search of the log may be behind; try again");
+    TRY(api_walk(session, &walk, err));
+    if (!wanted.is_found)
+        return failure(err, ERROR_NOT_FOUND,
+                       "no event of the log loads the set in force: the search of the log may be behind; try again");
+    *number_out = wanted.number;
+    return SUCCESS;
 }
 
 static struct result fetch_bytes(struct session *session, int64_t number, const char *what, struct http_response *response,

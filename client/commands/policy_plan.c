@@ -1,5 +1,6 @@
 /* `sijil policy plan`: what a proposed set would change. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "client/commands/policy_priv.h"
 #include "client/local.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "policy/set.h"
 
 #define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
@@ -171,19 +173,72 @@ static void show(const struct invocation *invocation, const json_t *job, bool is
 static struct result conclude(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
     const json_t *job = json_object_get(answer, "job"), *plan = json_object_get(answer, "plan");
-    char state[CELL_MAX], why[CELL_MAX];
+    char state[CELL_MAX], why[CELL_MAX], by[CELL_MAX];
 
     cell_text(json_object_get(job, "state"), state);
     cell_text(json_object_get(job, "waits_for"), why);
+    cell_text(json_object_get(job, "stopped_by"), by);
     if (strcmp(state, "completed") == 0 && json_is_object(plan)) return print_plan(invocation, plan, err);
+    if (json_object_get(job, "stopped_by") != NULL)
+        return failure(err, ERROR_INVALID, "the plan was not completed: %.40s by %.200s", state, by);
     return failure(err, ERROR_INVALID, "the plan was not completed: %.40s: %.200s", state, why);
 }
+
+/* ---- stopping it ---- */
+
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+/* Ctrl-C asks only where a person can answer; the second one, at the question, ends this program and not the plan. */
+static void watch_interrupt(bool is_watched)
+{
+    const struct sigaction action = {.sa_handler = is_watched ? note_interrupt : SIG_DFL};
+
+    if (terminal_is_there()) (void)sigaction(SIGINT, &action, NULL);
+}
+
+static struct result plan_path(struct buffer *path, const char *id, struct error *err)
+{
+    return buffer_format(path, err, PLANS_POLICIES "/plans/%.40s", id);
+}
+
+static struct result cancel(struct session *session, const char *id, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(256);
+
+    TRY(plan_path(&path, id, err));
+    TRY(api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err));
+    (void)fprintf(stderr, "stops: %.40s\n", id);
+    return SUCCESS;
+}
+
+static struct result ask_to_stop(struct session *session, const char *id, struct error *err)
+{
+    char answer[16];
+
+    watch_interrupt(false);
+    (void)fputc('\n', stderr);
+    TRY(terminal_ask("stop the plan? yes, no, or leave: it goes on, and this ends", answer, sizeof answer, err));
+    if (strcmp(answer, "yes") == 0) TRY(cancel(session, id, err));
+    if (strcmp(answer, "leave") == 0) return failure(err, ERROR_INVALID, "the plan goes on; --show %.40s shows it", id);
+    is_interrupted = 0;
+    watch_interrupt(true);
+    return SUCCESS;
+}
+
+/* ---- following it ---- */
 
 static struct result follow(const struct invocation *invocation, struct session *session, const char *id, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(256);
 
-    TRY(buffer_format(&path, err, PLANS_POLICIES "/plans/%.40s", id));
+    TRY(plan_path(&path, id, err));
+    watch_interrupt(true);
     for (unsigned looks = 0;; looks++) {
         OWNED_JSON answer = NULL;
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
@@ -191,20 +246,33 @@ static struct result follow(const struct invocation *invocation, struct session 
         const bool is_over = json_object_get(job, "ended") != NULL;
         show(invocation, job, is_over);
         if (is_over) return conclude(invocation, answer, err);
-        look_rest(looks);
+        if (is_interrupted) TRY(ask_to_stop(session, id, err));
+        else look_rest(looks);
     }
+}
+
+static struct result begin(struct invocation *invocation, struct session *session, char id_out[CELL_MAX], struct error *err)
+{
+    OWNED_JSON body = NULL;
+    OWNED_JSON job = NULL;
+
+    TRY(make_body(invocation, session, &body, err));
+    TRY(api_call_in(session, "POST", PLANS_POLICIES "/plan", body, &job, err));
+    cell_text(json_object_get(job, "id"), id_out);
+    if (!invocation->json) (void)fprintf(stderr, "plan %s; it goes on also when this ends\n", id_out);
+    return SUCCESS;
 }
 
 struct result command_policy_plan(struct invocation *invocation, struct error *err)
 {
+    const char *shown = invocation_option(invocation, 's'), *stopped = invocation_option(invocation, 'x');
     OWNED(session) *session = NULL;
-    OWNED_JSON body = NULL;
-    OWNED_JSON job = NULL;
     char id[CELL_MAX];
 
+    if ((invocation->operand_count == 2) + (shown != NULL) + (stopped != NULL) != 1)
+        return line_check(invocation, failure(err, ERROR_INVALID, "one of SET.json, --show ID and --cancel ID"));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(make_body(invocation, session, &body, err));
-    TRY(api_call_in(session, "POST", PLANS_POLICIES "/plan", body, &job, err));
-    cell_text(json_object_get(job, "id"), id);
-    return follow(invocation, session, id, err);
+    if (stopped != NULL) return cancel(session, stopped, err);
+    if (shown == NULL) TRY(begin(invocation, session, id, err));
+    return follow(invocation, session, shown == NULL ? id : shown, err);
 }

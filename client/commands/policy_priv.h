@@ -36,3 +36,5 @@ RESULT policy_draft_signed(struct invocation *invocation, struct session *sessio
 RESULT policy_digest_file(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err);
 /** Says on standard error what `next` changes; `base` NULL: it is the first set. */
 RESULT policy_show_changes(const struct policy_set *base, const struct policy_set *next, struct error *err);
+/** The restrictions in force of the organisation that --organisation names: an array of policies. */
+RESULT restrictions_fetch(struct invocation *invocation, struct session *session, json_t **policies_out, struct error *err);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/documents.h"
 #include "client/commands/policy_priv.h"
 #include "client/commands/policy_source_priv.h"
 #include "client/local.h"
@@ -60,7 +61,30 @@ static struct result tell_signers(const struct policy_source *found, struct buff
     return set_text_paragraph("", 0, buffer_text(&line), text, err);
 }
 
-static struct result print_readable(const struct policy_source *found, struct error *err)
+static json_t *part(const struct policy_set *set, const char *name)
+{
+    return json_object_get(policy_set_json(set), name);
+}
+
+/* The set as it counts in an organisation: with what its officers have added. Nobody has signed it as a whole. */
+static struct result join(const struct policy_set *set, json_t *policies, struct policy_set **joined_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON all = json_copy(part(set, "policies"));
+
+    if (all == NULL || json_array_extend(all, policies) != 0) return api_no_memory(err);
+    const struct policy_set_parts parts = {.epoch = policy_set_epoch(set),
+                                           .policies = all,
+                                           .regions = part(set, "regions"),
+                                           .groups = part(set, "groups"),
+                                           .networks = part(set, "networks"),
+                                           .exceptions = part(set, "exceptions"),
+                                           .declassified = part(set, "declassified")};
+    TRY(policy_set_compose(&parts, &payload, err));
+    return policy_set_compile(buffer_bytes(&payload), joined_out, err);
+}
+
+static struct result print_readable(const struct policy_source *found, const struct policy_set *shown, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(SET_TEXT_MAX);
     const struct set_reading reading = {.now_ms = clock_wall_ms()};
@@ -68,8 +92,12 @@ static struct result print_readable(const struct policy_source *found, struct er
     TRY(buffer_format(&text, err, "Policy set of epoch %llu, digest\n%s\n", (unsigned long long)policy_set_epoch(found->set),
                       policy_set_digest(found->set)));
     TRY(tell_signers(found, &text, err));
+    if (shown != found->set)
+        TRY(set_text_paragraph(
+            "", 0, "With the restrictions that the officers of the organisation have signed for it, as the registry tells them.",
+            &text, err));
     TRY(buffer_add_u8(&text, '\n', err));
-    TRY(policy_set_text(found->set, &reading, &text, err));
+    TRY(policy_set_text(shown, &reading, &text, err));
     (void)fputs(buffer_text(&text), stdout);
     return SUCCESS;
 }
@@ -84,27 +112,40 @@ static struct result print_json(const struct policy_set *set, bool is_whole, str
     return api_print_json(value, err);
 }
 
-static struct result find(struct invocation *invocation, struct policy_source *found, struct error *err)
+static struct result find(struct invocation *invocation, struct policy_source *found, struct policy_set **shown_out,
+                          struct error *err)
 {
     const char *where = invocation->operands[0];
     OWNED(session) *session = NULL;
+    OWNED_JSON policies = NULL;
 
-    if (policy_source_is_file(where)) return policy_source_file(where, found, err);
+    if (policy_source_is_file(where)) {
+        TRY(policy_source_file(where, found, err));
+        *shown_out = policy_set_keep(found->set);
+        return SUCCESS;
+    }
     TRY(command_session(invocation, where, &session, err));
     TRY(policy_source_fetch(session, 0, found, err));
-    return found->root == NULL ? SUCCESS : policy_source_check(session, found, err);
+    if (found->root != NULL) TRY(policy_source_check(session, found, err));
+    if (documents_scope(invocation)[0] == '\0') {
+        *shown_out = policy_set_keep(found->set);
+        return SUCCESS;
+    }
+    TRY(restrictions_fetch(invocation, session, &policies, err));
+    return join(found->set, policies, shown_out, err);
 }
 
 struct result command_policy_show(struct invocation *invocation, struct error *err)
 {
     struct policy_source OWNED_SOURCE found = {.name = NULL};
     const char *path = invocation_option(invocation, 'R');
+    OWNED(policy_set) *shown = NULL;
     OWNED(ecdsa_key) *root = NULL;
 
     if (path != NULL) TRY(local(ecdsa_key_load(path, &root, err), path, err));
     found.root = root;
-    TRY(find(invocation, &found, err));
+    TRY(find(invocation, &found, &shown, err));
     const bool is_whole = invocation_option(invocation, 'd') != NULL;
-    if (is_whole || invocation->json) return print_json(found.set, is_whole, err);
-    return print_readable(&found, err);
+    if (is_whole || invocation->json) return print_json(shown, is_whole, err);
+    return print_readable(&found, shown, err);
 }

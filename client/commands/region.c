@@ -132,8 +132,12 @@ struct result command_region_drain(struct invocation *invocation, struct error *
 {
     OWNED_JSON answer = NULL;
 
+    const char *to = invocation_option(invocation, 't');
+
+    if (to != NULL && invocation_option(invocation, 'e') != NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--to and --end do not go together"));
     TRY(call(invocation, "/regions/drain", "end", invocation_option(invocation, 'e') != NULL, &answer, err));
-    return api_print(invocation, answer, err);
+    return to == NULL ? api_print(invocation, answer, err) : drain_to(invocation, to, err);
 }
 
 struct result command_region_retire(struct invocation *invocation, struct error *err)

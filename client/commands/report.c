@@ -224,20 +224,11 @@ static struct result fetch_set(struct making *making, int64_t event, struct erro
 
 static struct result list_sets(struct making *making, json_t *rows, struct error *err)
 {
-    OWNED_JSON next = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    do {
-        struct buffer OWNED_BUFFER path = BUFFER(1024);
-        OWNED_JSON page = NULL;
-        TRY(buffer_add_text(&path, "/reports/residency/sets?limit=16", err));
-        TRY(audit_add_within(making->invocation, '&', &path, err));
-        TRY(api_add_after(&path, next, err));
-        TRY(api_call_in(making->session, "GET", buffer_text(&path), NULL, &page, err));
-        if (json_array_extend(rows, json_object_get(page, "sets")) != 0) return api_no_memory(err);
-        json_decref(next);
-        next = json_array_size(json_object_get(page, "sets")) == 0 ? NULL : json_incref(json_object_get(page, "next"));
-    } while (next != NULL && json_array_size(rows) < 100 * RESIDENCY_SETS_MAX);
-    return SUCCESS;
+    TRY(buffer_add_text(&path, "/reports/residency/sets?limit=16", err));
+    TRY(audit_add_within(making->invocation, '&', &path, err));
+    return api_collect(making->session, buffer_text(&path), "sets", (size_t)100 * RESIDENCY_SETS_MAX, rows, err);
 }
 
 /* Those that events name, and the newest one before the moment. */
@@ -261,27 +252,43 @@ static struct result fetch_sets(struct making *making, struct error *err)
 
 /* ---- the report ---- */
 
-static struct result write_file(const struct making *making, const char *ending, const struct buffer *text, struct error *err)
+/* NAME.json, and of the second part NAME.2.json. */
+static struct result write_file(const struct making *making, size_t part, const char *ending, const struct buffer *text,
+                                struct error *err)
 {
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], number[24] = "";
 
-    (void)snprintf(path, sizeof path, "%s%s", making->name, ending);
+    if (part > 1) (void)snprintf(number, sizeof number, ".%zu", part);
+    (void)snprintf(path, sizeof path, "%s%s%s", making->name, number, ending);
     return local_output(file_replace(path, buffer_bytes(text), 0600, err), path, err);
 }
 
-static struct result write_all(const struct making *making, const json_t *report, struct error *err)
+static struct result write_part(const struct making *making, const json_t *whole, size_t part, struct error *err)
 {
+    OWNED_JSON report = NULL;
     struct buffer OWNED_BUFFER text = BUFFER(RESIDENCY_REPORT_MAX), csv = BUFFER(RESIDENCY_PAGE_MAX);
     struct buffer OWNED_BUFFER english = BUFFER(RESIDENCY_PAGE_MAX), arabic = BUFFER(RESIDENCY_PAGE_MAX);
 
+    TRY(residency_part(whole, part, &report, err));
     TRY(residency_write(report, &text, err));
     TRY(residency_csv(report, &csv, err));
     TRY(residency_page(report, RESIDENCY_ENGLISH, &english, err));
     TRY(residency_page(report, RESIDENCY_ARABIC, &arabic, err));
-    TRY(write_file(making, ".json", &text, err));
-    TRY(write_file(making, ".csv", &csv, err));
-    TRY(write_file(making, ".en.html", &english, err));
-    return write_file(making, ".ar.html", &arabic, err);
+    TRY(write_file(making, part, ".json", &text, err));
+    TRY(write_file(making, part, ".csv", &csv, err));
+    TRY(write_file(making, part, ".en.html", &english, err));
+    return write_file(making, part, ".ar.html", &arabic, err);
+}
+
+static struct result write_all(const struct making *making, const json_t *report, struct error *err)
+{
+    const size_t parts = residency_parts(report);
+
+    for (size_t part = 1; part <= parts; part++) TRY(write_part(making, report, part, err));
+    if (parts > 1 && !making->invocation->json)
+        (void)printf("The report has %zu parts, each with files of its own: %s.json, %s.2.json, ...\n", parts, making->name,
+                     making->name);
+    return SUCCESS;
 }
 
 static struct result tell(const struct making *making, const json_t *report, const struct residency_findings *findings,

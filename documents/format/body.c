@@ -6,6 +6,7 @@
 #include "documents/format/officers.h"
 #include "documents/format/own_role.h"
 #include "documents/format/persons.h"
+#include "documents/format/restriction.h"
 #include "documents/format/scim_service.h"
 
 struct result document_check_body(const struct document *document, struct error *err)
@@ -16,6 +17,7 @@ struct result document_check_body(const struct document *document, struct error 
         struct group_roles groups;
         struct own_role role;
         struct persons_rule persons;
+        const json_t *policy;
         struct officer officer;
         struct scim_service service;
         struct break_glass glass;
@@ -28,6 +30,7 @@ struct result document_check_body(const struct document *document, struct error 
     case DOCUMENT_GROUP_ROLES: return group_roles_read(document, &body.groups, err);
     case DOCUMENT_OWN_ROLE: return own_role_read(document, &body.role, err);
     case DOCUMENT_PERSONS: return persons_rule_read(document, &body.persons, err);
+    case DOCUMENT_RESTRICTION: return restriction_read(document, &body.policy, err);
     case DOCUMENT_OFFICERS: return officer_read(document, &body.officer, err);
     case DOCUMENT_SCIM_SERVICE: return scim_service_read(document, &body.service, err);
     case DOCUMENT_BREAK_GLASS: return break_glass_read(document, &body.glass, err);

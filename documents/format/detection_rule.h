@@ -30,7 +30,9 @@
     X(DETECTOR_CLOCK, "clock-step", 1, 300, 3, true)            \
     X(DETECTOR_SINK, "sink-stopped", 1, 0, 3, true)             \
     X(DETECTOR_COPY, "laxer-copy", 1, 3600, 4, true)            \
-    X(DETECTOR_REGION, "region-quarantined", 1, 0, 5, true)
+    X(DETECTOR_REGION, "region-quarantined", 1, 0, 5, true)     \
+    X(DETECTOR_EXCEPTION, "exception-use", 1, 3600, 3, true)    \
+    X(DETECTOR_NOTIFY, "policy-notify", 1, 3600, 3, true)
 enum detector {
 #define X(constant, name, threshold, window_s, severity, is_on) constant,
     DETECTORS(X)

@@ -6,6 +6,7 @@
 #include "base/uuid.h"
 #include "crypto/digest.h"
 #include "documents/format/document_priv.h"
+#include "documents/format/restriction.h"
 
 #define DAY_MS        INT64_C(86400000)
 #define NAME_LETTERS  "abcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -80,26 +81,45 @@ static struct result check_role(const struct document *document, const struct of
                    "on: \"\" for a registry-admin, an organisation for an org-admin, either for a security-officer");
 }
 
+/* The number of persons is a security officer's document's, because only such officers sign. */
+static struct result read_restrictions(const struct document *document, json_int_t restrictions, struct officer *officer,
+                                       struct error *err)
+{
+    if (json_object_get(json_object_get(document->json, "body"), "restrictions") == NULL) return SUCCESS;
+    if (restrictions < 1 || restrictions > RESTRICTION_PERSONS_MAX || officer->on[0] == '\0' ||
+        strcmp(officer->role, RESTRICTION_ROLE) != 0)
+        return failure(err, ERROR_INVALID,
+                       "restrictions: 1 to %d persons, in the document of a security officer of an organisation",
+                       RESTRICTION_PERSONS_MAX);
+    officer->restrictions = (unsigned)restrictions;
+    return SUCCESS;
+}
+
 struct result officer_read(const struct document *document, struct officer *officer_out, struct error *err)
 {
     struct officer officer = {.principal = NULL};
+    json_int_t restrictions = 0;
 
     TRY(check_head(document, err));
-    TRY(document_unpack(json_object_get(document->json, "body"), "the body of officers", err, "{s:s, s:s, s:s, s:s}", "principal",
-                        &officer.principal, "key", &officer.key, "role", &officer.role, "on", &officer.on));
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of officers", err, "{s:s, s:s, s:s, s:s, s?:I}",
+                        "principal", &officer.principal, "key", &officer.key, "role", &officer.role, "on", &officer.on,
+                        "restrictions", &restrictions));
     if (!is_principal(officer.principal))
         return failure(err, ERROR_INVALID, "principal: ext: and 64 hex digits, or robot: and an id, as sijil whoami shows it");
     if (!is_thumbprint(officer.key))
         return failure(err, ERROR_INVALID, "key: the name of an enrolled key of this principal, as sijil key list shows it");
     TRY(check_role(document, &officer, err));
+    TRY(read_restrictions(document, restrictions, &officer, err));
     *officer_out = officer;
     return SUCCESS;
 }
 
 json_t *officer_body(const struct officer *officer)
 {
-    return json_pack("{s:s, s:s, s:s, s:s}", "principal", officer->principal, "key", officer->key, "role", officer->role, "on",
-                     officer->on);
+    json_t *restrictions = officer->restrictions == 0 ? NULL : json_integer((json_int_t)officer->restrictions);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:o*}", "principal", officer->principal, "key", officer->key, "role", officer->role,
+                     "on", officer->on, "restrictions", restrictions);
 }
 
 /* Nobody is an approver of its own power. The root appoints the approvers, so it may sign alone, as long as it is one person. */

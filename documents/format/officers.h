@@ -19,7 +19,8 @@ struct officer {
     const char *principal; /* "ext:..." or "robot:..." as documents name it */
     const char *key;       /* RFC 7638 thumbprint */
     const char *role;
-    const char *on; /* "": the registry; else an organisation */
+    const char *on;        /* "": the registry; else an organisation */
+    unsigned restrictions; /* how many of its security officers sign a restriction of the organisation; 0: not stated */
 };
 /** Reads the body of a document of this kind that is no withdrawal. ERROR_INVALID says what is wrong. */
 RESULT officer_read(const struct document *document, struct officer *officer_out, struct error *err);

@@ -103,7 +103,7 @@ struct result api_may(const struct request *request, const struct action_pair *p
         .principal = request->principal, .pair_count = 1, .pairs = {*pair}, .now_ms = clock_wall_ms()};
     OWNED(decision) *decision = NULL;
 
-    question.client = request_client(request);
+    question.client = request_place(request);
     decider_resolve(request->gateway->decider, pair->resource.name, &question.pairs[0].resource);
     question.pairs[0].resource.kind = pair->resource.kind;
     memcpy(question.pairs[0].resource.detail, pair->resource.detail, sizeof pair->resource.detail);

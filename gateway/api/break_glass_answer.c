@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "documents/prove.h"
 #include "gateway/api/break_glass_priv.h"
 #include "gateway/api/self_priv.h"
 
@@ -47,6 +48,9 @@ SCHEMA(glass, "a broken glass", HAS_TEXT("name", REQUIRED, FORM_FREE, 1, BREAK_G
        HAS_OBJECT("holder", OPTIONAL, schema_glass_holder,
                   "in lists, for callers that may approve it, during the hour: who it is"),
        HAS_TEXT("approved_by", OPTIONAL, FORM_FREE, 1, 79, "the principal that approved it"),
+       HAS_TEXT("on", OPTIONAL, FORM_FREE, 1, BREAK_GLASS_PLACE_MAX, "of version 2: where version 1 broke it"),
+       HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, BREAK_GLASS_REASON_MAX, "of version 2: why"),
+       HAS_COUNT("broken_event", OPTIONAL, "of version 2: the number of the event of version 1"),
        HAS_WORD("review", OPTIONAL, "later open justified not-justified",
                 "later: it is in force; open: nobody has reviewed it yet"),
        HAS_TEXT("note", OPTIONAL, FORM_FREE, 1, BREAK_GLASS_REASON_MAX, "what the reviewer says"),
@@ -102,9 +106,32 @@ static struct result add_state(const struct request *request, const char *name, 
     return failure(err, none.kind, "%s", none.message);
 }
 
+/* A document that ends it does not say where it was broken, and why. The reviewer judges by that, so it comes from version 1. */
+static struct result add_broken(struct request *request, struct pg *pg, json_t *value, struct error *err)
+{
+    struct document_proof_query query = {.action = ACTION_BREAK_GLASS_READ, .scope = "", .kind = DOCUMENT_BREAK_GLASS};
+    struct document_history history;
+    OWNED(document_proof) *proof = NULL;
+    OWNED(document) *document = NULL;
+    struct break_glass glass;
+
+    TRY(document_view_history(request->gateway->documents, query.kind, json_text_of(value, "name"), &history, err));
+    if (history.count < 2) return SUCCESS;
+    query.sequence = history.sequences[0];
+    TRY(document_envelopes(request->permit, pg, &query, &proof, err));
+    TRY(document_read(proof->request.envelopes, proof->request.envelope_count, &document, err));
+    TRY(break_glass_read(document, &glass, err));
+    OWNED_JSON broken =
+        json_pack("{s:s*, s:s*, s:I}", "on", glass.on, "reason", glass.reason, "broken_event", (json_int_t)query.sequence);
+    if (broken != NULL && json_object_update(value, broken) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a broken glass");
+}
+
 static struct result add_to_row(struct request *request, struct pg *pg, json_t *value, struct error *err)
 {
-    (void)pg;
+    const json_t *body = json_object_get(json_object_get(value, "document"), "body");
+
+    if (json_object_get(body, "on") == NULL) TRY(add_broken(request, pg, value, err));
     return add_state(request, json_text_of(value, "name"), value, err);
 }
 

@@ -31,8 +31,9 @@ RESULT document_approver_person(const struct request *request, const uint8_t poi
 /** The key in `trust` that has signed this envelope: the root's, or that of an approver who counts. ERROR_DENIED: none has. */
 RESULT document_approver_key(const struct document_trust *trust, const struct document *envelope, const uint8_t **point_out,
                              struct error *err);
-#define DOCUMENT_SENT_BY_ANOTHER \
-    "the approval is signed with the key of another person than the one that sends it: only the owner of the key may send it"
+#define DOCUMENT_SENT_BY_ANOTHER                                                                                                                                                                     \
+    "the approval is signed with the key of another person than the one that sends it: only the owner of the key may send it, and has to be one known person here (sijil whoami tells who you are; " \
+    "subjects of another issuer than the one that persons come from are nobody)"
 /** Whether the caller is the owner of this key, or the key is the root's, which is no person's unless the root is several persons. */
 RESULT document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                              const struct document_trust *trust, bool *is_sender_out, struct error *err);
@@ -62,6 +63,14 @@ RESULT document_check_newer(struct request *request, struct pg *pg, const struct
                             struct document_known *known_out, struct error *err);
 /** Of a document that gives roles: ERROR_INVALID if it lives longer than the configuration lets such documents live. */
 RESULT document_check_days(const struct request *request, const struct document *document, struct error *err);
+/**
+ * The action that a draft asks for: one that the root alone signs comes into force at once, so it is asked for as an approval is, which may need a fresh login. The handler calls
+ * document_check_draft_action() when it knows the signers.
+ */
+enum action document_draft_action(const struct request *request, const struct signed_body *body, enum action draft,
+                                  enum action approve);
+RESULT document_check_draft_action(const struct request *request, const struct document_signers *signers, enum action approve,
+                                   struct error *err);
 /** Records a draft under `action`; the first pair names its scope. */
 RESULT document_record_draft(struct request *request, const struct signed_body *body, enum action action, struct error *err);
 

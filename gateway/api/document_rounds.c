@@ -72,6 +72,28 @@ struct result document_check_signers(const struct request *request, const struct
     return SUCCESS;
 }
 
+enum action document_draft_action(const struct request *request, const struct signed_body *body, enum action draft,
+                                  enum action approve)
+{
+    OWNED(document) *envelope = NULL;
+    const uint8_t *point = NULL;
+    struct document_trust trust;
+    struct error ignored; /* the handler says what is wrong */
+
+    if (body->count != 1 || !document_read(body->envelopes, 1, &envelope, &ignored).ok ||
+        !document_trust_now(request, &trust, &ignored).ok || !document_root_is_one(&trust) ||
+        !document_approver_key(&trust, envelope, &point, &ignored).ok)
+        return draft;
+    return memcmp(point, trust.root, ECDSA_PUBLIC_SIZE) == 0 ? approve : draft;
+}
+
+struct result document_check_draft_action(const struct request *request, const struct document_signers *signers,
+                                          enum action approve, struct error *err)
+{
+    if (signers->has_root == (request->pairs[0].action == approve)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the keys that count have changed meanwhile; try again");
+}
+
 struct result document_record_draft(struct request *request, const struct signed_body *body, enum action action,
                                     struct error *err)
 {

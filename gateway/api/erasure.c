@@ -9,6 +9,7 @@
 #include "gateway/background/maintenance.h"
 #include "gateway/pipeline/signed_body.h"
 #include "policy/decider/decider.h"
+#include "registry/metrics.h"
 
 /* ---- targets ---- */
 
@@ -75,6 +76,7 @@ static struct result check(struct request *request, struct pg *pg, const struct 
     TRY(erasure_case_read(request, pg, ACTION_ERASURE_ASK, body->document->name, &erasure, err));
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(check_signers(request, pg, body, &erasure, err));
+    if (erasure.is_kept) metric_add(&registry_metrics_rows[METRIC_KEPT_EVENTS], 1);
     return erasure_case_check(&erasure, err);
 }
 

@@ -8,7 +8,7 @@
 #include "gateway/api/audit_priv.h"
 #include "gateway/api/erasure_priv.h"
 #include "gateway/pipeline/document.h"
-#include "policy/decider/decider.h"
+#include "policy/decider/kept_events.h"
 
 SCHEMA(erasure_wanted, "a person in the log",
        HAS_TEXT("subject", REQUIRED, FORM_FREE, 1, 255,
@@ -16,7 +16,8 @@ SCHEMA(erasure_wanted, "a person in the log",
        HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer, if several have a subject of this name"),
        HAS_TEXT("purpose", OPTIONAL, FORM_FREE, 1, 512, "why: recorded, sealed, with the event"))
 PART(erasure_refusal, "a reason against the erasure",
-     HAS_TEXT("rule", REQUIRED, FORM_FREE, 1, 32, "ERASURE-ROLE, ERASURE-UPLOAD, ERASURE-RETENTION or ERASURE-HOLD"),
+     HAS_TEXT("rule", REQUIRED, FORM_FREE, 1, 32,
+              "ERASURE-ROLE, ERASURE-UPLOAD, ERASURE-RETENTION, ERASURE-POLICY or ERASURE-HOLD"),
      HAS_TEXT("why", REQUIRED, FORM_FREE, 1, 0, "what forbids it, and the way out"))
 PART(erasure_part, "something that the registry has about the person", HAS_TEXT("what", REQUIRED, FORM_FREE, 1, 0, "what it is"),
      HAS_COUNT("count", OPTIONAL, "how many; absent: nobody can count them"),
@@ -26,7 +27,7 @@ SCHEMA(erasure_plan, "what the log has about a person, and what an erasure does 
        HAS_COUNT("events", REQUIRED, "events of the person"),
        HAS_TIME("newest", REQUIRED, "when the newest event was; without events: when a role was last given or ended"),
        HAS_TIME("erasable_from", REQUIRED, "the end of the retention, if the person does nothing more"),
-       HAS_LIST("refused", REQUIRED, 4, schema_erasure_refusal, "what forbids the erasure now; empty: nothing"),
+       HAS_LIST("refused", REQUIRED, 5, schema_erasure_refusal, "what forbids the erasure now; empty: nothing"),
        HAS_LIST("goes", REQUIRED, 8, schema_erasure_part, "what an erasure removes"),
        HAS_LIST("stays", REQUIRED, 8, schema_erasure_part, "what it leaves"))
 
@@ -117,6 +118,23 @@ static struct result check_time(struct erasure_case *erasure, struct error *err)
     return refuse(erasure, "ERASURE-RETENTION", why, err);
 }
 
+/* Policies keep events of what they are about, whoever configures the gateway. */
+static struct result check_policies(const struct request *request, struct pg *pg, struct erasure_case *erasure, struct error *err)
+{
+    const struct kept_query query = {request->permit, erasure->action, pg, erasure->person.pseudonym, clock_wall_ms()};
+    char text[CLOCK_TEXT_SIZE], why[640];
+    struct kept_events kept;
+
+    TRY(decider_keeps_events(request->gateway->decider, &query, &kept, err));
+    erasure->is_kept = kept.are_kept;
+    if (!kept.are_kept) return SUCCESS;
+    if (kept.until_ms > erasure->erasable_ms) erasure->erasable_ms = kept.until_ms;
+    clock_format(kept.until_ms, text);
+    (void)snprintf(why, sizeof why, "%s of %s keeps the person's events%s%s: wait until %s", kept.rule, kept.policy,
+                   kept.name[0] == '\0' ? "" : " about ", kept.name, text);
+    return refuse(erasure, "ERASURE-POLICY", why, err);
+}
+
 static struct result check_holds(const struct request *request, struct erasure_case *erasure, struct error *err)
 {
     OWNED_JSON names = json_array();
@@ -144,6 +162,7 @@ struct result erasure_case_read(struct request *request, struct pg *pg, enum act
     erasure.erasable_ms = erasure.person.newest_ms + gateway->settings->erasure_retention * 1000;
     TRY(check_rights(&erasure, err));
     TRY(check_time(&erasure, err));
+    TRY(check_policies(request, pg, &erasure, err));
     TRY(check_holds(request, &erasure, err));
     *case_out = erasure;
     erasure.refused = NULL;

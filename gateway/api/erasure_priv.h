@@ -11,6 +11,7 @@ struct erasure_case {
     struct erasure_person person;
     struct subject_holdings holdings;
     int64_t erasable_ms; /* the end of the retention */
+    bool is_kept;        /* policies keep the events */
     json_t *refused;     /* a list of {"rule", "why"}; empty: nothing forbids the erasure */
 };
 void erasure_case_done(struct erasure_case *erasure);

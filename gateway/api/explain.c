@@ -195,8 +195,8 @@ static struct result read_wanted(struct request *request, struct wanted *wanted,
     TRY(read_action(body, &wanted->question, err));
     TRY(read_circumstances(body, wanted, err));
     if (wanted->scope.count > 0 || json_object_get(body, "token_scope") != NULL) wanted->question.scope = &wanted->scope;
-    if (wanted->has_address) wanted->question.client = (const struct sockaddr *)&wanted->address;
-    else if (wanted->question.is_own) wanted->question.client = request_client(request);
+    if (wanted->has_address) wanted->question.client.address = (const struct sockaddr *)&wanted->address;
+    else if (wanted->question.is_own) wanted->question.client = request_place(request);
     return SUCCESS;
 }
 
@@ -266,7 +266,8 @@ static struct result add_unknown(const struct wanted *wanted, const struct reque
     OWNED_JSON list = json_array();
     int failures = 0;
 
-    if (question->client == NULL && (action_operations(question->action) & OP_OF_CLIENTS) != 0)
+    if (question->client.address == NULL && question->client.listener == NULL &&
+        (action_operations(question->action) & OP_OF_CLIENTS) != 0)
         failures |= json_array_append_new(list, json_string("where the client is: give its address"));
     if (question->action == ACTION_PROJECT_LABEL || question->action == ACTION_REPOSITORY_LABEL ||
         question->action == ACTION_PROJECT_CREATE)

@@ -306,6 +306,25 @@ static struct result check_keys(const struct request *request, const struct want
         "or have the document withdrawn first");
 }
 
+/* Nor does one administrator say which tokens of it count: those for another audience are of another service, whose owner has them. Fewer may count. */
+static struct result check_tokens(const struct request *request, const struct wanted_issuer *wanted, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = authz_directory_take(request->gateway->directory);
+    const struct issuer *known = snapshot == NULL ? NULL : authz_snapshot_issuer(snapshot, wanted->url);
+    const struct issuer_record *before = known == NULL ? NULL : issuer_record_of(known);
+    const char *audience = before == NULL ? request->gateway->settings->public_url : before->audience;
+    const unsigned lifetime_s = before == NULL ? LIFETIME_DEFAULT_S : before->lifetime_max_s;
+
+    if (!decider_persons_come_from(request->gateway->decider, wanted->url) ||
+        (strcmp(wanted->record.audience, audience) == 0 && wanted->record.lifetime_max_s <= lifetime_s))
+        return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "persons come from this issuer by a signed document, so its tokens count for %.200s, and for at most %u s: have the document "
+        "withdrawn first",
+        audience, lifetime_s);
+}
+
 static struct result handle_issuer_trust(struct request *request, struct pg *pg, struct error *err)
 {
     struct issuer_trust trust;
@@ -314,6 +333,7 @@ static struct result handle_issuer_trust(struct request *request, struct pg *pg,
     (void)pg;
     TRY(read_wanted(request, &wanted, err));
     TRY(check_keys(request, &wanted, err));
+    TRY(check_tokens(request, &wanted, err));
     TRY(issuer_trust_init(&trust, &wanted.record, err));
     trust.keys_url = wanted.keys_url;
     TRY(request_record(request, &trust.change, err));

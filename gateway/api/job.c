@@ -52,7 +52,9 @@ SCHEMA(job, "a job", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TIME("started", OPTIONAL, "when it began"), HAS_TIME("ended", OPTIONAL, "when it ended"),
        HAS_TEXT("runner", OPTIONAL, FORM_FREE, 1, 0, "the gateway that runs it"),
        HAS_TEXT("waits_for", OPTIONAL, FORM_FREE, 1, 0, "why it waits"),
-       HAS_TEXT("region", OPTIONAL, FORM_FREE, 0, REGION_ID_MAX, "of a scrub: the region"),
+       HAS_TEXT("stopped_by", OPTIONAL, FORM_FREE, 1, 255, "the principal that had it stopped"),
+       HAS_TEXT("region", OPTIONAL, FORM_FREE, 0, REGION_ID_MAX,
+                "of a scrub, or of a re-wrap of the keys of one region: the region"),
        HAS_FLAG("digest", OPTIONAL, "of a scrub: digests are computed, too"),
        HAS_COUNT("bytes_per_second", OPTIONAL, "of a scrub: how fast it reads"),
        HAS_COUNT("bytes_done", OPTIONAL, "of a scrub: bytes that it has read"),
@@ -217,7 +219,8 @@ struct result job_describe(const struct job *job, json_t **value_out, struct err
         !api_set_time(value, "requested", job->requested_ms) || !api_set_time(value, "started", job->started_ms) ||
         !api_set_time(value, "ended", job->ended_ms) ||
         (job->runner[0] != '\0' && json_object_set_new(value, "runner", json_string(job->runner)) != 0) ||
-        (job->waits_for[0] != '\0' && json_object_set_new(value, "waits_for", json_string(job->waits_for)) != 0))
+        (job->waits_for[0] != '\0' && json_object_set_new(value, "waits_for", json_string(job->waits_for)) != 0) ||
+        (job->stopped_by[0] != '\0' && json_object_set_new(value, "stopped_by", json_string(job->stopped_by)) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     *value_out = GIVE(value);
     return SUCCESS;
@@ -278,15 +281,24 @@ static struct result start_collection(struct request *request, struct pg *pg, st
     return job_begin_wished(request, &wish, err);
 }
 
-static struct result stop(struct request *request, struct pg *pg, struct error *err)
+struct result job_stop_wanted(struct request *request, bool is_of_plan, struct error *err)
 {
+    char by[PRINCIPAL_KEY_SIZE];
     struct job_stop change;
     struct uuid id;
 
-    (void)pg;
-    TRY(api_id(request, "job", &id, err));
+    TRY(api_id(request, is_of_plan ? "plan" : "job", &id, err));
     job_stop_prepare(&request->pairs[0].resource, &id, (unsigned)request->gateway->settings->jobs_kept, &change);
+    principal_key(request->principal, by);
+    change.by = by;
+    change.is_of_plan = is_of_plan;
     return api_remove(request, &change.change, err);
+}
+
+static struct result stop(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    return job_stop_wanted(request, false, err);
 }
 
 /* ---- Read ---- */

@@ -11,5 +11,7 @@ struct job_wish {
 };
 /** Records the begin with the request's first pair, and answers 201 with the job. */
 RESULT job_begin_wished(struct request *request, const struct job_wish *wish, struct error *err);
+/** Records that the job of the path is to be stopped, with the request's first pair, and answers 204. */
+RESULT job_stop_wanted(struct request *request, bool is_of_plan, struct error *err);
 /** The job as an object of schema_job. */
 RESULT job_describe(const struct job *job, json_t **value_out, struct error *err);

@@ -36,9 +36,15 @@ static struct result add_target(struct request *request, const struct log_docume
     return add_pair(request, documents, action, body->document, err);
 }
 
+/* The root alone breaks no glass. */
 struct result log_document_target_draft(struct request *request, const struct log_documents *documents, struct error *err)
 {
-    return add_target(request, documents, documents->draft, err);
+    const struct signed_body *body = NULL;
+    const enum action approve = documents->kind == DOCUMENT_BREAK_GLASS ? documents->draft : documents->approve;
+
+    if (api_asks_for_credential(request, documents->draft)) return SUCCESS;
+    TRY(request_envelope(request, &body, err));
+    return add_pair(request, documents, document_draft_action(request, body, documents->draft, approve), body->document, err);
 }
 
 struct result log_document_target_revoke(struct request *request, const struct log_documents *documents, struct error *err)
@@ -172,6 +178,7 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     TRY(log_document_check_new(request, pg, documents, body->document, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(check_signers(request, body, &trust, &signers, err));
+    TRY(document_check_draft_action(request, &signers, documents->approve, err));
     if (signers.has_root) {
         TRY(document_check(body->document, &trust, err));
         return log_document_put_in_force(request, pg, body, documents->approve, err);
@@ -201,6 +208,16 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
 
 /* ---- the end ---- */
 
+static struct result check_end(const struct request *request, const struct log_documents *documents,
+                               const struct document *document, const struct document_trust *trust, struct error *err)
+{
+    bool is_of_root = false;
+
+    if (documents->check_end == NULL) return SUCCESS;
+    TRY(document_is_signed_by(document, trust->root, &is_of_root, err));
+    return is_of_root ? SUCCESS : documents->check_end(request, err);
+}
+
 static struct result handle_revoke(struct request *request, struct pg *pg, struct error *err)
 {
     const struct log_documents *documents = log_documents_of(request->pairs[0].action);
@@ -220,6 +237,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check(body->document, &trust, err));
     TRY(document_check_approver(request, body->document, &trust, err));
+    TRY(check_end(request, documents, body->document, &trust, err));
     return log_document_put_in_force(request, pg, body, documents->revoke, err);
 }
 

@@ -106,6 +106,20 @@ static struct result check_own_token(const struct request *request, const struct
                    unmet);
 }
 
+/* Without the document an administrator gives keys to the issuer (gateway/api/issuer.c), and signs tokens of each second person: so the two are two persons. */
+static struct result check_withdrawer(const struct request *request, struct error *err)
+{
+    const struct action_pair pair = {.action = ACTION_ISSUER_TRUST, .resource.kind = RESOURCE_SYSTEM};
+    bool may_trust = false;
+
+    TRY(api_may(request, &pair, &may_trust, err));
+    if (!may_trust) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "who may trust issuers does not also withdraw where persons come from: an approver that is no registry-admin does, "
+        "or the root signs it");
+}
+
 /* Persons decide who may appoint whom, so decisions from before are made again. */
 const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
                                           .draft = ACTION_PERSONS_DRAFT,
@@ -117,7 +131,8 @@ const struct log_documents log_persons = {.kind = DOCUMENT_PERSONS,
                                           .what = "document of persons",
                                           .most = PERSONS_ENTRIES_MAX,
                                           .gives_roles = true,
-                                          .check_request = check_own_token};
+                                          .check_request = check_own_token,
+                                          .check_end = check_withdrawer};
 
 /* ---- SCIM services ---- */
 

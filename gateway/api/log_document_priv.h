@@ -17,6 +17,8 @@ struct log_documents {
     bool grants;      /* it gives roles itself: the configuration bounds its life */
     /** Whether who sends it could also take it back; NULL: yes. */
     RESULT (*check_request)(const struct request *request, const struct document *document, struct error *err);
+    /** Whether who sends a withdrawal that the root has not signed may withdraw; NULL: yes. */
+    RESULT (*check_end)(const struct request *request, struct error *err);
     /** Whether these persons may sign it; NULL: yes, if their keys count. */
     RESULT(*check_signers)
     (const struct request *request, const struct document *document, const struct document_signers *signers, struct error *err);

@@ -1,12 +1,15 @@
 /* /api/v1/officers: whose roles of administrators and security officers count; docs/identity.md. */
 #include "documents/format/officers.h"
+#include "documents/format/restriction.h"
 #include "gateway/api/log_document_priv.h"
 
 PART(officers_body, "an officer; of a withdrawal nothing",
      HAS_TEXT("principal", OPTIONAL, FORM_FREE, 1, OFFICERS_PRINCIPAL_SIZE - 1, "as documents name it"),
      HAS_TEXT("key", OPTIONAL, FORM_FREE, 43, 43, "the thumbprint of an enrolled key of this principal"),
      HAS_WORD("role", OPTIONAL, "registry-admin org-admin security-officer", "the role that its binding has"),
-     HAS_TEXT("on", OPTIONAL, FORM_FREE, 0, OFFICERS_PLACE_MAX, "an organisation; empty: the registry"))
+     HAS_TEXT("on", OPTIONAL, FORM_FREE, 0, OFFICERS_PLACE_MAX, "an organisation; empty: the registry"),
+     HAS_NUMBER("restrictions", OPTIONAL, 1, RESTRICTION_PERSONS_MAX,
+                "how many of its security officers sign a restriction of the organisation"))
 PART(officers_document, "the signed payload (docs/formats/documents.md)",
      HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
      HAS_WORD("kind", REQUIRED, "officers", "the kind of the document"),

@@ -142,6 +142,21 @@ struct result target_policy_plan_read(struct request *request, struct lookup *lo
     return SUCCESS;
 }
 
+struct result target_policy_plan_stop(struct request *request, struct lookup *lookup, struct error *err)
+{
+    struct resource *resource = api_pair(request, ACTION_POLICY_STOP, RESOURCE_SYSTEM, "");
+
+    (void)lookup, (void)err;
+    (void)snprintf(resource->detail, sizeof resource->detail, "%.36s", request->reference);
+    return SUCCESS;
+}
+
+static struct result stop_plan(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    return job_stop_wanted(request, true, err);
+}
+
 static struct result write_plan(const struct job_plan *plan, struct buffer *bytes, struct error *err)
 {
     OWNED_JSON job = NULL;
@@ -177,3 +192,4 @@ static struct result read_plan(struct request *request, struct pg *pg, struct er
 
 const struct handler handler_policy_plan = {.handle = start_plan};
 const struct handler handler_policy_plan_read = {.handle = read_plan};
+const struct handler handler_policy_plan_stop = {.handle = stop_plan};

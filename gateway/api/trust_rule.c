@@ -33,8 +33,12 @@ static struct result add_target(struct request *request, enum action action, str
 
 struct result target_rule_draft(struct request *request, struct lookup *lookup, struct error *err)
 {
+    const struct signed_body *body = NULL;
+
     (void)lookup;
-    return add_target(request, ACTION_RULE_DRAFT, err);
+    if (api_asks_for_credential(request, ACTION_RULE_DRAFT)) return SUCCESS;
+    TRY(request_envelope(request, &body, err));
+    return add_pair(request, document_draft_action(request, body, ACTION_RULE_DRAFT, ACTION_RULE_APPROVE), body->document, err);
 }
 
 struct result target_rule_revoke(struct request *request, struct lookup *lookup, struct error *err)
@@ -137,8 +141,9 @@ static struct result handle_draft(struct request *request, struct pg *pg, struct
     TRY(document_check_newer(request, pg, body->document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check_signers(request, body, &trust, &signers, err));
-    if (!signers.has_root) TRY(check_alone(rules, body->document, err));
+    TRY(document_check_draft_action(request, &signers, ACTION_RULE_APPROVE, err));
     if (!signers.has_root) {
+        TRY(check_alone(rules, body->document, err));
         TRY(document_record_draft(request, body, ACTION_RULE_DRAFT, err));
         return document_answer(request, 201, body->document, 0, err);
     }

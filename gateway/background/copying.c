@@ -9,6 +9,7 @@
 #include "base/priority.h"
 #include "base/thread.h"
 #include "gateway/pipeline/gateway.h"
+#include "outgoing/call.h"
 #include "registry/copies/copier.h"
 
 #define LOOK_EVERY_MS  1000
@@ -17,6 +18,8 @@
 struct copying {
     struct gateway *gateway;
     struct pg *pg;
+    struct outgoing *outgoing; /* to the gateways of other regions; NULL: nothing is fetched */
+    atomic_bool gives_up;
     struct thread thread;
     int64_t counted_ms;
     char said[256]; /* the newest log line, so that it is not repeated */
@@ -45,7 +48,9 @@ static void work(struct copying *copying)
                                            .is_stopping = is_stopping,
                                            .context = copying,
                                            .lease_bytes = (uint64_t)gateway->settings->lease_size,
-                                           .lease_ms = (unsigned)gateway->settings->lease_time * 1000};
+                                           .lease_ms = (unsigned)gateway->settings->lease_time * 1000,
+                                           .outgoing = copying->outgoing,
+                                           .gives_up = &copying->gives_up};
     bool worked = true;
 
     while (worked && !is_stopping(copying)) {
@@ -80,12 +85,27 @@ static void *copying_main(void *argument)
     return NULL;
 }
 
+static struct result open_way(const struct settings *settings, struct outgoing **outgoing_out, struct error *err)
+{
+    struct networks networks = {0};
+
+    if (settings->region_peers[0] == '\0' || settings->peer_certificate[0] == '\0') return SUCCESS;
+    TRY(networks_parse("peer_networks", settings->peer_networks, &networks, err));
+    const struct outgoing_options rules = {.reach = networks.count == 0 ? OUTGOING_USUAL : OUTGOING_LISTED,
+                                           .networks = networks,
+                                           .ca_file = settings->peer_ca,
+                                           .certificate_file = settings->peer_certificate,
+                                           .key_file = settings->peer_key};
+    return outgoing_new(&rules, outgoing_out, err);
+}
+
 struct result copying_start(struct gateway *gateway, struct copying **copying_out, struct error *err)
 {
     OWNED(copying) *copying = memory_zeroed(1, sizeof *copying);
 
     if (copying == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for copies");
     copying->gateway = gateway;
+    TRY(open_way(gateway->settings, &copying->outgoing, err));
     TRY(pg_open_lazily(gateway->settings->database, gateway->tables, &copying->pg, err));
     TRY(thread_start(&copying->thread, copying_main, copying, "copies content into further regions", err));
     *copying_out = GIVE(copying);
@@ -95,7 +115,9 @@ struct result copying_start(struct gateway *gateway, struct copying **copying_ou
 void copying_free(struct copying *copying)
 {
     if (copying == NULL) return;
+    atomic_store(&copying->gives_up, true);
     thread_stop(&copying->thread);
     pg_free(copying->pg);
+    outgoing_free(copying->outgoing);
     free(copying);
 }

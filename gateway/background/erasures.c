@@ -14,7 +14,9 @@
 #include "documents/format/erasure.h"
 #include "documents/view.h"
 #include "gateway/pipeline/gateway.h"
+#include "policy/decider/kept_events.h"
 #include "registry/jobs/advisory_lock.h"
+#include "registry/metrics.h"
 
 #define PART     32 /* documents that are looked at together, because the view is locked while it is visited */
 #define RETRY_MS 60000
@@ -171,6 +173,18 @@ static struct result check_rights(const struct round *round, const struct erasur
     return subject_holdings_check(&held, err);
 }
 
+/* And a policy set may have come. */
+static struct result check_policies(const struct round *round, const char *pseudonym, struct error *err)
+{
+    const struct kept_query query = {round->erasures->permit, ACTION_SUBJECT_ERASE, round->pg, pseudonym, clock_wall_ms()};
+    struct kept_events kept;
+
+    TRY(decider_keeps_events(round->gateway->decider, &query, &kept, err));
+    if (!kept.are_kept) return SUCCESS;
+    metric_add(&registry_metrics_rows[METRIC_KEPT_EVENTS], 1);
+    return failure(err, ERROR_CONFLICT, "ERASURE-POLICY: %s of %s keeps the person's events", kept.rule, kept.policy);
+}
+
 /* *sequence_out is the number of the event. */
 static struct result record(const struct round *round, const char *note, struct change *change, uint64_t *sequence_out,
                             struct error *err)
@@ -216,6 +230,7 @@ static struct result destroy_key(const struct round *round, const struct candida
     uint64_t sequence = 0;
 
     TRY(check_rights(round, person, err));
+    TRY(check_policies(round, person->pseudonym, err));
     TRY(thin(round, person, err));
     subject_erase_init(&change, &begin, person);
     return record(round, "the key is destroyed", &change.change, &sequence, err);

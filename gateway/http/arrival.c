@@ -103,6 +103,7 @@ static bool begin(struct server *server, struct MHD_Connection *mhd, struct conn
     if (info == NULL) return false;
     connection->server = server;
     note_client(connection, info->client_addr);
+    connection->listener = listeners_name_of(&server->options.listeners, connection->fd);
     framer_begin(&connection->framer, &server->options.limits);
     connection->head.is_wanted = session != NULL && is_balancer(server, (const struct sockaddr *)&connection->client);
     if (!connection->head.is_wanted && !reserve(server, connection)) return false;

@@ -48,6 +48,8 @@ struct connection {
     struct credentials *credentials;      /* the ones that the handshake used; NULL without TLS */
     uint64_t verified_by;                 /* generation of the authorities that verified the client's certificate; 0: none */
     char confirmation[44];                /* x5t#S256 of the client's certificate, or "" */
+    char authority[72];                   /* "sha256:..." of the authority of clients that has signed it, or "" */
+    const char *listener;                 /* name of the port that it has come to; "": none. Of the server's options */
     char names
         [CONNECTION_NAMES_SIZE]; /* of a certificate that an authority of clients has signed: lines "dns:..." and "uri:..." */
     struct runner_certificate runner; /* of the client's certificate; not_after_ms 0: it is not a runner's */

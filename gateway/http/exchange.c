@@ -26,6 +26,16 @@ const char *http_client_confirmation(const struct http_exchange *exchange)
     return exchange->connection->confirmation;
 }
 
+const char *http_client_authority(const struct http_exchange *exchange)
+{
+    return exchange->connection->authority;
+}
+
+const char *http_client_listener(const struct http_exchange *exchange)
+{
+    return exchange->connection->listener == NULL ? "" : exchange->connection->listener;
+}
+
 const char *http_client_names(const struct http_exchange *exchange)
 {
     return exchange->connection->names;

@@ -85,6 +85,11 @@ const struct sockaddr *http_client(const struct http_exchange *exchange);
 /** Thumbprint of the client's certificate (RFC 8705), or "". Valid while the connection exists. */
 const char *http_client_confirmation(const struct http_exchange *exchange);
 
+/** "sha256:..." of the certificate (DER) of the authority of clients that the client's certificate leads to, or "". Valid while the connection exists. */
+const char *http_client_authority(const struct http_exchange *exchange);
+/** The name of the port that the client has come to, or "". Valid while the server runs. */
+const char *http_client_listener(const struct http_exchange *exchange);
+
 /** The names of the client's certificate (RFC 5280, 4.2.1.6), if an authority of clients has signed it: lines "dns:..." and "uri:...". Valid while the connection exists. */
 const char *http_client_names(const struct http_exchange *exchange);
 

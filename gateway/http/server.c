@@ -136,10 +136,10 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
 }
 
 /* A numeric address only, because a name could resolve to any address. */
-static struct result address_of(const struct http_options *options, struct sockaddr_storage *address_out, socklen_t *length_out,
-                                struct error *err)
+static struct result address_of(const struct http_options *options, int port, struct sockaddr_storage *address_out,
+                                socklen_t *length_out, struct error *err)
 {
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options->listen_port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = four.sin_port};
     const bool is_four = inet_pton(AF_INET, options->listen_address, &four.sin_addr) == 1;
 
@@ -192,22 +192,22 @@ static struct result start_tls_on(struct server *server, int fd, struct error *e
         {MHD_OPTION_END, 0, NULL},
     };
 
-    TRY(bound_port(fd, &server->port, err));
+    if (server->port == 0) TRY(bound_port(fd, &server->port, err)); /* of the first one */
     TRY(start_daemon(server, MHD_USE_TLS, own, &server->daemons[server->daemon_count], err));
     server->daemon_count++;
     return SUCCESS;
 }
 
-static struct result open_socket(const struct http_options *options, int *fd_out, struct error *err)
+static struct result open_socket(const struct http_options *options, int port, int *fd_out, struct error *err)
 {
     struct sockaddr_storage address;
     socklen_t length = 0;
 
-    TRY(address_of(options, &address, &length, err));
+    TRY(address_of(options, port, &address, &length, err));
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     char what[INET6_ADDRSTRLEN + 16];
 
-    (void)snprintf(what, sizeof what, "%.45s port %d", options->listen_address, options->listen_port);
+    (void)snprintf(what, sizeof what, "%.45s port %d", options->listen_address, port);
     TRY(listen_on(fd, (struct sockaddr *)&address, length, what, err));
     *fd_out = fd;
     return SUCCESS;
@@ -217,16 +217,16 @@ struct result server_check_address(const struct http_options *options, struct er
 {
     int fd = -1;
 
-    TRY(open_socket(options, &fd, err));
+    TRY(open_socket(options, options->listen_port, &fd, err));
     (void)close(fd);
     return SUCCESS;
 }
 
-static struct result start_tls(struct server *server, struct error *err)
+static struct result start_tls(struct server *server, int port, struct error *err)
 {
     int fd = -1;
 
-    TRY(open_socket(&server->options, &fd, err));
+    TRY(open_socket(&server->options, port, &fd, err));
     return start_tls_on(server, fd, err);
 }
 
@@ -250,6 +250,15 @@ static struct result start_unix(struct server *server, struct error *err)
     TRY(start_daemon(server, 0, own, &server->daemons[server->daemon_count], err));
     server->daemon_count++;
     return SUCCESS;
+}
+
+static struct result start_all(struct server *server, struct error *err)
+{
+    const struct listeners *further = &server->options.listeners;
+
+    TRY(start_tls(server, server->options.listen_port, err));
+    for (size_t i = 0; i < further->count; i++) TRY(start_tls(server, further->each[i].port, err));
+    return start_unix(server, err);
 }
 
 static void server_free(struct server *server)
@@ -288,8 +297,7 @@ static struct result server_fill(struct server *server, struct error *err)
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(lease_renewer_start(server, &options->leases, &server->leases, err));
     TRY(lingerer_start(options->drain_size_max, &server->lingerer, err));
-    TRY(start_tls(server, err));
-    return start_unix(server, err);
+    return start_all(server, err);
 }
 
 struct result server_start(const struct http_options *options, struct server **server_out, struct error *err)

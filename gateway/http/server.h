@@ -11,6 +11,7 @@
 #include "base/work.h"
 #include "gateway/http/http_check.h"
 #include "gateway/http/lease.h"
+#include "gateway/http/listeners.h"
 #include "gateway/http/tls_files.h"
 
 struct http_callbacks;
@@ -23,6 +24,7 @@ struct http_options {
 
     const char *listen_address; /* an IP address in figures */
     int listen_port;            /* 0: any */
+    struct listeners listeners; /* further ports, at the same address */
     const char *listen_socket;  /* "": none */
     struct networks balancers;  /* their connections begin with a head that names the client: gateway/http/proxy_head.h */
     struct tls_files tls;

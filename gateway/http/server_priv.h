@@ -13,7 +13,7 @@ struct lingerer;
 struct tls;
 struct watcher;
 
-#define SERVER_DAEMONS 2 /* TLS, and the unix socket */
+#define SERVER_DAEMONS (2 + LISTENERS_MAX) /* TLS on each port, and the unix socket */
 
 struct server {
     struct http_options options;

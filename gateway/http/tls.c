@@ -22,7 +22,7 @@ static unsigned char client_purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
 
 struct credentials {
     gnutls_certificate_credentials_t certificate;
-    bool asks_client, has_authorities, takes_any;
+    bool asks_client, has_authorities, takes_any, demands_client;
     uint64_t generation;
     _Atomic int uses;
 };
@@ -87,6 +87,7 @@ static struct result fill(struct credentials *credentials, const struct tls_file
     int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
     if (code < 0) return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key, gnutls_strerror(code));
     credentials->takes_any = files->takes_any;
+    credentials->demands_client = files->demands_client;
     credentials->asks_client = has_runners(files) || files->takes_any;
     if (files->client_ca[0] == '\0') return SUCCESS;
     code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca, GNUTLS_X509_FMT_PEM);
@@ -147,6 +148,7 @@ static int64_t authorities_expiry_s(const struct credentials *credentials)
 
 static void set_expiry_metrics(const struct credentials *credentials)
 {
+    if (credentials->demands_client) return;
     metric_set(&metrics_http[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
     metric_set(&metrics_http[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
 }
@@ -245,6 +247,12 @@ static int on_handshake(gnutls_session_t session, unsigned message, unsigned whe
     return 0;
 }
 
+static gnutls_certificate_request_t demand_of(const struct credentials *credentials)
+{
+    if (credentials->demands_client) return GNUTLS_CERT_REQUIRE;
+    return credentials->asks_client ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE;
+}
+
 void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd, struct blocks *blocks)
 {
     static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
@@ -253,8 +261,7 @@ void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connec
     if (session == NULL) return; /* the unix socket */
     connection->credentials = credentials_keep(tls);
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, connection->credentials->certificate);
-    gnutls_certificate_server_set_request(session,
-                                          connection->credentials->asks_client ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
+    gnutls_certificate_server_set_request(session, demand_of(connection->credentials));
     if (connection->credentials->takes_any) /* a client that reads their names would send no other certificate */
         gnutls_certificate_send_x509_rdn_sequence(session, 1);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
@@ -330,6 +337,49 @@ static void note_names(struct connection *connection, gnutls_x509_crt_t certific
     }
 }
 
+/* Which authority it is: the one by which alone the chain is good, too. A name in a certificate says nothing. */
+static bool leads_to(gnutls_x509_crt_t authority, gnutls_x509_crt_t *certificates, unsigned count)
+{
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_purpose};
+    gnutls_x509_trust_list_t alone = NULL;
+    unsigned status = GNUTLS_CERT_INVALID;
+
+    if (gnutls_x509_trust_list_init(&alone, 0) < 0) return false;
+    const bool verified =
+        gnutls_x509_trust_list_add_cas(alone, &authority, 1, 0) == 1 &&
+        gnutls_x509_trust_list_verify_crt2(alone, certificates, count, &purpose, 1, 0, &status, NULL) == GNUTLS_E_SUCCESS;
+    gnutls_x509_trust_list_deinit(alone, 0);
+    return verified && status == 0;
+}
+
+static void note_authority(struct connection *connection, gnutls_x509_crt_t authority)
+{
+    gnutls_datum_t der = {NULL, 0};
+    uint8_t digest[SHA256_SIZE];
+    char hex[2 * SHA256_SIZE + 1];
+
+    if (gnutls_x509_crt_export2(authority, GNUTLS_X509_FMT_DER, &der) < 0) return;
+    sha256_of((struct bytes){der.data, der.size}, digest);
+    gnutls_free(der.data);
+    text_hex(digest, sizeof digest, hex);
+    (void)snprintf(connection->authority, sizeof connection->authority, "sha256:%s", hex);
+}
+
+/* Of several that it leads to, the first one of the file. */
+static void find_authority(struct connection *connection, gnutls_x509_trust_list_t authorities, gnutls_x509_crt_t *certificates,
+                           unsigned count)
+{
+    gnutls_x509_trust_list_iter_t at = NULL;
+    gnutls_x509_crt_t authority = NULL;
+
+    while (connection->authority[0] == '\0' &&
+           gnutls_x509_trust_list_iter_get_ca(authorities, &at, &authority) == GNUTLS_E_SUCCESS) {
+        if (leads_to(authority, certificates, count)) note_authority(connection, authority);
+        gnutls_x509_crt_deinit(authority);
+    }
+    if (at != NULL) gnutls_x509_trust_list_iter_deinit(at);
+}
+
 /* Verifies by the newest authorities, not by those of the handshake. The status counts, not only the return code. */
 static bool is_trusted(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
 {
@@ -345,7 +395,11 @@ static bool is_trusted(struct tls *tls, struct connection *connection, const gnu
     const bool verified = all && authorities != NULL &&
                           gnutls_x509_trust_list_verify_crt2(authorities, certificates, imported, &purpose, 1, 0, &status,
                                                              NULL) == GNUTLS_E_SUCCESS;
-    if (verified && status == 0) note_names(connection, certificates[0]);
+    connection->authority[0] = '\0';
+    if (verified && status == 0) {
+        note_names(connection, certificates[0]);
+        find_authority(connection, authorities, certificates, imported);
+    }
     for (unsigned i = 0; i < imported; i++) gnutls_x509_crt_deinit(certificates[i]);
     credentials_drop(newest);
     return verified && status == 0;

@@ -46,30 +46,30 @@ struct result target_blob_delete(struct request *request, struct lookup *lookup,
 }
 
 /* A blob that is sent: `first` is the position in it where the answer begins. */
-struct outgoing {
+struct sent_blob {
     struct stored_blob *blob;
     uint64_t first;
 };
 
 static struct result read_blob(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
 {
-    const struct outgoing *outgoing = state;
+    const struct sent_blob *sent = state;
 
-    return stored_blob_read(outgoing->blob, outgoing->first + offset, destination, length, err);
+    return stored_blob_read(sent->blob, sent->first + offset, destination, length, err);
 }
 
 static bool read_blob_cached(void *state, uint64_t offset, uint8_t *destination, size_t length)
 {
-    const struct outgoing *outgoing = state;
+    const struct sent_blob *sent = state;
 
-    return stored_blob_read_cached(outgoing->blob, outgoing->first + offset, destination, length);
+    return stored_blob_read_cached(sent->blob, sent->first + offset, destination, length);
 }
 
 static void close_blob(void *state)
 {
-    const struct outgoing *outgoing = state;
+    const struct sent_blob *sent = state;
 
-    stored_blob_free(outgoing->blob);
+    stored_blob_free(sent->blob);
 }
 
 static void describe(struct request *request, const char *digest)
@@ -101,19 +101,19 @@ static struct result refuse_range(struct request *request, uint64_t size)
 static struct result answer(struct request *request, struct stored_blob *blob, struct error *err)
 {
     const uint64_t size = stored_blob_size(blob);
-    struct outgoing *outgoing = arena_take(request->arena, sizeof *outgoing);
+    struct sent_blob *sent = arena_take(request->arena, sizeof *sent);
     struct range range = {0};
     char etag[OCI_ETAG_SIZE];
 
     oci_etag(request->reference, "", etag);
     const enum range_kind kind =
         request->method == METHOD_GET ? range_of_request(request->method, &request->headers, size, etag, &range) : RANGE_WHOLE;
-    if (outgoing == NULL || kind == RANGE_UNSATISFIABLE) {
+    if (sent == NULL || kind == RANGE_UNSATISFIABLE) {
         stored_blob_free(blob);
-        return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
+        return sent == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
     }
-    *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
-    const struct response_source source = {.state = outgoing,
+    *sent = (struct sent_blob){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
+    const struct response_source source = {.state = sent,
                                            .read = read_blob,
                                            .read_cached = read_blob_cached,
                                            .close = close_blob,
@@ -187,16 +187,42 @@ static struct result fail_to_find(struct request *request, struct error *err)
                    oci_where(request)->region);
 }
 
+/* The home blob is damaged: a sound copy is read in its place, decided and recorded about the region of the copy. NULL: there is none, or none that the client may
+ * read. HEAD still says "not there", so that a push repairs what is at home. */
+static void read_copy(struct request *request, struct pg *pg, struct stored_blob **blob_out)
+{
+    struct oci_copies copies = {.count = 0};
+    struct action_pair pair = request->pairs[0];
+    struct error ignored = {0};
+
+    *blob_out = NULL;
+    while (*blob_out == NULL && oci_next_copy(request, &copies, &pair.resource)) {
+        if (!request_record_instead(request, &pair, 1, NULL, &ignored).ok) continue;
+        request->handler_state = NULL; /* what was searched is at home */
+        OWNED(stored_blob) *blob = NULL;
+        if (find(request, pg, &blob, &ignored).ok && !stored_blob_is_damaged(blob)) *blob_out = GIVE(blob);
+    }
+    if (*blob_out != NULL) registry_count_rescued();
+}
+
+static bool may_read_copy(const struct request *request)
+{
+    return request->method == METHOD_GET && !request->reads_copy && request->pairs[0].action == ACTION_BLOB_READ;
+}
+
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
-    OWNED(stored_blob) *blob = NULL;
+    OWNED(stored_blob) *blob = NULL, *copy = NULL;
 
     if (oci_is_probe(request))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "you may push here, and not read: push it without asking");
     if (!find(request, pg, &blob, err).ok) return fail_to_find(request, err);
     if (is_answered_by_condition(request, blob)) return SUCCESS;
-    if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))
-        return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
+    const bool is_damaged = stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob));
+    if (is_damaged && may_read_copy(request)) read_copy(request, pg, &copy);
+    if (copy != NULL)
+        return stored_blob_open(copy, err).ok ? answer(request, GIVE(copy), err) : oci_fail(request, "BLOB_UNKNOWN", err);
+    if (is_damaged) return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
     if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
     return answer(request, GIVE(blob), err);
 }

@@ -32,13 +32,13 @@ struct result target_catalog(struct request *request, struct lookup *lookup, str
 /* The bindings allow the caller to list the name; the policies are evaluated for each name. */
 static struct result add_name(const struct request *request, const char *name, struct catalog *catalog, struct error *err)
 {
-    const struct sockaddr *client = request_client(request);
+    const struct policy_client client = request_place(request);
     bool may = false;
 
     if (++catalog->looked_count > LOOKED_MAX)
         return failure(err, ERROR_LIMIT, "more than %d repositories in a row may not be listed from here", LOOKED_MAX);
     (void)snprintf(catalog->checked, sizeof catalog->checked, "%s", name);
-    TRY(decider_may_list(request->gateway->decider, name, client, clock_wall_ms(), &may, err));
+    TRY(decider_may_list(request->gateway->decider, name, &client, clock_wall_ms(), &may, err));
     if (!may) return SUCCESS;
     catalog->has_more = catalog->count == catalog->wanted;
     if (catalog->has_more) return SUCCESS;

@@ -90,7 +90,7 @@ static bool may_see(const struct request *request, const char *name)
     (void)snprintf(look->resource.name, sizeof look->resource.name, "%s", name);
     resolve_name(request, &look->resource);
     owner.is_limited = false;
-    question.client = request_client(request);
+    question.client = request_place(request);
     return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
            (decision_verdict(decision) == VERDICT_ALLOW || is_for_region_alone(decision));
 }

@@ -72,7 +72,30 @@ void oci_read_nearest(struct request *request, struct resource *resource)
     if (uuid_is_nil(&resource->project) || resource->region[0] == '\0') return;
     if (!decider_reads_elsewhere(request->gateway->decider, resource->name, &reading)) return;
     request->reads_copy = true;
+    request->home_region = arena_copy_text(request->arena, bytes_of_text(resource->region));
     (void)snprintf(resource->region, sizeof resource->region, "%s", reading.region);
+}
+
+/* Whether it is neither the home region nor one that was tried. */
+static bool can_use_other(void *context, const char *region)
+{
+    const struct oci_copies *copies = context;
+
+    for (size_t i = 0; i < copies->count; i++)
+        if (strcmp(copies->tried[i], region) == 0) return false;
+    return registry_region_is_readable(copies->registry, region);
+}
+
+bool oci_next_copy(struct request *request, struct oci_copies *copies, struct resource *resource)
+{
+    struct reading_region reading = {.can_use = can_use_other, .context = copies};
+
+    copies->registry = request->gateway->registry;
+    if (copies->count == OCI_COPIES_MAX) return false;
+    (void)snprintf(copies->tried[copies->count++], sizeof copies->tried[0], "%s", resource->region);
+    if (!decider_reads_elsewhere(request->gateway->decider, resource->name, &reading)) return false;
+    (void)snprintf(resource->region, sizeof resource->region, "%s", reading.region);
+    return true;
 }
 
 /* A run asks with HEAD for blobs of its outputs before it pushes them. It may not read there, so it is told "not there". */
@@ -102,7 +125,7 @@ bool oci_may(const struct request *request, const struct action_pair *pairs, siz
     struct error ignored = {0};
 
     memcpy(question.pairs, pairs, count * sizeof *pairs);
-    question.client = request_client(request);
+    question.client = request_place(request);
     return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
            decision_verdict(decision) == VERDICT_ALLOW;
 }

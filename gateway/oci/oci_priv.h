@@ -28,6 +28,15 @@ struct resource *oci_target(struct request *request, enum action action);
  * the log names that one (docs/replication.md).
  */
 void oci_read_nearest(struct request *request, struct resource *resource);
+
+#define OCI_COPIES_MAX 9 /* regions of a project: its home, and eight more */
+struct oci_copies {
+    struct registry *registry;
+    size_t count;
+    char tried[OCI_COPIES_MAX][REGION_ID_MAX + 1];
+};
+/** The next region with copies that can be read, other than the resource's own and those before; sets resource->region. False: there is none. */
+bool oci_next_copy(struct request *request, struct oci_copies *copies, struct resource *resource);
 /** The action of a route that reads content: `read`, but run.fetch for the token of a run (gateway/pipeline/run_gate.h). */
 enum action oci_reading(const struct request *request, enum action read);
 /** After oci_target(), for a run that reads: a second pair, which decides `train` for the place of its runner. */

@@ -78,6 +78,17 @@ void failure_words(const struct error *err, char words_out[sizeof err->message])
 
 #define PUSH_ANEW "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may"
 
+/* A gateway of one region says where the others are. */
+static const char *other_gateway(struct request *request, const char *region)
+{
+    const char *home = request->reads_copy && request->home_region != NULL ? request->home_region : region;
+    char host[REGISTRY_HOST_SIZE];
+
+    if (!registry_is_elsewhere(request->gateway->registry, home, host)) return NULL;
+    return arena_format(request->arena, "it was not done here: region %s is served by another gateway%s%s", home,
+                        host[0] == '\0' ? "" : ", ", host);
+}
+
 /* Names the region only to a caller whose request was permitted: such a caller can see the region of its project. The cause is
  * for the operator only. */
 static const char *advice_of(struct request *request, const struct error *err, const char *advice)
@@ -85,9 +96,10 @@ static const char *advice_of(struct request *request, const struct error *err, c
     const char *region = request->pair_count == 0 ? "" : request->pairs[0].resource.region;
 
     if (err->kind == ERROR_CORRUPT && request->speaks_oci) return PUSH_ANEW; /* elsewhere no content is involved */
-    if (err->kind != ERROR_UNAVAILABLE || request->permit == NULL || region[0] == '\0' ||
-        !registry_region_has_problem(request->gateway->registry, region))
-        return advice;
+    if (err->kind != ERROR_UNAVAILABLE || request->permit == NULL || region[0] == '\0') return advice;
+    const char *other = other_gateway(request, region);
+    if (other != NULL) return other;
+    if (!registry_region_has_problem(request->gateway->registry, region)) return advice;
     const char *named =
         arena_format(request->arena, "region %s can't be used now, and it was not done; the operator's log says why", region);
     return named == NULL ? advice : named;

@@ -26,6 +26,7 @@ struct introspection;
 struct issuer_watch;
 struct maintenance;
 struct copying;
+struct peering;
 struct region_watch;
 struct run_admission;
 struct run_dispatch;
@@ -75,6 +76,7 @@ struct gateway {
     struct token_keys_watch *token_keys;        /* knows the keys of tokens */
     struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
     struct copying *copying;                    /* makes copies in further regions */
+    struct peering *peering;                    /* gives copies to gateways of other regions; NULL: it gives none */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */

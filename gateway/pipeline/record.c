@@ -29,7 +29,7 @@ static struct result decide(const struct exchange *exchange, struct decision **d
                                         .held = request->permit};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
-    question.client = request_client(request);
+    question.client = request_place(request);
     return decider_decide(request->gateway->decider, &question, decision_out, err);
 }
 

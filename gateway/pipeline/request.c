@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "gateway/pipeline/exchange_priv.h"
+#include "policy/set.h"
 
 const char *request_next_argument(const struct request *request, const char *key, size_t *at)
 {
@@ -33,6 +34,11 @@ const char *request_header(const struct request *request, const char *name)
 const struct sockaddr *request_client(const struct request *request)
 {
     return request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client;
+}
+
+struct policy_client request_place(const struct request *request)
+{
+    return (struct policy_client){request_client(request), request->client_authority, request->client_listener};
 }
 
 struct resource *request_add_pair(struct request *request, enum action action, const char *name)
@@ -83,6 +89,8 @@ void request_take_head(struct request *request, const struct http_exchange *http
     take_trace(request);
     request->client_runner = http_client_runner(http);
     request->client_names = http_client_names(http);
+    request->client_listener = http_client_listener(http);
+    (void)snprintf(request->client_authority, sizeof request->client_authority, "%s", http_client_authority(http));
     (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
 }
 

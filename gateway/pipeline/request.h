@@ -25,6 +25,7 @@ struct trust_use;          /* authz/trust_login.h */
 struct asked_label;        /* policy/label.h */
 struct runner_certificate; /* crypto/runner_certificate.h */
 struct enrolled_runner;    /* gateway/pipeline/runner_gate.h */
+struct policy_client;      /* policy/set.h */
 struct run_grant;          /* gateway/pipeline/run_gate.h */
 struct repeat;             /* gateway/pipeline/repeat_priv.h */
 
@@ -38,6 +39,8 @@ struct request {
     struct sockaddr_storage client;
     char client_address[46];      /* "127.0.0.1", or "unix" */
     char client_confirmation[44]; /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    char client_authority[72];    /* "sha256:..." of the authority that has signed it (gateway/http/exchange.h), or "" */
+    const char *client_listener;  /* name of the port that it came to, or "" */
     const char *client_names; /* of this certificate, if an authority of clients has signed it: lines (gateway/http/exchange.h) */
     const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     const struct principal *principal;              /* of the kind PRINCIPAL_NONE until a credential is accepted */
@@ -74,6 +77,7 @@ struct request {
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
     bool reads_copy;                      /* the decision is about a further region, because the home region can't be read */
+    const char *home_region;              /* with reads_copy */
     bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
     bool speaks_scim;                     /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
     struct response *response;            /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */
@@ -90,6 +94,8 @@ const char *request_next_argument(const struct request *request, const char *key
 const char *request_header(const struct request *request, const char *name);
 /** The client's address. NULL: it came through the unix socket. */
 const struct sockaddr *request_client(const struct request *request);
+/** All that policies may know of the client. It points into the request. */
+struct policy_client request_place(const struct request *request);
 
 /**
  * For `handle`, which then returns success: the request waits without a worker. If there is an answer, it goes out after the wait; if

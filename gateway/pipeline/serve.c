@@ -65,6 +65,7 @@ struct result serve_start(struct gateway *gateway, struct server **server_out, s
     struct http_options options = options_of(gateway);
 
     TRY(networks_parse("proxy_networks", gateway->settings->proxy_networks, &options.balancers, err));
+    TRY(listeners_parse(gateway->settings->listeners, options.listen_port, &options.listeners, err));
     TRY(pauser_start(&gateway->pauser, err));
     const struct result result = server_start(&options, server_out, err);
     if (!result.ok) pauser_stop(GIVE(gateway->pauser));

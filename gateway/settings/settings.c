@@ -12,6 +12,8 @@
 #include "base/network.h"
 #include "base/text.h"
 #include "gateway/http/hosts.h"
+#include "outgoing/peers.h"
+#include "gateway/http/listeners.h"
 #include "storage/driver_s3.h"
 #include "storage/pg.h"
 
@@ -115,6 +117,7 @@ bool settings_is_address(const char *text)
 
 static void check_listening(const struct settings *settings, struct problems *problems)
 {
+    struct listeners listeners;
     struct networks balancers;
     struct error why = {0};
 
@@ -125,6 +128,7 @@ static void check_listening(const struct settings *settings, struct problems *pr
             settings->listen_address);
     check_listen_socket(settings->listen_socket, problems);
     if (!networks_parse("proxy_networks", settings->proxy_networks, &balancers, &why).ok) problems_add(problems, &why);
+    if (!listeners_parse(settings->listeners, (int)settings->listen_port, &listeners, &why).ok) problems_add(problems, &why);
 }
 
 static void check_peers_form(const struct settings *settings, struct problems *problems)
@@ -197,6 +201,16 @@ static void check_region(const struct region_settings *region, struct problems *
     if (strcmp(region->driver, "s3") == 0) check_bucket(region, problems);
 }
 
+/* The database is in a region whose content another gateway may serve. */
+static bool is_elsewhere(const struct settings *settings)
+{
+    struct peers peers;
+    struct error ignored = {0};
+
+    return peers_parse("region_peers", settings->region_peers, &peers, &ignored).ok &&
+           peers_find(&peers, settings->metadata_region) != NULL;
+}
+
 static void check_regions(const struct settings *settings, struct problems *problems)
 {
     if (settings->region_count == 0) {
@@ -204,7 +218,7 @@ static void check_regions(const struct settings *settings, struct problems *prob
         return;
     }
     for (size_t i = 0; i < settings->region_count; i++) check_region(&settings->regions[i], problems);
-    if (settings->metadata_region[0] != '\0' && !has_region(settings, settings->metadata_region))
+    if (settings->metadata_region[0] != '\0' && !has_region(settings, settings->metadata_region) && !is_elsewhere(settings))
         problems_say(problems, ERROR_INVALID, "metadata_region = %.63s: no region section has this title",
                      settings->metadata_region);
 }
@@ -248,6 +262,42 @@ static void check_issuers(const struct settings *settings, struct problems *prob
     if (!networks_parse("issuer_networks", settings->issuer_networks, &networks, &why).ok) problems_add(problems, &why);
 }
 
+static bool fetches(const struct peers *peers)
+{
+    for (size_t i = 0; i < peers->count; i++)
+        if (peers->each[i].url[0] != '\0') return true;
+    return false;
+}
+
+static void check_mesh_files(const struct settings *settings, bool are_needed, struct problems *problems)
+{
+    const bool are_given = settings->peer_certificate[0] != '\0' && settings->peer_key[0] != '\0' && settings->peer_ca[0] != '\0';
+
+    if (are_needed && !are_given)
+        problems_say(problems, ERROR_INVALID,
+                     "peer_listen_port and region_peers with a URL need peer_certificate, peer_key and peer_ca");
+    check_file("peer_certificate", settings->peer_certificate, problems);
+    check_file("peer_key", settings->peer_key, problems);
+    check_file("peer_ca", settings->peer_ca, problems);
+}
+
+static void check_mesh(const struct settings *settings, struct problems *problems)
+{
+    struct peers peers = {.count = 0};
+    struct networks networks;
+    struct error why = {0};
+
+    if (!peers_parse("region_peers", settings->region_peers, &peers, &why).ok) problems_add(problems, &why);
+    for (size_t i = 0; i < peers.count; i++)
+        if (has_region(settings, peers.each[i].region))
+            problems_say(problems, ERROR_INVALID, "region_peers names %s, which this gateway serves itself",
+                         peers.each[i].region);
+    if (!networks_parse("peer_networks", settings->peer_networks, &networks, &why).ok) problems_add(problems, &why);
+    if (!settings_is_address(settings->peer_listen_address))
+        problems_say(problems, ERROR_INVALID, "peer_listen_address = %.60s: a numeric IP address", settings->peer_listen_address);
+    check_mesh_files(settings, settings->peer_listen_port > 0 || fetches(&peers), problems);
+}
+
 void settings_examine(const struct settings *settings, struct problems *problems)
 {
     enum log_level level;
@@ -263,6 +313,7 @@ void settings_examine(const struct settings *settings, struct problems *problems
     check_file("tls_client_ca", settings->tls_client_ca, problems);
     check_witnesses(settings, problems);
     check_issuers(settings, problems);
+    check_mesh(settings, problems);
 }
 
 struct result settings_check(const struct settings *settings, struct error *err)

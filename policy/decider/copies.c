@@ -22,11 +22,11 @@ struct result decider_decide_copy(struct decider *decider, const struct copy_que
                                   struct error *err)
 {
     static const struct principal nobody = {.kind = PRINCIPAL_NONE};
-    const struct decision_request request = {
-        .principal = &nobody,
-        .pair_count = 2,
-        .pairs = {pair_of(question, ACTION_COPY_WRITE, question->to), pair_of(question, ACTION_COPY_READ, question->from)},
-        .now_ms = question->now_ms};
+    const size_t write = question->is_at_source ? 1 : 0;
+    struct decision_request request = {.principal = &nobody, .pair_count = 2, .now_ms = question->now_ms};
+
+    request.pairs[write] = pair_of(question, question->action, question->to);
+    request.pairs[1 - write] = pair_of(question, ACTION_COPY_READ, question->from);
     OWNED(snapshot) *snapshot = decider_take(decider);
     struct decision_context context = decider_context(decider, snapshot, &request);
 
@@ -56,11 +56,20 @@ uint64_t decider_copies_version(struct decider *decider)
     return copies_version(snapshot->names->version, snapshot->set == NULL ? 0 : policy_set_epoch(snapshot->set));
 }
 
+/* The facts of a decision have SHA-256 alone. */
+static const char *digest_of_facts(const char *digest)
+{
+    return strncmp(digest, "sha256:", strlen("sha256:")) == 0 ? digest : NULL;
+}
+
 struct result decider_copy_stays(struct decider *decider, const struct copy_question *question, struct store_answer *answer_out,
                                  struct error *err)
 {
     const struct decision_request request = {.now_ms = question->now_ms};
-    const struct repository_query query = {.name = question->where->name, .region = question->to, .op = OP_REPLICATE};
+    const struct repository_query query = {.name = question->where->name,
+                                           .region = question->to,
+                                           .op = (enum policy_operation)action_operations(question->action),
+                                           .digest = digest_of_facts(question->digest)};
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_context context = decider_context(decider, snapshot, &request);
     OWNED(policy_decision) *decision = NULL;

@@ -27,6 +27,16 @@ static bool has_moved_organisation(const struct tenancy *tenancy, const struct r
     return now == NULL || !uuid_equal(&resource->organisation, &now->id);
 }
 
+/* Content comes into the home region alone. Where it was resolved is not the home any more. */
+static bool is_of_old_home(const struct decision_draft *draft, const struct pair *pair)
+{
+    const char *region = pair->pair->resource.region;
+
+    return !draft->context->is_of_server && pair->project != NULL && region[0] != '\0' &&
+           (action_operations(pair->pair->action) & (OP_INGEST | OP_MOUNT)) != 0 &&
+           strcmp(region, pair->project->home_region) != 0;
+}
+
 /* Whether the name was resolved in an older snapshot, and the thing was deleted since. The name may now be that of another
  * thing. */
 static bool has_moved(const struct decision_draft *draft, const struct pair *pair)
@@ -62,6 +72,8 @@ static void check_existence(struct decision_draft *draft, const struct pair *pai
     if (has_moved(draft, pair))
         refuse(draft, VERDICT_DENY, "SYS-STALE",
                "The thing of this name was deleted meanwhile, or the name belongs to another thing now; ask again.");
+    else if (is_of_old_home(draft, pair))
+        refuse(draft, VERDICT_DENY, "SYS-STALE", "The project's home is another region now: push again, and it goes there.");
     else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
              pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(draft, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");

@@ -24,7 +24,7 @@ static void choose_target(const struct decision_draft *draft, const struct pair 
 
     if ((facts->op & OP_OF_CLIENTS) != 0) {
         facts->target_id = "client";
-        facts->target = policy_set_network(set, draft->context->request->client, &facts->target_id);
+        facts->target = policy_set_client(set, &draft->context->request->client, &facts->target_id);
     } else {
         facts->target_id = region_of(draft, pair, facts->op);
         facts->target = policy_set_region(set, facts->target_id, facts->now_us);
@@ -70,9 +70,11 @@ static struct policy_facts facts_of(const struct decision_draft *draft, const st
 static struct result ask(const struct decision_draft *draft, const struct policy_facts *facts,
                          struct policy_decision **decision_out, struct error *err)
 {
-    const struct policy_set *set = draft->context->snapshot->set;
+    const struct snapshot *snapshot = draft->context->snapshot;
+    const struct policy_documents *documents = NULL;
 
-    return policy_evaluate(policy_set_documents(set), facts, policy_set_groups(set), decision_out, err);
+    TRY(restricted_documents(snapshot->restricted, snapshot->set, facts->scope, &documents, err));
+    return policy_evaluate(documents, facts, policy_set_groups(snapshot->set), decision_out, err);
 }
 
 static struct result evaluate_operation(struct decision_draft *draft, const struct pair *pair, unsigned op, struct error *err)
@@ -85,6 +87,7 @@ static struct result evaluate_operation(struct decision_draft *draft, const stru
     for (size_t i = 0; i < left.out_count; i++) pair_facts_spent(&draft->stated, left.out[i]);
     TRY(ask(draft, &facts, &decision, err));
     TRY(note_uses(draft, pair, &facts, decision, err));
+    TRY(pair_facts_tell(&draft->stated, decision, err));
     TRY(pair_facts_operation(&draft->stated, &facts, err));
     if (draft->context->watch != NULL) TRY(draft->context->watch->operation(draft->context->watch, &facts, decision, err));
     return note_operation(draft, op, decision, err);
@@ -97,20 +100,21 @@ static struct result evaluate_each(struct decision_draft *draft, const struct pa
     return SUCCESS;
 }
 
-static struct facts_entry entry_of(const struct pair *pair)
+static struct facts_entry entry_of(const struct decision_draft *draft, const struct pair *pair)
 {
     const char *name = pair->pair->resource.name;
     const bool is_said = pair->scope == name && pair_facts_event_says(name);
 
     return (struct facts_entry){.label = pair->is_labelled ? &pair->label : NULL,
                                 .scope = is_said ? NULL : pair->scope,
+                                .restrictions = restricted_digests(draft->context->snapshot->restricted, pair->scope),
                                 .project = pair->project == NULL ? (struct uuid){{0}} : pair->project->id};
 }
 
 /* After a failure the operations that were evaluated before it are still recorded. */
 static struct result evaluate_entry(struct decision_draft *draft, const struct pair *pair, unsigned operations, struct error *err)
 {
-    const struct facts_entry entry = entry_of(pair);
+    const struct facts_entry entry = entry_of(draft, pair);
     struct error ignored;
 
     TRY(pair_facts_open_entry(&draft->stated, &entry, err));
@@ -170,7 +174,7 @@ static struct result evaluate_label_of(struct decision_draft *draft, const struc
 
     TRY(label_pair(draft, &now, NULL, err));
     TRY(label_pair(draft, &then, draft->context->request->asked, err));
-    struct facts_entry stated = entry_of(&then);
+    struct facts_entry stated = entry_of(draft, &then);
     stated.has_before = true;
     stated.before = now.is_labelled ? &now.label : NULL;
     TRY(pair_facts_open_entry(&draft->stated, &stated, err));

@@ -55,11 +55,11 @@ struct result decider_decide(struct decider *decider, const struct decision_requ
     return SUCCESS;
 }
 
-struct result decider_may_list(struct decider *decider, const char *name, const struct sockaddr *client, int64_t now_ms,
+struct result decider_may_list(struct decider *decider, const char *name, const struct policy_client *client, int64_t now_ms,
                                bool *may_out, struct error *err)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
-    const struct decision_request request = {.client = client, .now_ms = now_ms};
+    const struct decision_request request = {.client = *client, .now_ms = now_ms};
     const struct decision_context context = decider_context(decider, snapshot, &request);
 
     return evaluate_listing(&context, name, may_out, err);

@@ -15,6 +15,7 @@
 #include "authz/snapshot.h"
 #include "authz/token_demand.h"
 #include "policy/label.h"
+#include "policy/set.h"
 
 struct decider;
 struct keyd_client;
@@ -44,7 +45,7 @@ struct decision_request {
     size_t pair_count;                 /* 1 to ACTION_PAIRS_MAX; all must be allowed */
     struct action_pair pairs[ACTION_PAIRS_MAX];
     const struct asked_label *asked; /* the label that the first pair would set; NULL: none */
-    const struct sockaddr *client;   /* its network in the policy set gives the client's facts; NULL: unknown */
+    struct policy_client client;     /* the policy set gives its facts */
     int64_t now_ms;                  /* wall clock */
     const struct permit
         *held; /* of the request, if it has one: the exceptions that its event has counted may be used up meanwhile; or NULL */
@@ -117,8 +118,8 @@ void name_ranges_free(struct name_ranges *ranges);
 DEFINE_OWNED(name_ranges);
 
 /** Whether policies let this client list the repository `name`. Rights are not checked: use decider_readable() for them. */
-RESULT decider_may_list(struct decider *decider, const char *name, const struct sockaddr *client, int64_t now_ms, bool *may_out,
-                        struct error *err);
+RESULT decider_may_list(struct decider *decider, const char *name, const struct policy_client *client, int64_t now_ms,
+                        bool *may_out, struct error *err);
 
 /** A role that a principal has now. */
 struct held_role {

@@ -26,7 +26,7 @@ struct explain_question {
     const char *issuer, *subject;  /* of a subject; TRUST_ISSUER for a trust rule */
     enum action action;
     const struct token_scope *scope; /* of the token that it would bring; NULL: it has no bounds */
-    const struct sockaddr *client;   /* where from; NULL: unknown */
+    struct policy_client client;     /* where from */
     int64_t now_ms;                  /* the moment */
     const struct explain_past *past; /* NULL: rights and policies are those of now; else of that moment, as far as rows tell */
 };

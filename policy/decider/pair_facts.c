@@ -49,7 +49,7 @@ static struct result open_entry(struct buffer *text, const struct facts_entry *e
 
 struct result pair_facts_open_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err)
 {
-    facts->spent_count = facts->used_count = 0;
+    facts->spent_count = facts->used_count = facts->told_count = 0;
     return bounded(facts, open_entry(&facts->entries, entry, err), err);
 }
 
@@ -92,6 +92,26 @@ struct result pair_facts_used(struct pair_facts *facts, const struct policy_exce
     return SUCCESS;
 }
 
+static struct result insert_told(struct pair_facts *facts, const char *name, struct error *err)
+{
+    size_t at = 0;
+
+    while (at < facts->told_count && strcmp(facts->told[at], name) < 0) at++;
+    if (at < facts->told_count && strcmp(facts->told[at], name) == 0) return SUCCESS;
+    if (facts->told_count == FACTS_TOLD_MAX)
+        return failure(err, ERROR_LIMIT, "policies want more than %d told of one name", FACTS_TOLD_MAX);
+    memmove(&facts->told[at + 1], &facts->told[at], (facts->told_count++ - at) * sizeof facts->told[0]);
+    facts->told[at] = name;
+    return SUCCESS;
+}
+
+struct result pair_facts_tell(struct pair_facts *facts, const struct policy_decision *decision, struct error *err)
+{
+    for (size_t i = 0; i < policy_decision_told_count(decision); i++)
+        TRY(bounded(facts, insert_told(facts, policy_decision_told(decision, i), err), err));
+    return SUCCESS;
+}
+
 static struct result write_key(struct buffer *text, const struct policy_exception *exception, struct error *err)
 {
     char hex[2 * SHA256_SIZE + 1];
@@ -107,6 +127,17 @@ static struct result write_spent(struct buffer *text, const struct pair_facts *f
     for (size_t i = 0; i < facts->spent_count; i++) {
         if (i > 0) TRY(buffer_add_u8(text, ',', err));
         TRY(write_key(text, facts->spent[i], err));
+    }
+    return buffer_add_u8(text, ']', err);
+}
+
+static struct result write_told(struct buffer *text, const struct pair_facts *facts, struct error *err)
+{
+    if (facts->told_count == 0) return SUCCESS;
+    TRY(buffer_add_text(text, ",\"told\":[", err));
+    for (size_t i = 0; i < facts->told_count; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(json_write_string(text, bytes_of_text(facts->told[i]), err));
     }
     return buffer_add_u8(text, ']', err);
 }
@@ -132,11 +163,16 @@ static struct result close_entry(struct pair_facts *facts, const struct facts_en
 
     uuid_format(&entry->project, project);
     TRY(buffer_format(text, err, "],\"project\":\"%s\"", project));
+    if (entry->restrictions != NULL) {
+        TRY(buffer_add_text(text, ",\"restrictions\":", err));
+        TRY(buffer_add_text(text, entry->restrictions, err));
+    }
     if (entry->scope != NULL) {
         TRY(buffer_add_text(text, ",\"scope\":", err));
         TRY(json_write_string(text, bytes_of_text(entry->scope), err));
     }
     TRY(write_spent(text, facts, err));
+    TRY(write_told(text, facts, err));
     TRY(write_used(text, facts, err));
     return buffer_add_u8(text, '}', err);
 }

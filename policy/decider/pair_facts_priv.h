@@ -8,6 +8,7 @@
 #pragma once
 
 #include "policy/evaluate.h"
+#include "policy/shape_priv.h"
 
 #define PAIR_FACTS_MAX     ((size_t)16 * 1024) /* bytes of one pair; of larger facts only is_too_large is recorded */
 #define PAIR_FACTS_USED    8                   /* exceptions of one pair: two more than a request may use */
@@ -22,6 +23,8 @@ struct pair_facts {
     struct buffer entries;
     size_t spent_count, used_count; /* exceptions of the entry at hand: used up before, and that have lifted a rule */
     const struct policy_exception *spent[POLICY_LIST_MAX], *used[PAIR_FACTS_USED];
+    size_t told_count;
+    const char *told[FACTS_TOLD_MAX]; /* sorted, each once; of the set */
 };
 #define PAIR_FACTS ((struct pair_facts){.entries = BUFFER(PAIR_FACTS_MAX)})
 
@@ -37,7 +40,8 @@ void pair_facts_refuse(struct pair_facts *facts, const char *rule);
 struct facts_entry {
     const struct label *label, *before;
     bool has_before;
-    const char *scope; /* NULL: the name in the event */
+    const char *scope;        /* NULL: the name in the event */
+    const char *restrictions; /* the digests of those of the organisation, as canonical JSON; NULL: it has none */
     struct uuid project;
 };
 RESULT pair_facts_open_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err);
@@ -47,6 +51,8 @@ RESULT pair_facts_operation(struct pair_facts *facts, const struct policy_facts 
 void pair_facts_spent(struct pair_facts *facts, const struct policy_exception *exception);
 /** ERROR_LIMIT. */
 RESULT pair_facts_used(struct pair_facts *facts, const struct policy_exception *exception, struct error *err);
+/** Records whom a duty of the decision wants told. */
+RESULT pair_facts_tell(struct pair_facts *facts, const struct policy_decision *decision, struct error *err);
 RESULT pair_facts_close_entry(struct pair_facts *facts, const struct facts_entry *entry, struct error *err);
 
 /** Appends the canonical text. */

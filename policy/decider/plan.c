@@ -66,6 +66,7 @@ struct result policy_plan_open(struct decider *decider, const struct policy_set 
     plan->names = names;
     (void)text_copy(plan->metadata_region, sizeof plan->metadata_region, decider->metadata_region);
     TRY(find_all_lost(plan, err));
+    TRY(restricted_new(proposed, authz_snapshot_rules(plan->snapshot->authz), &plan->snapshot->tenancy, &plan->restricted, err));
     *plan_out = GIVE(plan);
     return SUCCESS;
 }
@@ -74,6 +75,7 @@ void policy_plan_free(struct policy_plan *plan)
 {
     if (plan == NULL) return;
     snapshot_free(plan->snapshot);
+    restricted_free(plan->restricted);
     policy_set_free(plan->proposed);
     free(plan->lost);
     free(plan);
@@ -212,7 +214,10 @@ struct result plan_decide(const struct policy_plan *plan, enum plan_side side, c
         if (!tenancy_is_spent(&plan->snapshot->tenancy, facts.exceptions[i])) left[count++] = facts.exceptions[i];
     facts.exceptions = left;
     facts.exception_count = count;
-    return policy_judge(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, err);
+    const struct restricted *restricted = side == PLAN_NOW ? plan->snapshot->restricted : plan->restricted;
+    const struct policy_documents *documents = NULL;
+    TRY(restricted_documents(restricted, set, question->scope, &documents, err));
+    return policy_judge(documents, &facts, policy_set_groups(set), decision_out, err);
 }
 
 void plan_note(struct plan_verdict *verdict, const struct plan_question *question, const char *rule, const char *policy)

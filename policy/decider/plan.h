@@ -57,6 +57,13 @@ struct plan_event {
 RESULT policy_plan_event(const struct policy_plan *plan, const struct plan_event *event, struct plan_answer *answer_out,
                          struct error *err) __attribute__((nonnull));
 
+/**
+ * Appends a text that is the same for names which the same facts decide alike: for an event of one of them, policy_plan_event() answers as for the
+ * others, but for the `scope` of the answer. ERROR_NO_MEMORY, and the failures of `names`.
+ */
+RESULT policy_plan_class(const struct policy_plan *plan, const char *name, struct buffer *text, struct error *err)
+    __attribute__((nonnull));
+
 /** Whether what the repository `name` has may be in its region: `ingest`, `metadata` and `log`. ERROR_NO_MEMORY. */
 RESULT policy_plan_place(const struct policy_plan *plan, const char *name, const char *region, struct plan_answer *answer_out,
                          struct error *err) __attribute__((nonnull));

@@ -34,6 +34,14 @@ static bool may_have(const struct set_network *network, const struct network *bl
 bool plan_network(const struct policy_set *set, const char *cidr, const struct policy_set *then, struct plan_question *question)
 {
     struct network block;
+    const struct set_network *same = set_place(set, cidr);
+
+    if (then == NULL ? set->place_count > set->network_count : set_places_differ(set, then)) return false;
+    if (same != NULL && then != NULL && set->place_count > set->network_count) {
+        question->target_id = same->cidr;
+        question->target = same->target;
+        return true;
+    }
     const bool is_named = network_read(bytes_of_text(cidr), &block) == NETWORK_GOOD;
 
     for (size_t i = 0; set != then && i < set->network_count; i++)

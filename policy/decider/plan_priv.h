@@ -13,8 +13,9 @@ struct plan_lost {
 };
 
 struct policy_plan {
-    struct snapshot *snapshot;   /* its set is the one in force */
-    struct policy_set *proposed; /* kept */
+    struct snapshot *snapshot;     /* its set is the one in force */
+    struct policy_set *proposed;   /* kept */
+    struct restricted *restricted; /* the proposed set with what organisations have added for themselves; NULL: none has */
     int64_t now_ms;
     const struct plan_names *names;
     char metadata_region[REGION_ID_MAX + 1];

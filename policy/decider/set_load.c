@@ -13,6 +13,7 @@
 #include "policy/decider/set_store.h"
 #include "policy/decider/stored_label_priv.h"
 #include "policy/places.h"
+#include "policy/restriction.h"
 #include "policy/set_change.h"
 
 static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
@@ -265,6 +266,7 @@ struct result policy_set_check(struct keyd_client *keyd, const struct policy_set
         return failure(err, ERROR_CONFLICT, "policy epoch %llu is in force; a new set needs a larger one than that",
                        (unsigned long long)identity.policy_epoch);
     TRY(places_check(set, err));
+    TRY(policy_restrictions_refuse(set, err));
     *set_out = GIVE(set);
     return SUCCESS;
 }

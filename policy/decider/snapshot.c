@@ -42,6 +42,17 @@ static struct result load_rights(struct pg *pg, const struct pinned *pinned, con
     return authz_snapshot_renew(pg, current->authz, &change, &snapshot->authz, err);
 }
 
+/* Organisations come and go with the names. */
+static struct result load_restricted(const struct snapshot *current, struct snapshot *snapshot, struct error *err)
+{
+    if (current != NULL && current->set == snapshot->set && current->names == snapshot->names &&
+        rules_of(current) == rules_of(snapshot)) {
+        snapshot->restricted = restricted_keep(current->restricted);
+        return SUCCESS;
+    }
+    return restricted_new(snapshot->set, rules_of(snapshot), &snapshot->tenancy, &snapshot->restricted, err);
+}
+
 NO_LEAK_BEGIN /* its last holder frees it */
     static struct result
     load_changed(struct pg *pg, const struct pinned *pinned, const struct snapshot *current, const struct changed_rights *changed,
@@ -54,6 +65,7 @@ NO_LEAK_BEGIN /* its last holder frees it */
     snapshot->epoch = changed->epoch;
     snapshot->set = policy_set_keep(pinned->set);
     TRY(load_rights(pg, pinned, current, changed, snapshot, err));
+    TRY(load_restricted(current, snapshot, err));
     *snapshot_out = GIVE(snapshot);
     return SUCCESS;
 }
@@ -116,6 +128,7 @@ NO_LEAK_BEGIN /* its last holder frees it */
     *snapshot_out = NULL;
     if (snapshot->epoch <= current->epoch || snapshot->epoch < least) return SUCCESS;
     snapshot->set = policy_set_keep(current->set);
+    snapshot->restricted = restricted_keep(current->restricted);
     snapshot->names = shared_names_keep(current->names);
     snapshot->tenancy = snapshot->names->tenancy; /* a view: `names` owns the memory */
     metric_add(&policy_metrics_rows[POLICY_METRIC_PARTS], 1);
@@ -184,6 +197,7 @@ void snapshot_free(struct snapshot *snapshot)
 {
     if (snapshot == NULL || atomic_fetch_sub(&snapshot->holders, 1) != 1) return;
     authz_snapshot_free(snapshot->authz);
+    restricted_free(snapshot->restricted);
     policy_set_free(snapshot->set);
     shared_names_free(snapshot->names);
     free(snapshot);

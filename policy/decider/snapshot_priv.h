@@ -10,6 +10,7 @@
 #include "authz/snapshot.h"
 #include "authz/snapshot_load.h"
 #include "policy/decider/region_state.h"
+#include "policy/decider/restricted.h"
 #include "policy/decider/set_load.h"
 #include "policy/label.h"
 
@@ -89,8 +90,9 @@ struct snapshot {
     uint64_t epoch;             /* authorization epoch */
     _Atomic int64_t checked_ms; /* monotonic: the last time that it was known to be the newest */
     struct authz_snapshot *authz;
-    struct policy_set *set; /* NULL: no policy set yet, so every operation of policies is denied */
-    struct tenancy tenancy; /* a view of names->tenancy */
+    struct policy_set *set;        /* NULL: no policy set yet, so every operation of policies is denied */
+    struct restricted *restricted; /* the set with what organisations have added for themselves; NULL: none has */
+    struct tenancy tenancy;        /* a view of names->tenancy */
     struct shared_names *names;
 };
 

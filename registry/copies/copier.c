@@ -81,7 +81,7 @@ static void copy_page(struct copy_round *round, const struct copy_item *items, s
 {
     for (size_t i = 0; i < count; i++) {
         round->is_cut = round->is_cut || clock_monotonic_ms() - round->began_ms >= ROUND_MS;
-        if (problem->kind != ERROR_NONE || round->is_cut || !round->claim.is_home_served || !copy_go_on(round))
+        if (problem->kind != ERROR_NONE || round->is_cut || !round->claim.is_home_reached || !copy_go_on(round))
             count_waiting(round, &items[i]);
         else if (!copy_item(round, &items[i], problem).ok) copy_note_failure(round, problem);
     }
@@ -113,26 +113,37 @@ static bool needs_review(const struct copy_round *round)
 static struct result withdraw_all(struct copy_round *round, struct error *err)
 {
     TRY(copying_delete_all(round->pg, &round->claim.way, err));
+    if (round->claim.was_home) return copy_home_end(round, err);
     return copy_place_remove(round->pg, &round->claim.way, err);
 }
 
 static struct result work(struct copy_round *round, struct error *err)
 {
+    bool may_leave = true;
+
+    if (round->claim.was_home) TRY(copy_home_leave(round, &may_leave, err));
+    if (!may_leave && round->claim.is_withdrawn) return SUCCESS;
     if (needs_review(round)) TRY(copy_review(round, err));
     if (!copy_go_on(round)) return SUCCESS;
     if (round->claim.is_withdrawn) return withdraw_all(round, err);
-    if (!round->claim.is_home_served)
-        copy_note(round, COPIES_UNREACHABLE, "no gateway that serves both regions looks after them");
+    if (!round->claim.is_home_reached)
+        copy_note(round, COPIES_UNREACHABLE,
+                  "no gateway that serves both regions, or fetches from the home region, looks after them");
     TRY(copying_delete_unwanted(round->pg, &round->claim.way, err));
     TRY(copy_all(round, err));
     if (round->state == COPIES_NEW) round->state = round->waiting_blobs > 0 ? COPIES_COPYING : COPIES_CURRENT;
-    return SUCCESS;
+    return round->claim.way.is_move && round->state == COPIES_CURRENT ? copy_home_change(round, err) : SUCCESS;
 }
 
-static void list_served(const struct registry *registry, struct copy_served *served)
+static void list_served(const struct registry *registry, bool fetches, struct copy_served *served)
 {
-    served->count = registry->region_count;
-    for (size_t i = 0; i < served->count; i++) served->ids[i] = bytes_of_text(registry->regions[i].id);
+    const struct peers *elsewhere = &registry->elsewhere;
+
+    served->count = served->reached_count = registry->region_count;
+    for (size_t i = 0; i < served->count; i++) served->ids[i] = served->reached[i] = bytes_of_text(registry->regions[i].id);
+    for (size_t i = 0; fetches && i < elsewhere->count; i++)
+        if (elsewhere->each[i].url[0] != '\0')
+            served->reached[served->reached_count++] = bytes_of_text(elsewhere->each[i].region);
 }
 
 struct result copier_work(struct registry *registry, struct pg *pg, const struct copier_options *options, bool *worked_out,
@@ -142,7 +153,7 @@ struct result copier_work(struct registry *registry, struct pg *pg, const struct
     struct copy_served served;
     struct error problem = {0};
 
-    list_served(registry, &served);
+    list_served(registry, options->outgoing != NULL, &served);
     TRY(copy_place_claim(pg, &served, options->instance, &round.claim, worked_out, err));
     if (!*worked_out) return SUCCESS;
     round.began_ms = round.renewed_ms = clock_monotonic_ms();

@@ -5,9 +5,12 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "registry/copies/copies.h"
 
 struct decider;
+struct outgoing;
 
 struct copier_options {
     struct decider *decider;
@@ -17,6 +20,9 @@ struct copier_options {
     uint64_t lease_bytes; /* after so many bytes a copy is decided again; 0: 64 MiB */
     unsigned lease_ms;    /* and after this time; 0: 10 s */
     unsigned pause_ms;    /* between two looks at a project and region; 0: 10 s */
+    /* What is at home in a region that another gateway serves is fetched from that one (registry->elsewhere); NULL: nothing is. */
+    struct outgoing *outgoing;
+    const atomic_bool *gives_up; /* once it is set, a fetch ends within a second; NULL: never */
 };
 /**
  * Works on one project and region that is due, if there is one that this gateway serves and no other gateway works on. *worked_out: there was one. A killed gateway's

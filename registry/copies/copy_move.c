@@ -7,7 +7,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "policy/set.h"
 #include "registry/copies/copies_priv.h"
+#include "registry/copies/copy_fetch.h"
 #include "registry/copies/copy_source.h"
 #include "registry/copies/copy_target.h"
 #include "registry/metrics.h"
@@ -42,10 +44,19 @@ struct resource copy_where(const struct copy_way *way, const struct copy_link *l
     return where;
 }
 
+enum action copy_action(const struct copy_way *way)
+{
+    return way->is_move ? ACTION_MOVE_WRITE : ACTION_COPY_WRITE;
+}
+
 struct copy_question copy_question_of(const struct copy_way *way, const struct resource *where)
 {
-    return (struct copy_question){
-        .where = where, .digest = where->detail, .from = way->from, .to = way->to, .now_ms = clock_wall_ms()};
+    return (struct copy_question){.where = where,
+                                  .digest = where->detail,
+                                  .from = way->from,
+                                  .to = way->to,
+                                  .action = copy_action(way),
+                                  .now_ms = clock_wall_ms()};
 }
 
 /* ---- Deciding ---- */
@@ -182,6 +193,7 @@ static void record_failure(struct moving *moving, const char *note)
 struct commit_change {
     struct change change;
     const struct resource *where;
+    enum action action;
     struct copy_commit commit;
 };
 
@@ -189,8 +201,8 @@ static struct result run_commit(const struct permit *permit, struct change *chan
 {
     const struct commit_change *commit = (const struct commit_change *)(const void *)change; /* its first member */
 
-    permit_require(permit, ACTION_COPY_WRITE, commit->where);
-    permit_require_detail(permit, ACTION_COPY_WRITE, commit->where->detail);
+    permit_require(permit, commit->action, commit->where);
+    permit_require_detail(permit, commit->action, commit->where->detail);
     return copy_row_commit(pg, &commit->commit, err);
 }
 
@@ -208,9 +220,11 @@ static struct result commit(struct moving *moving, struct copy_target *target, c
 {
     const struct copy_way *way = &moving->round->claim.way;
     const struct resource where = copy_where(way, &moving->links.links[0], way->to, moving->item->digest);
-    struct commit_change change = {.change = {.run = run_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                                   .where = &where,
-                                   .commit = {.source = moving->item->row.key.id, .links = &moving->links}};
+    struct commit_change change = {
+        .change = {.run = run_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
+        .where = &where,
+        .action = copy_action(way),
+        .commit = {.source = moving->item->row.key.id, .links = &moving->links, .is_move = way->is_move}};
     struct last_word word = {.outcome = OUTCOME_COMPLETED, .note = note, .change = &change.change, .is_stale = true};
 
     for (int tries = 0; tries < TRIES_MAX && word.is_stale; tries++) {
@@ -272,6 +286,67 @@ static struct result move_bytes(struct moving *moving, struct copy_source *sourc
     return moved;
 }
 
+/* ---- From a region that another gateway serves ---- */
+
+struct fetched {
+    struct moving *moving;
+    struct copy_target *target;
+    bool is_stopped; /* it is denied now, or the round must stop */
+};
+
+static struct result take_piece(void *context, struct bytes piece, struct error *err)
+{
+    struct fetched *fetched = context;
+    struct moving *moving = fetched->moving;
+
+    TRY(may_go_on(moving, copy_target_offset(fetched->target), err));
+    fetched->is_stopped = moving->is_denied || !copy_go_on(moving->round);
+    if (fetched->is_stopped) return failure(err, ERROR_UNAVAILABLE, "the copy stops here");
+    TRY(copy_target_write(fetched->target, moving->round->pg, piece, err));
+    metric_add(&registry_metrics_rows[METRIC_COPIED_BYTES], (int64_t)piece.length);
+    return SUCCESS;
+}
+
+static struct result request_of(const struct moving *moving, struct copy_request *request, struct error *err)
+{
+    const struct copy_way *way = &moving->round->claim.way;
+    OWNED(policy_set) *set = decider_policy_set(moving->round->options->decider);
+
+    if (set == NULL) return failure(err, ERROR_UNAVAILABLE, "no policy set is in force");
+    *request = (struct copy_request){.project = way->project, .epoch = policy_set_epoch(set)};
+    (void)snprintf(request->digest, sizeof request->digest, "%s", moving->item->digest);
+    (void)snprintf(request->set, sizeof request->set, "%s", policy_set_digest(set));
+    (void)snprintf(request->to, sizeof request->to, "%s", way->to);
+    return SUCCESS;
+}
+
+/* What came before the other gateway ended, or refused to go on, is kept for the next round. */
+static struct result fetch_bytes(struct moving *moving, struct copy_target *target, struct error *err)
+{
+    struct copy_round *round = moving->round;
+    struct fetched fetched = {.moving = moving, .target = target};
+    struct copy_fetch fetch = {.outgoing = round->options->outgoing,
+                               .gives_up = round->options->gives_up,
+                               .peer = peers_find(&round->registry->elsewhere, round->claim.way.from),
+                               .offset = copy_target_offset(target),
+                               .length = moving->item->row.content.length,
+                               .take = take_piece,
+                               .context = &fetched};
+    struct copy_request request;
+    struct error ignored = {0};
+
+    if (fetch.offset >= fetch.length) return SUCCESS;
+    if (fetch.peer == NULL || fetch.outgoing == NULL) return failure(err, ERROR_UNAVAILABLE, "nothing is fetched from there");
+    TRY(request_of(moving, &request, err));
+    fetch.request = &request;
+    moving->asked_at_bytes = fetch.offset;
+    const struct result result = copy_fetch(&fetch, err);
+    if (result.ok || fetched.is_stopped) return SUCCESS;
+    if (err->kind == ERROR_UNAVAILABLE) (void)copy_target_save(target, round->pg, &ignored).ok;
+    if (fetch.refusal != NULL && err->kind == ERROR_UNAVAILABLE) copy_note(round, COPIES_CLOSED, err->message);
+    return result;
+}
+
 /* What was denied leaves nothing behind; what was interrupted goes on later. */
 static struct result conclude(struct moving *moving, struct copy_target *target, uint64_t length, bool *done_out,
                               struct error *err)
@@ -301,6 +376,10 @@ static struct result move_between(struct moving *moving, struct copy_target *tar
     const struct resource from = copy_where(way, &moving->links.links[0], way->from, moving->item->digest);
     OWNED(copy_source) *source = NULL;
 
+    if (!moving->round->claim.is_home_served) {
+        TRY(fetch_bytes(moving, target, err));
+        return conclude(moving, target, moving->item->row.content.length, done_out, err);
+    }
     TRY(copy_source_open(moving->permits[0], moving->round->registry, &from, &moving->item->row, &source, err));
     TRY(move_bytes(moving, source, target, err));
     return conclude(moving, target, copy_source_length(source), done_out, err);
@@ -311,7 +390,8 @@ static struct result move_decided(struct moving *moving, bool *done_out, struct 
 {
     struct copy_round *round = moving->round;
     const struct copy_way *way = &round->claim.way;
-    const struct resource to = copy_where(way, &moving->links.links[0], way->to, moving->item->digest);
+    const struct copy_destination to = {copy_where(way, &moving->links.links[0], way->to, moving->item->digest),
+                                        copy_action(way)};
     OWNED(copy_target) *target = NULL;
 
     TRY(copy_target_begin(moving->permits[0], round->registry, round->pg, &to, &target, err));

@@ -78,7 +78,7 @@ static struct result run_linking(const struct permit *permit, struct change *cha
     const struct copy_way *way = &linking->round->claim.way;
     const struct resource where = copy_where(way, linking->link, way->to, linking->item->digest);
 
-    permit_require(permit, ACTION_COPY_WRITE, &where);
+    permit_require(permit, copy_action(way), &where);
     return copy_row_link(pg, &linking->item->row.key.id, way, &linking->link->repository, linking->item->digest, err);
 }
 
@@ -125,10 +125,21 @@ static struct result review_damaged(struct copy_round *round, const struct copy_
     const struct copy_question question = copy_question_of(way, &where);
     OWNED(decision) *decision = NULL;
 
-    if (!registry_region_is_readable(round->registry, way->from)) return SUCCESS;
+    const bool is_fetched = round->claim.is_home_reached && !round->claim.is_home_served;
+
+    if (!is_fetched && !registry_region_is_readable(round->registry, way->from)) return SUCCESS;
     TRY(decider_decide_copy(round->options->decider, &question, &decision, err));
     if (decision_verdict(decision) != VERDICT_ALLOW) return SUCCESS;
     return withdraw(round, item, "its bytes do not verify: it is made anew", err);
+}
+
+/* A person does not want the copy any more, but nothing else is left of the content. It is decided as any other: a policy still has it withdrawn. */
+static bool is_kept(struct copy_round *round, const struct copy_item *item)
+{
+    if (!item->is_last_sound || round->claim.is_deleted) return false;
+    copy_note(round, COPIES_DAMAGED,
+              "what is at home is damaged, and this is its last sound copy: it goes when the content at home is repaired");
+    return true;
 }
 
 static struct result review_copy(struct copy_round *round, const struct copy_item *item, struct error *err)
@@ -136,7 +147,8 @@ static struct result review_copy(struct copy_round *round, const struct copy_ite
     struct copy_links links;
     bool stays = true;
 
-    if (round->claim.is_withdrawn) return withdraw(round, item, "no copies are wanted there", err);
+    if (round->claim.is_withdrawn && !is_kept(round, item))
+        return withdraw(round, item, round->claim.was_home ? "the home is another region" : "no copies are wanted there", err);
     TRY(copy_links_find(round->pg, &round->claim.way, item->digest, &links, err));
     if (links.count > COPY_LINKS_MAX) return withdraw(round, item, "it is in too many repositories", err);
     for (size_t i = 0; i < links.count && stays; i++) TRY(review_link(round, item, &links.links[i], &stays, err));

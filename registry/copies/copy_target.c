@@ -80,13 +80,14 @@ static struct result go_on(struct copy_target *target, struct pg *pg, struct blo
 }
 
 struct result copy_target_begin(const struct permit *permit, struct registry *registry, struct pg *pg,
-                                const struct resource *where, struct copy_target **target_out, struct error *err)
+                                const struct copy_destination *destination, struct copy_target **target_out, struct error *err)
 {
+    const struct resource *where = &destination->where;
     struct blob_store *blobs = NULL;
     bool is_there = false;
 
-    permit_require(permit, ACTION_COPY_WRITE, where);
-    permit_require_detail(permit, ACTION_COPY_WRITE, where->detail);
+    permit_require(permit, destination->action, where);
+    permit_require_detail(permit, destination->action, where->detail);
     OWNED(copy_target) *target = memory_zeroed(1, sizeof *target);
     if (target == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a copy");
     target->registry = registry;

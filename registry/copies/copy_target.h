@@ -1,7 +1,7 @@
 /*
  * registry/copies/copy_target.h -- the end of a copy that is written: it receives bytes, encrypts them under a key of its region, and commits the copy.
  *
- * Rule: the permit has copy.write for this repository, region and digest. A copy is there when its row is; before that, its bytes can be read by nobody, and
+ * Rule: the permit has copy.write, or move.write, for this repository, region and digest. A copy is there when its row is; before that, its bytes can be read by nobody, and
  * copy_target_drop() or a sweep removes them. A writer that was killed goes on at its last checkpoint.
  */
 #pragma once
@@ -10,9 +10,14 @@
 
 struct copy_target;
 
-/** `where`: the repository, with the region that gets the copy and the digest as its detail. ERROR_UNAVAILABLE, ERROR_FULL. */
-RESULT copy_target_begin(const struct permit *permit, struct registry *registry, struct pg *pg, const struct resource *where,
-                         struct copy_target **target_out, struct error *err) __attribute__((nonnull));
+struct copy_destination {
+    struct resource where; /* the repository, with the region that gets the copy and the digest as its detail */
+    enum action action;    /* that the permit has */
+};
+/** ERROR_UNAVAILABLE, ERROR_FULL. */
+RESULT copy_target_begin(const struct permit *permit, struct registry *registry, struct pg *pg,
+                         const struct copy_destination *destination, struct copy_target **target_out, struct error *err)
+    __attribute__((nonnull));
 /** Bytes of content that it has: the next ones come from here on. */
 uint64_t copy_target_offset(const struct copy_target *target);
 /** The content has `length` bytes in all. Each 64 MiB are made durable, with their row. ERROR_CONFLICT: another gateway writes this copy. */

@@ -11,7 +11,7 @@
 
 /* clang-format off */
 #define ITEMS "b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.digest, b.created_at"
-#define ITEM_TYPES "uuid int4 bytea bytea int8 int8 text timestamptz bool bool"
+#define ITEM_TYPES "uuid int4 bytea bytea int8 int8 text timestamptz bool bool bool"
 #define ROW "blob_id, key_version, wrapped_key, commitment, writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 /* A read that found the row before its deletion needs a moment until it has opened the files. */
 #define GRACE "interval '30 seconds'"
@@ -20,21 +20,32 @@
     "(SELECT r.repository_id, r.is_pushed, r.is_held, p.full_name FROM repository_blob r JOIN repository p USING (repository_id)" \
     " WHERE r.blob_id = " blob " AND p.deleted_at IS NULL)"
 
-/* What no manifest refers to has no label of its own yet: its push may still be refused, or bring a stricter label. */
+/* What no manifest refers to has no label of its own yet: its push may still be refused, or bring a stricter label. It is copied only where the push will go on. */
 static const struct pg_statement copy_missing_sql = {
     "copy_missing",
-    "SELECT " ITEMS ", EXISTS (SELECT FROM copying w WHERE w.project_id = $1 AND w.region_id = $3 AND w.digest = b.digest), false"
+    "SELECT " ITEMS ", EXISTS (SELECT FROM copying w WHERE w.project_id = $1 AND w.region_id = $3 AND w.digest = b.digest), false, false"
     " FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $4 AND b.damaged_at IS NULL"
     " AND NOT EXISTS (SELECT FROM blob c WHERE c.project_id = $1 AND c.region_id = $3 AND c.digest = b.digest)"
-    " AND EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
-    " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id) ORDER BY b.digest LIMIT $5",
-    "uuid text text text int8", ITEM_TYPES};
+    " AND (EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
+    " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id) OR ($6 AND EXISTS (SELECT FROM repository_blob r JOIN repository p USING (repository_id)"
+    " WHERE r.blob_id = b.blob_id AND p.deleted_at IS NULL))) ORDER BY b.digest LIMIT $5",
+    "uuid text text text int8 bool", ITEM_TYPES};
 static const struct pg_statement copy_present_sql = {
     "copy_present",
     "SELECT " ITEMS ", false, b.damaged_at IS NOT NULL AND EXISTS (SELECT FROM blob h WHERE h.project_id = $1 AND h.region_id = $5"
-    " AND h.digest = b.digest AND h.damaged_at IS NULL) FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $3"
+    " AND h.digest = b.digest AND h.damaged_at IS NULL), b.damaged_at IS NULL AND EXISTS (SELECT FROM blob h WHERE h.project_id = $1 AND h.region_id = $5"
+    " AND h.digest = b.digest AND h.damaged_at IS NOT NULL) AND NOT EXISTS (SELECT FROM blob o WHERE o.project_id = $1 AND o.digest = b.digest"
+    " AND o.blob_id <> b.blob_id AND o.damaged_at IS NULL) FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $3"
     " ORDER BY b.digest LIMIT $4",
     "uuid text text int8 text", ITEM_TYPES};
+static const struct pg_statement copy_lent_sql = {
+    "copy_lent",
+    "SELECT " ITEMS ", false, b.damaged_at IS NOT NULL, false, p.organisation_id, o.name || '/' || p.name, p.home_region FROM project p"
+    " JOIN organisation o USING (organisation_id) JOIN project_copy c ON c.project_id = p.project_id AND c.region_id = $2 AND c.withdrawn_at IS NULL"
+    " JOIN blob b ON b.project_id = p.project_id AND b.region_id = p.home_region AND b.digest = $3 WHERE p.project_id = $1 AND p.deleted_at IS NULL"
+    " AND EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
+    " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id)",
+    "uuid text text", ITEM_TYPES " uuid text text"};
 static const struct pg_statement copy_links_sql = {
     "copy_links",
     "WITH here AS (SELECT h.blob_id AS home, c.blob_id AS copy FROM (SELECT 1) one"
@@ -73,24 +84,24 @@ static const struct pg_statement copying_delete_one_sql = {
 static const struct pg_statement copying_delete_unwanted_sql = {
     "copying_delete_unwanted",
     DELETE_ALL_THAT(" AND NOT EXISTS (SELECT FROM blob b JOIN repository_blob r USING (blob_id) JOIN repository p USING (repository_id)"
-                    " JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest"
-                    " WHERE b.project_id = $1 AND b.region_id = $3 AND b.digest = c.digest AND p.deleted_at IS NULL)"),
-    "uuid text text", ""};
+                    " LEFT JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest"
+                    " WHERE b.project_id = $1 AND b.region_id = $3 AND b.digest = c.digest AND p.deleted_at IS NULL AND ($4 OR m.digest IS NOT NULL))"),
+    "uuid text text bool", ""};
 static const struct pg_statement copy_commit_sql = {
     "copy_commit", /* $11: the repositories that were decided */
-    "WITH source AS (SELECT blob_id FROM blob WHERE blob_id = $10 FOR KEY SHARE), links AS " LINKS_OF("$10") ","
+    "WITH source AS (SELECT blob_id, lease_until FROM blob WHERE blob_id = $10 FOR KEY SHARE), links AS " LINKS_OF("$10") ","
     " ended AS (DELETE FROM copying WHERE blob_id = $1 AND writer_epoch = $2 AND EXISTS (SELECT FROM source)"
     " AND (SELECT count(*) = cardinality($11) AND bool_and(repository_id = ANY($11)) FROM links)"
     " AND EXISTS (SELECT FROM project_copy WHERE project_id = $3 AND region_id = $4 AND withdrawn_at IS NULL) RETURNING blob_id),"
     " kept AS (INSERT INTO blob (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key, commitment, lease_until)"
-    " SELECT blob_id, $3, $4, $5, $6, $7, $8, $9, $12, now() FROM ended ON CONFLICT DO NOTHING RETURNING blob_id),"
+    " SELECT e.blob_id, $3, $4, $5, $6, $7, $8, $9, $12, CASE WHEN $13 THEN s.lease_until ELSE now() END FROM ended e, source s ON CONFLICT DO NOTHING RETURNING blob_id),"
     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id, is_pushed, is_held)"
     " SELECT l.repository_id, $5, k.blob_id, l.is_pushed, l.is_held FROM kept k, links l),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + $6 FROM kept WHERE q.project_id = $3"
     " RETURNING q.bytes_max IS NULL OR q.bytes_used <= q.bytes_max AS fits),"
     " used AS (DELETE FROM abandoned_object a USING kept WHERE a.blob_id = kept.blob_id)"
     " SELECT count(*), (SELECT fits FROM counted) IS NOT FALSE FROM kept",
-    "uuid int8 uuid text text int8 int8 int4 bytea uuid uuid[] bytea", "int8 bool"};
+    "uuid int8 uuid text text int8 int8 int4 bytea uuid uuid[] bytea bool", "int8 bool"};
 static const struct pg_statement copy_link_sql = {
     "copy_link",
     "INSERT INTO repository_blob (repository_id, digest, blob_id, is_pushed, is_held) SELECT r.repository_id, r.digest, c.blob_id, r.is_pushed,"
@@ -110,7 +121,7 @@ static const struct pg_statement copy_has_room_sql = {
     "copy_has_room",
     "SELECT NOT EXISTS (SELECT FROM project_quota WHERE project_id = $1 AND bytes_used + $2 > bytes_max)", "uuid int8", "bool"};
 static const struct pg_statement *const statements[] = {
-    &copy_missing_sql, &copy_present_sql, &copy_links_sql, &copying_claim_sql, &copying_insert_sql, &copying_save_sql, &copying_delete_sql,
+    &copy_missing_sql, &copy_present_sql, &copy_lent_sql, &copy_links_sql, &copying_claim_sql, &copying_insert_sql, &copying_save_sql, &copying_delete_sql,
     &copying_delete_all_sql, &copying_delete_one_sql, &copying_delete_unwanted_sql, &copy_commit_sql, &copy_link_sql, &copy_withdraw_sql, &copy_has_room_sql,
 };
 /* clang-format on */
@@ -124,7 +135,8 @@ static struct result read_items(const struct pg_rows *rows, struct copy_item *it
         *item = (struct copy_item){.row = {.key = {.id = pg_uuid(rows, i, 0)}},
                                    .created_ms = pg_time_ms(rows, i, 7),
                                    .is_begun = pg_bool(rows, i, 8),
-                                   .is_damaged = pg_bool(rows, i, 9)};
+                                   .is_damaged = pg_bool(rows, i, 9),
+                                   .is_last_sound = pg_bool(rows, i, 10)};
         TRY(key_record_read(rows, i, 1, &item->row.key, err));
         item->row.content.length = (uint64_t)pg_int8(rows, i, 4);
         item->row.content.part = (uint32_t)pg_int8(rows, i, 5);
@@ -146,6 +158,7 @@ struct result copy_missing(struct pg *pg, const struct copy_way *way, const char
     pg_add_text(&arguments, way->to);
     pg_add_text(&arguments, after);
     pg_add_int8(&arguments, COPY_PAGE_MAX);
+    pg_add_bool(&arguments, way->is_move);
     TRY(pg_run(pg, &copy_missing_sql, &arguments, &rows, err));
     return read_items(rows, items_out, count_out, err);
 }
@@ -163,6 +176,27 @@ struct result copy_present(struct pg *pg, const struct copy_way *way, const char
     pg_add_text(&arguments, way->from);
     TRY(pg_run(pg, &copy_present_sql, &arguments, &rows, err));
     return read_items(rows, items_out, count_out, err);
+}
+
+struct result copy_lent_find(struct pg *pg, const struct copy_request *request, struct copy_way *way_out,
+                             struct copy_item *item_out, bool *found_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    size_t count = 0;
+
+    pg_add_uuid(&arguments, &request->project);
+    pg_add_text(&arguments, request->to);
+    pg_add_text(&arguments, request->digest);
+    TRY(pg_run(pg, &copy_lent_sql, &arguments, &rows, err));
+    TRY(read_items(rows, item_out, &count, err));
+    *found_out = count > 0;
+    if (count == 0) return SUCCESS;
+    *way_out = (struct copy_way){.organisation = pg_uuid(rows, 0, 11), .project = request->project};
+    (void)snprintf(way_out->name, sizeof way_out->name, "%s", pg_text(rows, 0, 12));
+    (void)snprintf(way_out->from, sizeof way_out->from, "%s", pg_text(rows, 0, 13));
+    (void)snprintf(way_out->to, sizeof way_out->to, "%s", request->to);
+    return SUCCESS;
 }
 
 struct result copy_links_find(struct pg *pg, const struct copy_way *way, const char *digest, struct copy_links *links_out,
@@ -284,6 +318,7 @@ struct result copying_delete_unwanted(struct pg *pg, const struct copy_way *way,
     pg_add_uuid(&arguments, &way->project);
     pg_add_text(&arguments, way->to);
     pg_add_text(&arguments, way->from);
+    pg_add_bool(&arguments, way->is_move);
     return pg_run(pg, &copying_delete_unwanted_sql, &arguments, NULL, err);
 }
 
@@ -308,6 +343,7 @@ struct result copy_row_commit(struct pg *pg, const struct copy_commit *commit, s
     pg_add_uuid(&arguments, &commit->source);
     pg_add_uuid_array(&arguments, decided, commit->links->count);
     pg_add_bytes(&arguments, (struct bytes){fresh->key.commitment, sizeof fresh->key.commitment});
+    pg_add_bool(&arguments, commit->is_move);
     TRY(pg_run(pg, &copy_commit_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) == 0)
         return failure(err, ERROR_CONFLICT,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "registry/blob_row.h"
+#include "registry/copies/copy_request.h"
 #include "registry/registry.h"
 #include "storage/blob.h"
 
@@ -15,6 +16,7 @@ struct copy_way {
     struct uuid organisation, project;
     char name[RESOURCE_NAME_MAX + 1];
     char from[REGION_ID_MAX + 1], to[REGION_ID_MAX + 1];
+    bool is_move; /* `to` becomes the home: what no manifest refers to goes there, too */
 };
 
 /** A blob in the home region that lacks its copy, or a copy that is there. */
@@ -22,8 +24,10 @@ struct copy_item {
     struct blob_row row; /* of the blob at home; of a copy: its own */
     char digest[DIGEST_TEXT_SIZE];
     int64_t created_ms;
-    bool is_begun;   /* of a blob at home: something of its copy was written */
-    bool is_damaged; /* of a copy: its bytes do not verify, and nothing is known against those at home */
+    bool is_begun; /* of a blob at home: something of its copy was written */
+    bool
+        is_damaged; /* of a copy: its bytes do not verify, and nothing is known against those at home. Of a lent blob: its own do not */
+    bool is_last_sound; /* of a copy: what is at home is damaged, and no other copy is sound */
 };
 /** A repository that has the blob. */
 struct copy_link {
@@ -36,12 +40,18 @@ struct copy_links {
     struct copy_link links[COPY_LINKS_MAX + 1];
 };
 
-/** Sound blobs at home that a manifest refers to and that have no copy, after `after`, by digest: at most COPY_PAGE_MAX. */
+/** Sound blobs at home that a manifest refers to, or for a move all that a repository has, and that have no copy, after `after`, by digest: at most COPY_PAGE_MAX. */
 RESULT copy_missing(struct pg *pg, const struct copy_way *way, const char *after, struct copy_item items_out[COPY_PAGE_MAX],
                     size_t *count_out, struct error *err);
 /** Copies that are there, likewise. */
 RESULT copy_present(struct pg *pg, const struct copy_way *way, const char *after, struct copy_item items_out[COPY_PAGE_MAX],
                     size_t *count_out, struct error *err);
+/**
+ * The blob at home, damaged or not, whose copy is wanted in the region of the request; *way_out and *item_out are written if it is found. What no manifest refers to is not
+ * found.
+ */
+RESULT copy_lent_find(struct pg *pg, const struct copy_request *request, struct copy_way *way_out, struct copy_item *item_out,
+                      bool *found_out, struct error *err);
 /** The repositories that have the digest at home; if none has, those that have the copy. */
 RESULT copy_links_find(struct pg *pg, const struct copy_way *way, const char *digest, struct copy_links *links_out,
                        struct error *err);
@@ -64,7 +74,7 @@ RESULT copying_delete(struct pg *pg, const struct uuid *blob, uint64_t writer_ep
 RESULT copying_delete_all(struct pg *pg, const struct copy_way *way, struct error *err);
 /** What was begun for one digest; likewise. */
 RESULT copying_delete_one(struct pg *pg, const struct copy_way *way, const char *digest, struct error *err);
-/** What was begun for content that is not at home any more, or that no manifest of a repository refers to; likewise. */
+/** What was begun for content that is not at home any more, or that is not to be copied; likewise. */
 RESULT copying_delete_unwanted(struct pg *pg, const struct copy_way *way, struct error *err);
 
 /** For changes: the copy is there from now on. */
@@ -74,6 +84,7 @@ struct copy_commit {
     uint64_t writer_epoch;
     struct uuid source;             /* the blob at home */
     const struct copy_links *links; /* that were decided: the blob must have exactly these */
+    bool is_move;                   /* a push that goes on finds its blobs there: they are kept as long as at home */
 };
 /**
  * ERROR_CONFLICT: the blob at home is gone or has other repositories now, or no copies are wanted there any more, or another writer has the copy; ERROR_DENIED:

@@ -79,6 +79,7 @@ struct job {
     bool stop_wanted;
     int64_t number, requested_ms, started_ms, ended_ms; /* wall time; 0: not yet */
     char outcome[12];                                   /* of JOB_ENDINGS; "" while it is not over */
+    char stopped_by[256];                               /* principal_key() of who had it stopped first; "" if nobody had */
 };
 const char *job_phase_name(const struct job *job);
 
@@ -104,8 +105,10 @@ struct job_stop {
     struct resource where;
     struct uuid job;
     unsigned kept;
+    const char *by;  /* principal_key() of who asks; must outlive the record. NULL: not known */
+    bool is_of_plan; /* the permit is for policy.stop, and only a plan is stopped */
 };
-/** `kept` as in struct job_options. */
+/** `kept` as in struct job_options. The caller may set the last two. */
 void job_stop_prepare(const struct resource *where, const struct uuid *job, unsigned kept, struct job_stop *stop_out);
 
 /** A page of a list. The permit is for job.read: on the system for all jobs, on a project for its collections. */

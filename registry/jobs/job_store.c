@@ -14,10 +14,10 @@
     " done_count, done_bytes, total_count, total_bytes, found_count, waits_for, runner, runner_epoch,"             \
     " coalesce(lease_until > now(), false), stop_wanted, number, requested_at, started_at, ended_at,"              \
     " coalesce(outcome, ''), project_id, coalesce((SELECT coalesce(p.deleted_name, o.name || '/' || p.name) FROM project p" \
-    " JOIN organisation o USING (organisation_id) WHERE p.project_id = job.project_id), ''), is_dry_run"
+    " JOIN organisation o USING (organisation_id) WHERE p.project_id = job.project_id), ''), is_dry_run, coalesce(stopped_by, '')"
 #define ROW_TYPES                                                                                               \
     "uuid text text bool int8 int4 uuid text int8 int8 int8 int8 int8 int8 text text int8 bool bool int8 timestamptz" \
-    " timestamptz timestamptz text uuid text bool"
+    " timestamptz timestamptz text uuid text bool text"
 #define IN_VIEW(parameter) " AND (" parameter "::uuid IS NULL OR project_id = " parameter ")"
 
 static const struct pg_statement job_insert_sql = {
@@ -32,11 +32,10 @@ static const struct pg_statement job_place_is_there_sql = {
     "text uuid", "bool"};
 static const struct pg_statement job_want_stop_sql = {
     "job_want_stop", /* a job that no gateway runs ends at once: perhaps none will ever claim it */
-    "UPDATE job SET stop_wanted = true, ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
-    " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END,"
-    " lease_until = CASE WHEN lease_until > now() THEN lease_until END"
-    " WHERE job_id = $1 AND ended_at IS NULL" IN_VIEW("$2") " RETURNING " ROW,
-    "uuid uuid", ROW_TYPES};
+    "UPDATE job SET stop_wanted = true, stopped_by = coalesce(stopped_by, $3), ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
+    " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END, lease_until = CASE WHEN lease_until > now() THEN lease_until END"
+    " WHERE job_id = $1 AND ended_at IS NULL AND ($4::text IS NULL OR kind = $4)" IN_VIEW("$2") " RETURNING " ROW,
+    "uuid uuid text text", ROW_TYPES};
 static const struct pg_statement job_list_sql = {
     "job_list", "SELECT " ROW " FROM job WHERE number < $1" IN_VIEW("$3") " ORDER BY number DESC LIMIT $2", "int8 int8 uuid",
     ROW_TYPES};
@@ -59,8 +58,7 @@ static const struct pg_statement job_save_sql = {
     " WHERE job_id = $1 AND runner_epoch = $2 AND ended_at IS NULL RETURNING stop_wanted",
     "uuid int8 int4 uuid text int8 int8 int8 int8 int8 int8 text text int8 text", "bool"};
 static const struct pg_statement job_prune_sql = {
-    "job_prune",
-    "DELETE FROM job WHERE job_id IN (SELECT job_id FROM job WHERE kind = $1 AND project_id IS NOT DISTINCT FROM $2"
+    "job_prune", "DELETE FROM job WHERE job_id IN (SELECT job_id FROM job WHERE kind = $1 AND project_id IS NOT DISTINCT FROM $2"
     " AND is_dry_run = $3 AND ended_at IS NOT NULL ORDER BY number DESC OFFSET $4 LIMIT 10)",
     "text uuid bool int8", ""};
 static const struct pg_statement job_collection_is_due_sql = {
@@ -162,6 +160,7 @@ static struct job read_row(const struct pg_rows *rows, size_t row)
     if (!pg_is_null(rows, row, 24)) job.project = pg_uuid(rows, row, 24);
     copy(job.project_name, sizeof job.project_name, pg_text(rows, row, 25));
     job.is_dry_run = pg_bool(rows, row, 26);
+    copy(job.stopped_by, sizeof job.stopped_by, pg_text(rows, row, 27));
     return job;
 }
 
@@ -206,7 +205,7 @@ static struct result run_begin(const struct permit *permit, struct change *chang
 
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out)
 {
-    assert((job->kind == JOB_SCRUB) == (job->region[0] != '\0'));
+    assert(job->kind == JOB_REWRAP || (job->kind == JOB_SCRUB) == (job->region[0] != '\0'));
     assert(job->kind == JOB_COLLECTION || where->kind == RESOURCE_SYSTEM);
     *begin_out = (struct job_begin){.change = {.run = run_begin, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .where = *where,
@@ -220,9 +219,11 @@ static struct result run_stop(const struct permit *permit, struct change *change
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, ACTION_JOB_STOP, &stop->where);
+    permit_require(permit, stop->is_of_plan ? ACTION_POLICY_STOP : ACTION_JOB_STOP, &stop->where);
     pg_add_uuid(&arguments, &stop->job);
     pg_add_uuid(&arguments, project_of(&stop->where));
+    pg_add_text(&arguments, stop->by);
+    pg_add_text(&arguments, stop->is_of_plan ? job_kind_name(JOB_PLAN) : NULL);
     TRY(pg_run(pg, &job_want_stop_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job, or it is over");
     const struct job job = read_row(rows, 0);

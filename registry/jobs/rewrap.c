@@ -231,14 +231,12 @@ static bool await_ring(struct job_run *run, struct region_keys *keys)
     return true;
 }
 
-/* The keys of a region that has a sijil-keyd of its own, if this gateway reaches that. */
+/* The keys of a region that has a sijil-keyd of its own, which this gateway reaches. */
 static struct result rewrap_region(struct job_run *run, struct region_keys *keys, struct error *err)
 {
     struct rewrapping rewrapping = {.run = run, .ring = keys->id, .found_before = run->job.found};
-    const char *folder = run->registry->recorded.keyd_folder;
     uint64_t old = 0;
 
-    if (folder == NULL || folder[0] == '\0') return SUCCESS;
     run->job.phase =
         REWRAP_BLOBS; /* also if it is stopped now: a gateway that resumes the job finds nothing to do in the rings before */
     run->job.cursor = (struct uuid){0};
@@ -249,6 +247,37 @@ static struct result rewrap_region(struct job_run *run, struct region_keys *keys
     return rewrap_ring(&rewrapping, err);
 }
 
+static bool is_elsewhere(const struct job_run *run, const struct region_keys *keys)
+{
+    const char *folder = run->registry->recorded.keyd_folder;
+
+    return folder == NULL || folder[0] == '\0' || peers_find(&run->registry->elsewhere, keys->id) != NULL;
+}
+
+/* Each gets a job of its own, which a gateway that serves the region claims. It is begun once: a second one is a conflict while the first one lives. */
+static struct result hand_over(const struct job_run *run, struct error *err)
+{
+    struct region_keys keys;
+
+    for (size_t i = 0; registry_region_keys_at(run->registry, i, &keys); i++) {
+        struct job job = {.id = uuid_random(), .kind = JOB_REWRAP};
+        if (!is_elsewhere(run, &keys)) continue;
+        (void)snprintf(job.region, sizeof job.region, "%s", keys.id);
+        TRY(job_begin_scheduled(run->registry, &job, err));
+    }
+    return SUCCESS;
+}
+
+/* The job of one region. */
+static struct result rewrap_one_region(struct job_run *run, struct error *err)
+{
+    struct region_keys keys;
+
+    for (size_t i = 0; registry_region_keys_at(run->registry, i, &keys); i++)
+        if (strcmp(keys.id, run->job.region) == 0) return rewrap_region(run, &keys, err);
+    return failure(err, ERROR_INVALID, "region %.63s has no sijil-keyd of its own", run->job.region);
+}
+
 struct result rewrap_run(struct job_run *run, struct error *err)
 {
     struct rewrapping rewrapping = {.run = run, .ring = ""};
@@ -256,11 +285,14 @@ struct result rewrap_run(struct job_run *run, struct error *err)
     struct region_keys keys;
 
     permit_require(run->permit, ACTION_JOB_RUN, &run->where);
+    if (run->job.region[0] != '\0') return rewrap_one_region(run, err);
     TRY(keyd_identify(run->registry->keyd, &identity, err));
     rewrapping.version = identity.key_version;
     run->job.waits_for[0] = '\0';
+    if (run->job.total == 0) TRY(hand_over(run, err)); /* at its begin */
     if (run->job.total == 0) TRY(count_old(&rewrapping, &run->job.total, err));
     TRY(rewrap_ring(&rewrapping, err));
-    for (size_t i = 0; registry_region_keys_at(run->registry, i, &keys); i++) TRY(rewrap_region(run, &keys, err));
+    for (size_t i = 0; registry_region_keys_at(run->registry, i, &keys); i++)
+        if (!is_elsewhere(run, &keys)) TRY(rewrap_region(run, &keys, err));
     return SUCCESS;
 }

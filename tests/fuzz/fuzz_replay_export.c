@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err;
 
     if (set == NULL) set = default_set();
-    const struct replay_sets sets = {1, &set};
+    const struct replay_sets sets = {1, &set, NULL};
     const struct bytes line = {data, size};
     if (!replay_export_line(line, &sets, &first, &err).ok) return 0;
     assert(first.agree + first.differ + first.impossible == 1);

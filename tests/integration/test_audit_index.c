@@ -6,6 +6,7 @@
 #include "audit/search.h"
 #include "audit/search_index.h"
 #include "audit/search_store_priv.h"
+#include "audit/search_walk_priv.h"
 #include "base/fault.h"
 #include "base/memory.h"
 
@@ -198,6 +199,55 @@ static void a_log_of_several_blocks_is_searched(void **state)
     audit_log_close(&log);
 }
 
+/* How many places meet, and the sum of their numbers. */
+static void walk_through(struct pg *pg, bool ascending, size_t years, char found_out[64])
+{
+    static const struct posting_key network[] = {{1, POSTING_NARROW}, {3, POSTING_NARROW}}, country = {2, POSTING_WIDE};
+    OWNED(search_walk) *walk = NULL;
+    struct walk_step step = {.block = ascending ? 0 : 400, .until_ms = INT64_MAX};
+    unsigned long long count = 0, sum = 0;
+    struct error err = {0};
+
+    assert_true(search_walk_new(pg, ascending, &walk, &err).ok);
+    search_walk_add(walk, network, years);
+    search_walk_add(walk, &country, 1);
+    for (; !step.is_end; step.block += ascending ? 1 : (uint64_t)-1) {
+        if (!search_walk_next(walk, &step, &err).ok) fail_msg("%s", err.message);
+        for (unsigned place = 0; place < POSTING_BLOCK && !step.is_end; place++) {
+            count += posting_has(&step.places, place);
+            sum += posting_has(&step.places, place) ? step.block * POSTING_BLOCK + place : 0;
+        }
+    }
+    (void)snprintf(found_out, 64, "%llu %llu", count, sum);
+}
+
+/* The lists of the country are read ahead for the subjects that the network has in later blocks; with keys of two years, block by block. */
+static void a_country_beside_a_network_is_read_for_many_blocks(void **state)
+{
+#define ROWS(key, when)                                                                                      \
+    "INSERT INTO audit_blind (key, block, subject, list) SELECT " key ", b, id, int2send((id % 4096)::int2)" \
+    " FROM generate_series(1, 300) b, audit_subject WHERE " when ";"
+#define MEETING(keys)                                                                                                   \
+    "SELECT count(*) || ' ' || sum(block * 4096 + subject) FROM (SELECT DISTINCT n.block, n.subject FROM audit_blind n" \
+    " JOIN audit_blind c USING (block, subject) WHERE c.key = 2 AND n.key IN (" keys ")) AS m"
+    struct audit_log log;
+    char found[64];
+
+    (void)state;
+    audit_log_open(&log);
+    database_execute(log.database,
+                     "INSERT INTO audit_subject (subject, key_version, wrapped_key) SELECT sha256(n::text::bytea), 1, '\\x00'"
+                     " FROM generate_series(1, 9) n;" ROWS("1", "(b + id) % 3 > 0 AND b % 5 > 0")
+                         ROWS("2", "(7 * b + 5 * id) % 4 = 0 AND b % 7 > 0") ROWS("3", "(b + id) % 3 = 0 AND b % 2 = 0"));
+    OWNED(pg) *pg = connect_with(&log, search_tables);
+    for (unsigned i = 0; i < 4; i++) {
+        walk_through(pg, i % 2 == 0, 1 + i / 2, found);
+        wait_for_answer(&log, i < 2 ? MEETING("1") : MEETING("1, 3"), found);
+        assert_true(strtoul(found, NULL, 10) > 300);
+    }
+    audit_log_close(&log);
+}
+
 /* Another gateway holds the lock: the step does nothing. After a failure nothing of a batch is there. */
 static void one_gateway_indexes_at_a_time(void **state)
 {
@@ -348,6 +398,7 @@ int main(void)
         cmocka_unit_test(events_are_found),
         cmocka_unit_test(answers_say_how_far_they_go),
         cmocka_unit_test(a_log_of_several_blocks_is_searched),
+        cmocka_unit_test(a_country_beside_a_network_is_read_for_many_blocks),
         cmocka_unit_test(one_gateway_indexes_at_a_time),
         cmocka_unit_test(an_index_beyond_the_log_begins_anew),
         cmocka_unit_test(damage_is_found),

@@ -81,7 +81,7 @@ static void record_officer(struct store *store, unsigned holder)
     struct error err = {0};
 
     holder_name(store, holder, key);
-    const struct officer officer = {store->principal, key, OFFICERS_ADMINISTRATORS, ""};
+    const struct officer officer = {store->principal, key, OFFICERS_ADMINISTRATORS, "", 0};
     OWNED_JSON body = officer_body(&officer);
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",

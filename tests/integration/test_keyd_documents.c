@@ -374,7 +374,7 @@ static enum error_kind appoint(const struct appointment *wanted)
 
     ecdsa_key_public(wanted->key, point);
     ecdsa_thumbprint(point, thumbprint);
-    const struct officer officer = {wanted->principal, thumbprint, OFFICERS_ADMINISTRATORS, ""};
+    const struct officer officer = {wanted->principal, thumbprint, OFFICERS_ADMINISTRATORS, "", 0};
     OWNED_JSON body = wanted->withdrawn == NULL ? officer_body(&officer) : json_object();
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",

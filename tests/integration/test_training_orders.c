@@ -21,7 +21,7 @@ static void check_policies(const struct run_bundle *bundle, const struct ecdsa_k
 
     if (!order_policy_check(bundle->chain.order, sets, root, &here, &err).ok) fail_msg("%s", err.message);
     assert_true(policy_set_read(bytes_of_text(json_string_value(json_array_get(sets, 0))), root, &set, &err).ok);
-    const struct replay_sets known = {1, &set};
+    const struct replay_sets known = {1, &set, NULL};
     assert_int_equal(json_array_size(decisions), 1);
     const char *line = json_string_value(json_array_get(decisions, 0));
     if (!replay_export_line(bytes_of_text(line), &known, &tally, &err).ok) fail_msg("%s", err.message);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""usage: attacks.py SOURCE-FOLDER   docs/attacks-on-runs.md names tests that are there: `FILE: FUNCTION`, with the file below tests/. A row without a test fails,
-too, and so does a function that its file defines and never runs."""
+"""usage: attacks.py SOURCE-FOLDER   docs/attacks-on-runs.md and docs/bypasses.md name tests that are there: `FILE: FUNCTION`, with the file below tests/. A row without
+a test fails, too, and so does a function that its file defines and never runs."""
 import os
 import re
 import sys
 
-PAGE = "docs/attacks-on-runs.md"
+PAGES = ("docs/attacks-on-runs.md", "docs/bypasses.md")
+FEWEST = 50
 NAMED = re.compile(r"`([\w/]+\.(?:py|c)): (\w+)`")
 
 
@@ -25,15 +26,21 @@ def wrong_with(name, function):
     return "" if len(re.findall(rf"\b{function}\b", text)) > 1 else f"tests/{name} does not run {function}"
 
 
-def main():
-    lines = [line for line in read(PAGE).splitlines() if line.startswith("|") and not re.match(r"\| (?:tried|killed) \||\|-", line)]
+def wrong_of(page):
+    """What is wrong with a page."""
+    lines = [line for line in read(page).splitlines() if line.startswith("|") and not re.match(r"\| (?:tried|killed) \||\|-", line)]
     found = [f"no test is named: {line[:80]}" for line in lines if not NAMED.search(line)]
     named = {pair for line in lines for pair in NAMED.findall(line)}
     found += sorted(filter(None, (wrong_with(*pair) for pair in named)))
-    if len(named) < 50:
+    if len(named) < FEWEST:
         found.append(f"only {len(named)} tests are named")
+    return found
+
+
+def main():
+    found = [f"{page}: {what}" for page in PAGES for what in wrong_of(page)]
     for what in found:
-        print(f"{PAGE}: {what}")
+        print(what)
     return 1 if found else 0
 
 

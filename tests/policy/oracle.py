@@ -200,7 +200,7 @@ POLICY = Object({
     "metadata": Object(
         {"id": identifier, "version": whole(1), "scope": ListOf(pattern, 1),
          "effective_from": timestamp, "review_by": day},
-        {"applies_to_labels": TIGHTEN, "supersedes": content_digest,
+        {"applies_to_labels": TIGHTEN, "organisation": text, "supersedes": content_digest,
          "title": text, "disclaimer": text, "template": text}),
     "rules": ListOf(anything, 1)}, {
     "closed": boolean,
@@ -589,7 +589,8 @@ def decide(policies, facts, world):
         check(LABEL, label, "facts.label")
         if not any(in_scope(entry.policy, facts["scope"]) for entry in live):
             denies.append(denial("SYS-NO-POLICY", "sys", "no policy in scope"))
-        present = {entry.policy["metadata"]["id"] for entry in live}
+        present = {entry.policy["metadata"]["id"] for entry in live
+                   if "organisation" not in entry.policy["metadata"]}
         for pin in sorted(set(label["pins"]) - present):
             denies.append(denial("SYS-PIN-MISSING", pin, "inherited policy not in "
                                  "force here", unknown=["policy:" + pin]))

@@ -96,6 +96,16 @@ def random_label(names):
                       some(names, 1), RANDOM.choice(LINEAGES))
 
 
+def with_refusal(policies):
+    """The same policies, one of them with one more rule that can only refuse."""
+    found = copy.deepcopy(policies)
+    rule = random_rule(9)
+    while rule["effect"] not in ("require", "deny"):
+        rule = random_rule(9)
+    RANDOM.choice(found)["rules"].append(rule)
+    return found
+
+
 def slow_case_properties(share):
     """For random sets S, facts x and one more policy p:
     1. decide(S, x with a raised label) allows only if decide(S, x) allows;
@@ -103,12 +113,13 @@ def slow_case_properties(share):
        the lack of something p brings: the first policy in scope, the first
        permit in scope, or a pinned policy that was missing;
     3. decide(S, x) does not depend on the order of S;
-    4. a policy of v1 has the same meaning in v2 with stat and list beside read: only the digests differ.
+    4. a policy of v1 has the same meaning in v2 with stat and list beside read: only the digests differ;
+    5. a further rule of `require` or `deny` in a policy of S allows nothing that decide(S, x) denies, and takes no denial away.
     """
     trials = 40000 // share
     pool = WITH_RESEARCH + [random_policy(index) for index in range(40)]
     names = [one["metadata"]["id"] for one in pool[1:3] + pool[5:8]]
-    raised = added = first = orders = rewritten = 0
+    raised = added = first = orders = rewritten = stricter = 0
     for _ in range(trials):
         chosen = some(pool, 4, 1) + [RESEARCH] * (RANDOM.random() < .5)
         extra = RANDOM.choice([one for one in pool if one not in chosen])
@@ -132,6 +143,11 @@ def slow_case_properties(share):
             first += bool(lacks)
             assert set(lacks) <= {("SYS-NO-POLICY", "sys"), ("SYS-CLOSED", "sys"),
                                   ("SYS-PIN-MISSING", extra["metadata"]["id"])}, lacks
+        if RANDOM.random() < .5:
+            found = oracle.decide(load(with_refusal(chosen)), asked, WORLD)
+            stricter += here["allow"] and not found["allow"]
+            assert here["allow"] or not found["allow"], (chosen, asked)
+            assert {(one["rule"], one["policy"]) for one in here["denies"]} <= {(one["rule"], one["policy"]) for one in found["denies"]}, (chosen, asked)
         if len(small) > 1:
             orders += 1
             RANDOM.shuffle(chosen)
@@ -141,8 +157,8 @@ def slow_case_properties(share):
             again = decide([one if one["apiVersion"] == V2 else as_v2(one) for one in chosen], asked, WORLD)
             said = ("allow", "denies", "obligations", "lifted", "warnings")
             assert all(again[name] == here[name] for name in said), (chosen, asked)
-    print(f"   {trials} trials: {raised} raised, {added} added ({first} first), {orders} orders, {rewritten} rewritten")
-    assert min(raised, added - first, first, orders, rewritten) > 1500 // share
+    print(f"   {trials} trials: {raised} raised, {added} added ({first} first), {orders} orders, {rewritten} rewritten, {stricter} stricter")
+    assert min(raised, added - first, first, orders, rewritten, 5 * stricter) > 1500 // share
 
 
 # --- wide inputs: every predicate, obligation and exception -----------------------
@@ -230,9 +246,19 @@ def wide_policy(index):
                        closed=lambda: RANDOM.random() < .3, labels=lambda: present(
                            **{"class": lambda: RANDOM.choice(CLASSES)}, subjects=lambda: some(SUBJECTS, 2),
                            attached=lambda: some(REGIMES, 2))))
-    found = sometimes_v2(found)
+    found = sometimes_v2(sometimes_of_organisation(found, index))
     POLICY_SCHEMA.validate(found)
     return found
+
+
+def sometimes_of_organisation(found, index):
+    """What an organisation adds for itself: it restricts there, and satisfies no pin, also if a label holds its id."""
+    rules = [rule for rule in found["rules"] if rule["effect"] in ("require", "deny")]
+    if not rules or RANDOM.random() < .8:
+        return found
+    scope = some(["health/**", "health/a", "health/*", "health/**/a"], 2, 1)
+    return policy(f"health.wide-{index}", scope, rules, closed=False, metadata={
+        "organisation": "health", "effective_from": found["metadata"]["effective_from"], "review_by": found["metadata"]["review_by"]})
 
 
 def wide_known():

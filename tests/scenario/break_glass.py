@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Two persons break the glass (docs/break-glass.md), at two gateways: one pulls for at most an hour what no role lets it pull, an alarm is raised and delivered, and a third person
 reviews it. Robots, one person with two accounts, the root and rows of the database break nothing. Then the cases of access_cases.py."""
+import fcntl
 import hashlib
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import access_cases
@@ -43,6 +47,24 @@ def sijil(who, *words, works=True, given=""):
     done = subprocess.run([sijil_test.program("sijil"), *words], input=given + "\n", text=True, capture_output=True, env=environment, timeout=120, check=False)
     assert (done.returncode == 0) == works, (words, done.returncode, done.stdout, done.stderr)
     return json.loads(done.stdout) if "--json" in words and done.stdout else done.stdout + done.stderr
+
+
+def on_a_terminal(who, *words):
+    """The lines that a terminal of 80 columns shows."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        home = os.path.join(folder.name, "home-" + who)
+        os.execve(sijil_test.program("sijil"), ["sijil", *words], {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file})
+    shown = b""
+    try:
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    except OSError:
+        pass  # the command has ended
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown
+    return shown.decode().replace("\r\033[K", "").split("\r\n")[:-1]
 
 
 def at():
@@ -205,6 +227,12 @@ def the_holder_ends_it_and_a_third_person_reviews_it():
     wait_until(lambda: set(pulls()) <= DENIED, 10, "a gateway still lets alice pull")
     row = listed(name)
     assert (row["state"], row["review"], row["approved_by"]) == ("withdrawn", "open", keys["bob"].principal), row
+    assert "on" not in row["document"]["body"] and (row["on"], row["reason"]) == ("main/other", "the model is down"), row  # the end does not say where and why
+    for shown in (sijil("carol", "admin", "break-glass", "list", at()), sijil("carol", "admin", "break-glass", "show", at(), name)):
+        assert "the model is down" in shown and "main/other" in shown, shown
+    narrow, wide = on_a_terminal("carol", "admin", "break-glass", "list", at()), on_a_terminal("carol", "admin", "break-glass", "list", at(), "--wide")
+    assert max(map(len, narrow)) <= 80 and any(line.startswith(name) for line in narrow) and "--wide shows all" in narrow[-1], narrow
+    assert max(map(len, wide)) > 80 and any("the model is down" in line for line in wide), wide
     assert f"{name} waits for a review" in sijil("alice", "whoami", at())
     text = server.client().call("GET", "/metrics").body.decode()
     assert "sijil_break_glass_unreviewed 1\n" in text and "sijil_break_glass_in_force 0\n" in text, [line for line in text.split("\n") if "glass" in line]

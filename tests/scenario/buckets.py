@@ -3,16 +3,16 @@
 
 The store is tests/support/s3_server.py; script/interop s3 does the same with real ones."""
 import os
-import shutil
 import subprocess
 import threading
 import time
 
 import copy_cases
+import mesh_cases
 import region_cases
 import region_keyd_cases
 import sijil_test
-from fleet import BucketFleet, Judge
+from fleet import Judge, RegionFleet
 from small_store import SmallStore
 from sijil_test import sha256
 
@@ -20,19 +20,7 @@ MIB = 1 << 20
 REPOSITORY = "main/models/bucket"
 
 
-class Buckets(BucketFleet):
-    MORE = ' endpoint_networks = "127.0.0.0/8"\n'
-
-    def configure(self, **settings):
-        os.makedirs(self.path("recorded"))
-        os.makedirs(self.path("keys"))
-        os.makedirs(self.path("region-keyd"))
-        shutil.copy(self.store.key_file, self.path("keys/store-b"))
-        super().configure(region_folder=self.path("recorded"), region_key_folder=self.path("keys"), region_keyd_folder=self.path("region-keyd"), region_networks="127.0.0.0/8",
-                          region_ca_file=self.store.ca_file, **settings)
-
-
-fleet = Buckets(2, SmallStore())
+fleet = RegionFleet(2, SmallStore())
 state = {}
 
 
@@ -158,5 +146,5 @@ def regions(case):
 
 sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads,
                the_bucket_is_asked_by_who_checks_a_configuration,
-               *[regions(case) for case in (*region_cases.CASES, *region_keyd_cases.CASES, *copy_cases.CASES, *region_keyd_cases.LAST)],
+               *[regions(case) for case in (*region_cases.CASES, *region_keyd_cases.CASES, *copy_cases.CASES, *mesh_cases.CASES, *copy_cases.LAST, *region_keyd_cases.LAST)],
                a_bucket_that_moved_is_found_by_the_scan, server=fleet)

@@ -41,12 +41,16 @@ def push(content, tag):
     return sha256(content)
 
 
-def with_policy(name, rule):
+def with_policy(name, rule, scope=PROJECT + "/**"):
     """The set in force with one more policy for the project: a draft."""
     document = json.loads(sijil("policy", "show", "HOST", "--document"))
     document["policies"].append({
         "apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False, "rules": [rule],
-        "metadata": {"id": name, "version": 1, "scope": [PROJECT + "/**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}})
+        "metadata": {"id": name, "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}})
+    return drafted(name, document)
+
+
+def drafted(name, document):
     path = world["fleet"].path(name + ".json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
@@ -58,7 +62,7 @@ def permit():
     fleet, path = world["fleet"], world["fleet"].path("permit.json")
     document = json.loads(sijil("policy", "show", "HOST", "--document"))
     for rule in (rule for policy in document["policies"] for rule in policy["rules"] if rule["effect"] == "permit"):
-        rule["ops"] = sorted({*rule["ops"], "replicate"})
+        rule["ops"] = sorted({*rule["ops"], "replicate", "migrate"})
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
     epoch = fleet.client(fleet.admin).api("GET", "/policies")["epoch"] + 1
@@ -88,6 +92,8 @@ def content_is_copied_into_further_regions_under_keys_of_theirs():
     permit()
     assert "home region" in sijil("admin", "project", "replicate", "HOST", PROJECT, HOME, code=1)
     assert "no region" in sijil("admin", "project", "replicate", "HOST", PROJECT, "no/such", code=3)
+    told = [fleet.client(state["login"]).api("POST", f"/projects/{PROJECT}/copies", {"region": region}, expect=(403, 404)) for region in ("no/such", REGION)]
+    assert told[0]["title"] == told[1]["title"] and told[0]["status"] == told[1]["status"], f"a publisher learns which regions there are: {told}"
     assert sijil("admin", "project", "replicate", "HOST", PROJECT, REGION, "--json") == {"project": PROJECT, "region": REGION}
     for region in (FOLDER, KEYED):
         sijil("admin", "project", "replicate", "HOST", PROJECT, region)
@@ -167,7 +173,7 @@ def a_copy_goes_on_at_its_checkpoint_after_a_kill():
 def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
     """The store stands still, so that the copy is on its way when the set comes."""
     fleet = world["fleet"]
-    drafted = with_policy("no-copies", {"id": "C-STAY", "effect": "deny", "ops": ["replicate"], "target": {"geo_within": ["AE"]}, "message": "no copies"})
+    draft = with_policy("no-copies", {"id": "C-STAY", "effect": "deny", "ops": ["replicate"], "target": {"geo_within": ["AE"]}, "message": "no copies"})
     fleet.store.process.send_signal(signal.SIGSTOP)
     try:
         sijil("admin", "project", "replicate", "HOST", PROJECT, REGION)
@@ -175,7 +181,7 @@ def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
         for digest in (state["small"], sha256(b"no manifest refers to this")):  # begun and interrupted, as after a kill: of what will be denied, and of what is gone
             ask("INSERT INTO copying (blob_id, project_id, region_id, digest, key_version, wrapped_key, commitment)"
                 f" VALUES (gen_random_uuid(), {ME}, '{FOLDER}', '{digest}', 1, '\\x00', decode(repeat('00', 32), 'hex')) RETURNING 1")
-        approve(drafted)
+        approve(draft)
     finally:
         fleet.store.process.send_signal(signal.SIGCONT)
     wait_until(lambda: {row["state"] for row in copies().values()} == {"denied"}, 90, f"copies are not denied: {copies()}")
@@ -187,5 +193,141 @@ def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
     assert state["place"].call("GET", f"blobs/{state['small']}").body == SMALL
 
 
+MOVED, SECRET = "main/moved", "main/moved/secret"
+MOVED_ID = "(SELECT project_id FROM project WHERE name = 'moved')"
+
+
+def move(project, region, *options, code=0):
+    return sijil("admin", "project", "migrate", "HOST", project, region, *options, code=code)
+
+
+def places():
+    return {row["region"]: row for row in sijil("admin", "project", "copies", "HOST", MOVED, "--json")}
+
+
+def found(name="moved"):
+    """{region: state}, without a token of the administrator for each look."""
+    text = ask(f"SELECT coalesce(string_agg(c.region_id || ' ' || c.state, ','), '') FROM project_copy c JOIN project p USING (project_id) WHERE p.name = '{name}'")
+    return dict(one.split(" ") for one in text.split(",") if one)
+
+
+def soon(what, why):
+    """Without the pause between two rounds."""
+    def look():
+        ask("WITH due AS (UPDATE project_copy SET due_at = now() WHERE lease_until IS NULL AND due_at > now() RETURNING 1) SELECT count(*) FROM due")
+        return what()
+    wait_until(look, 120, why)
+
+
+def home(name="moved"):
+    return ask(f"SELECT home_region FROM project WHERE name = '{name}'")
+
+
+def where(digest):
+    return set(ask(f"SELECT coalesce(string_agg(region_id, ',' ORDER BY region_id), '') FROM blob WHERE project_id = {MOVED_ID} AND digest = '{digest}'").split(","))
+
+
+def events(action):
+    return [event["entry"] for event in world["fleet"].client(world["fleet"].admin).api("GET", f"/audit/events?action={action}&order=descending&limit=50")["events"]]
+
+
+def put(place, content, tag):
+    place.push_blob(content)
+    answer = place.put_manifest(tag, place.manifest(content))
+    assert answer.status == 201, (answer.status, answer.body)
+    return sha256(content)
+
+
+def a_plan_names_what_keeps_a_project_from_moving():
+    fleet = world["fleet"]
+    admin = fleet.client(fleet.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "moved", "region": HOME})
+    state["mover"] = sijil_test.make_robot(fleet, "moved", "publisher", MOVED)
+    fleet.wait_known(state["mover"], MOVED + "/open")
+    client = fleet.clients(state["mover"])[0]
+    state["open"], secret = client.repository(MOVED + "/open"), client.repository(SECRET)
+    state["first"], state["secret"] = put(state["open"], b"o" * 100000, "v1"), put(secret, b"s" * 1000, "v1")
+    state["lonely"] = state["open"].push_blob(b"its manifest comes after the move")
+    assert "home region" in move(MOVED, HOME, code=1) and "no region" in move(MOVED, "no/such", code=3)
+    approve(with_policy("secret-stays", {"id": "M-STAY", "effect": "deny", "ops": ["migrate"], "target": {"geo_within": ["AE"]}, "message": "it stays"}, SECRET))
+    planned = move(MOVED, REGION, "--plan", "--json")
+    of_secret = {entry["digest"] for entry in planned["denials"]}
+    assert not planned["moves"] and planned["blobs"] == 4 and planned["manifests"] == 2 and planned["denied_blobs"] == 2, planned
+    assert state["secret"] in of_secret and {(entry["name"], entry["rule"]) for entry in planned["denials"]} == {(SECRET, "M-STAY")}, planned
+    assert "M-STAY denies " + SECRET in move(MOVED, REGION, "--plan")
+    move(MOVED, REGION)
+    assert "on its way" in move(MOVED, FOLDER, code=1)
+    soon(lambda: found() == {REGION: "denied"}, "nothing is denied")
+    shown = places()[REGION]
+    assert (shown["move"], shown["why"], shown["denied_blobs"], shown["blobs"]) == ("to", "M-STAY", 2, 2), shown  # what the plan has said
+    assert home() == HOME and where(state["first"]) == where(state["lonely"]) == {HOME, REGION} and where(state["secret"]) == {HOME}
+    move(MOVED, REGION, "--end")
+    soon(lambda: found() == {}, "the move does not end")
+    assert where(state["first"]) == {HOME} and home() == HOME
+    document = json.loads(sijil("policy", "show", "HOST", "--document"))
+    document["policies"] = [policy for policy in document["policies"] if policy["metadata"]["id"] != "secret-stays"]
+    state["without"] = drafted("secret-moves", document)
+
+
+def a_project_moves_to_another_home_though_its_gateway_is_killed():
+    """The store stands still while a gateway dies in the middle; a legal hold keeps the old home until its end."""
+    fleet = world["fleet"]
+    approve(state["without"])
+    ask("INSERT INTO content_hold (hold_id, organisation_id, project_id, reason, set_by) SELECT gen_random_uuid(), organisation_id, project_id, 'a case', 'x'"
+        f" FROM project WHERE name = 'moved' RETURNING 1")
+    planned = move(MOVED, REGION, "--plan", "--json")
+    assert planned["moves"] and planned["blobs"] == 4 and planned["holds"] == 1 and planned["denials"] == [], planned
+    upload = state["open"].begin()
+    fleet.store.process.send_signal(signal.SIGSTOP)
+    try:
+        move(MOVED, REGION)
+        begun = f"SELECT count(*) FROM copying WHERE project_id = {MOVED_ID} AND region_id = '{REGION}'"
+        wait_until(lambda: ask(begun) == "1", 60, "nothing moves")
+        victim = int(ask(f"SELECT runner FROM project_copy WHERE project_id = {MOVED_ID}")[-1])
+        fleet.kill(victim)
+    finally:
+        fleet.store.process.send_signal(signal.SIGCONT)
+    fleet.wait_settled(victim)
+    fleet.start_gateway(victim)
+    fleet.wait_for_gateway(victim)
+    soon(lambda: home() == REGION and found() == {HOME: "held"}, "the home stays")
+    assert "legal hold" in places()[HOME]["why"] and where(state["first"]) == where(state["lonely"]) == {HOME, REGION}, places()
+    clients = fleet.clients(state["mover"])
+    state["open"] = clients[0].repository(MOVED + "/open")
+    answer = state["open"].patch(upload, b"late")
+    assert answer.status == 404, (answer.status, answer.body)  # an open upload ends with the change
+    lonely = b"its manifest comes after the move"
+    assert state["open"].put_manifest("late", state["open"].manifest(lonely)).status == 201
+    state["new"] = put(state["open"], b"n" * 5000, "v2")
+    assert where(state["new"]) == {REGION}
+    for client in clients:
+        place = client.repository(MOVED + "/open")
+        assert place.call("GET", f"blobs/{state['first']}").body == b"o" * 100000 and place.call("GET", "manifests/v1").status == 200
+        assert client.repository(SECRET).call("GET", "manifests/v1").status == 200
+    assert ask(f"SELECT string_agg(DISTINCT k.region_id, ',') FROM manifest m JOIN project_key k USING (key_id) WHERE k.project_id = {MOVED_ID}") == REGION
+    ask("UPDATE content_hold SET release_reason = 'r', release_asked_by = 'x', release_asked_at = now(), released_by = 'y', released_at = now()"
+        f" WHERE project_id = {MOVED_ID} RETURNING 1")
+    soon(lambda: found() == {}, "the old home stays")
+    assert where(state["first"]) == where(state["secret"]) == {REGION}
+    assert ask(f"SELECT string_agg(region_id, ',') FROM project_key WHERE project_id = {MOVED_ID}") == REGION, "the old key of manifests stays"
+    gone = f"SELECT count(*) FROM forgotten_key WHERE project_id = {MOVED_ID} AND region_id = '{HOME}' AND digest = '{state['first']}' AND sequence IS NOT NULL"
+    wait_until(lambda: ask(gone) == "1", 30, "no event proves that the key is gone")
+    assert [entry["out"] for entry in events("project.moved")] == ["allowed"] and HOME in json.dumps(events("project.moved")) and len(events("project.left")) == 1
+    moves = [entry for entry in events("move.write") if entry["out"] == "completed"]
+    assert len([entry for entry in moves if "a manifest of" in json.dumps(entry)]) == 2, moves
+
+
+def a_region_is_drained_to_another_one():
+    fleet = world["fleet"]
+    fleet.client(fleet.admin).api("POST", "/projects", {"organisation": "main", "name": "drained", "region": FOLDER})
+    rows_shown = {row["project"]: row for row in sijil("region", "drain", "HOST", FOLDER, "--to", KEYED, "--json")}
+    assert rows_shown["main/drained"]["moves"] and not rows_shown[PROJECT]["moves"] and "copies" in rows_shown[PROJECT]["why"], rows_shown
+    soon(lambda: home("drained") == KEYED and found("drained") == {}, "it is not drained")
+    assert "on its way" not in json.dumps(sijil("region", "drain", "HOST", FOLDER, "--to", KEYED, "--json"))
+    sijil("region", "drain", "HOST", FOLDER, "--end")
+
+
 CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, a_copy_that_does_not_verify_is_made_anew, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
-         a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)
+         a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill)
+LAST a_plan_names_what_keeps_a_project_from_moving,
+         a_project_moves_to_another_home_though_its_gateway_is_killed, a_region_is_drained_to_another_one, = (a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there,)

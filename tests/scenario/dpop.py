@@ -15,6 +15,7 @@ import urllib.parse
 from fleet import Fleet
 from issuer import certify
 from key_holder import Holder, encode
+from signing_keys import Key, canonical, sign, utc
 from sijil_test import Issuer, make_robot, program, run, wait_until
 
 authorities = tempfile.TemporaryDirectory()
@@ -23,7 +24,7 @@ with open(authorities.name + "/plain.cnf", "w", encoding="ascii") as plain:
     plain.write("[req]\ndistinguished_name = name\n[name]\n")
 subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=clients",
                 "-keyout", authorities.name + "/ca.key", "-out", authorities.name + "/ca.pem"], check=True, capture_output=True)
-server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", step_up_clients="sijil web", tls_client_any="yes", tls_client_ca=authorities.name + "/ca.pem").start()
+server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", step_up_clients="sijil web", tls_client_any="yes", listeners=["abroad"], tls_client_ca=authorities.name + "/ca.pem").start()
 first, second = server.clients(server.admin)
 login = make_robot(server, "bound", "publisher", "main/models")
 server.wait_known(login, "main/models/x")
@@ -280,6 +281,52 @@ def a_token_is_bound_to_a_self_signed_certificate():
             link.close()
 
 
+def clients_are_where_their_certificate_or_port_says():
+    """Of several statements of the signed set the one with the lowest assurance counts; nothing that a client writes does."""
+    with open(authorities.name + "/ca.pem", encoding="ascii") as file:
+        authority = "sha256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read())).hexdigest()
+    base = first.api("GET", "/policies")
+    policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
+              "metadata": {"id": "proven", "version": 1, "scope": ["main/models/**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+              "rules": [{"id": "PROVEN", "effect": "require", "ops": ["read"], "target": {"geo_within": ["AE"], "min_assurance": 3}}]}
+    here = {"authority": authority, "facts": {"geo": "AE/DU", "assurance": 3}}
+    abroad = {"listener": "abroad", "facts": {"geo": "FR", "assurance": 2}}
+
+    def load(policies, networks):
+        load.epoch += 1
+        first.api("POST", "/policies", server.sign_set(load.epoch, policies=policies, networks=networks))
+        wait_until(lambda: first.api("GET", "/policies")["epoch"] == load.epoch, 30, "the set is not in force")
+    load.epoch = base["epoch"]
+
+    def look(link, **headers):
+        """The status of a list of tags, and what policies knew of the client."""
+        basic = base64.b64encode(":".join(login).encode()).decode()
+        token = first.call("GET", TOKEN, headers={"Authorization": "Basic " + basic}, connection=link).json["access_token"]
+        answer = first.call("GET", LIST, headers={"Authorization": "Bearer " + token, **headers}, connection=link)
+        number = answer["Sijil-Audit"].rsplit("/", 1)[1]
+        facts = json.loads(server.psql.ask("SELECT convert_from(facts, 'UTF8') FROM audit_facts, audit_entry WHERE seq = " + number +
+                                           " AND encode(digest, 'hex') = convert_from(leaf, 'UTF8')::json->'facts'->>0"))
+        link.close()
+        return answer.status, facts["judged"][0]["operations"][0]["target_id"]
+
+    policies = base["set"]["policies"]
+    with tempfile.TemporaryDirectory() as folder:
+        def certified(port=server.port):
+            link = with_certificate(folder, "resident", authority=True)[0]
+            link.port = port
+            return link
+        load([*policies, policy], [here, abroad])
+        assert look(first.connection(), **{"X-Forwarded-For": "10.1.2.3", "Forwarded": "for=10.1.2.3", "X-Client-Cert": authority}) == (403, "client")
+        assert look(with_certificate(folder, "stranger")[0]) == (403, "client")  # which it has signed itself
+        status, where = look(certified())
+        assert status in (200, 404) and where == "authority:" + authority, (status, where)
+        assert look(certified(server.listeners["abroad"][0])) == (403, "listener:abroad")
+        load([*policies, policy], [here, {**abroad, "facts": {"geo": "AE", "assurance": 2}}, {"cidr": "127.0.0.0/8", "facts": {"geo": "AE", "assurance": 1}}])
+        assert look(certified(server.listeners["abroad"][0])) == (403, "127.0.0.0/8")
+        load(policies, base["set"]["networks"])
+    assert first.call("GET", "/healthz").status == 200
+
+
 def by_certificate(name, connection=None):
     """RFC 8705, 2: the name alone, in the form."""
     form = urllib.parse.urlencode({"grant_type": "client_credentials", "client_id": name, "scope": SCOPE})
@@ -362,6 +409,13 @@ def dangerous_actions_need_a_fresh_login():
                             {"Content-Type": "application/json", "Authorization": "Bearer " + token})
         assert answer.json["allowed"] and any("fresh login" in each for each in answer.json["unknown"]) == says, answer.body
     assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
+    # What the root has signed comes into force with the draft, so the draft needs what an approval needs.
+    document = canonical({"schema": "sijil.document/v1", "kind": "group-roles", "scope": "", "name": "by-root", "version": 1, "effective_from": utc(now - 1), "expires": utc(now + 86400),
+                          "body": {"issuer": issuer.url, "claim": "/groups", "grant": [{"group": "all", "role": "consumer", "on": "main"}]}})
+    for key, is_asked in ((server.path("approver.pem"), True), (Key("stranger").path, False)):
+        body = json.dumps(sign(document, key, "application/vnd.sijil.group-roles.v1+json"))
+        answer = first.call("POST", "/api/v1/groups", body, {"Content-Type": "application/json", "Authorization": "Bearer " + old})
+        assert ("insufficient_user_authentication" in (answer["WWW-Authenticate"] or "")) == is_asked and answer.status in (401, 403), (key, answer.status, answer.body)
     nobody = make_robot_by(issuer.token(sub="nobody"))
     assert nobody.status == 401 and "insufficient_user_authentication" in nobody["WWW-Authenticate"]  # as for somebody with the right
 
@@ -546,5 +600,5 @@ def an_organisation_demands_bound_tokens_that_end_soon():
 run(the_metadata_names_the_algorithms, a_client_gets_a_nonce_and_then_a_bound_token, a_bound_token_works_with_its_key_only,
     a_proof_counts_once_at_all_gateways, what_was_spent_is_swept, a_token_of_an_issuer_that_is_bound_is_exchanged_with_its_proof,
     the_command_line_uses_proofs_where_they_are_taken, a_login_of_ci_is_bound_to_a_stored_key,
-    a_token_is_bound_to_a_self_signed_certificate, a_robot_logs_in_by_its_certificate, dangerous_actions_need_a_fresh_login,
+    a_token_is_bound_to_a_self_signed_certificate, clients_are_where_their_certificate_or_port_says, a_robot_logs_in_by_its_certificate, dangerous_actions_need_a_fresh_login,
     a_refused_command_is_repeated_after_the_fresh_login, an_organisation_demands_bound_tokens_that_end_soon, server=server)

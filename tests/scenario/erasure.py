@@ -2,6 +2,7 @@
 """Persons are erased from the log: planned, signed by two persons, stopped by holds, resumed after kill -9 at each step, certified; and after the change of the
 epoch no copy of the database gives them back (docs/erasure.md)."""
 import base64
+import datetime
 import hashlib
 import json
 import os
@@ -96,6 +97,30 @@ def events(**query):
             return found
 
 
+def load_policies(days):
+    """A set in which the events of main/models/** are kept for so many days; 0: it says nothing about them."""
+    document = json.loads(sijil("ann", "policy", "show", "--document", at))
+    document["policies"] = [policy for policy in document["policies"] if policy["metadata"]["id"] != "trail"]
+    if days:
+        document["policies"].append({"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
+                                     "metadata": {"id": "trail", "version": 1, "scope": ["main/models/**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+                                     "rules": [{"id": "T-KEEP", "effect": "oblige", "ops": ["read"], "oblige": {"audit_retain_min_days": days}}]})
+    state["epoch"] = admin().api("GET", "/policies")["epoch"] + 1
+    path = os.path.join(folder.name, "set")
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    subprocess.run([sijil_test.program("sijil"), "policy", "sign", "--key", root_key, "--epoch", str(state["epoch"]), "--output", path + ".dsse", path + ".json"],
+                   check=True, capture_output=True)
+    with open(path + ".dsse", encoding="utf-8") as file:
+        admin().api("POST", "/policies", json.load(file))
+    wait_until(lambda: admin().api("GET", "/policies")["epoch"] == state["epoch"], 30, "the set is not in force")
+
+
+def kept_events():
+    found = re.search(r'^sijil_removals_refused_total\{why="audit_retain"\} (\d+)', server.client().call("GET", "/metrics").body.decode(), re.M)
+    return int(found[1])
+
+
 def plan_of(who, by="ann"):
     return sijil(by, "admin", "erase", at, who, "--purpose", "a request of the person", "--json")
 
@@ -149,6 +174,21 @@ def neither_roles_nor_young_events_are_passed_over():
     server.stop()
     server.options[1] = "0"
     server.start()
+    assert plan_of("alice")["refused"] == []
+
+
+def policies_keep_events():
+    """The duty audit_retain_min_days, whatever erasure_retention says. It counts where the person has acted."""
+    load_policies(400)
+    before = kept_events()
+    (refused,) = plan_of("alice")["refused"]
+    assert refused["rule"] == "ERASURE-POLICY" and "T-KEEP of trail@1 keeps the person's events about main/models/digits: wait until " in refused["why"], refused
+    newest, until = (datetime.datetime.fromisoformat(plan_of("alice")[member][:19]) for member in ("newest", "erasable_from"))
+    assert 399 <= (until - newest).days <= 400, (newest, until)
+    assert "T-KEEP of trail@1" in sign("ann", "alice", code=1) and kept_events() == before + 1
+    assert [event["entry"]["out"] for event in events(action="erasure.ask")][-1] == "failed"
+    assert "ERASURE-POLICY" not in {row["rule"] for row in plan_of("ben")["refused"]}, "ben has never acted there"
+    load_policies(0)
     assert plan_of("alice")["refused"] == []
 
 
@@ -520,8 +560,16 @@ def a_person_with_a_role_again_keeps_nobody_waiting():
     wait_until(lambda: len(events(detail=stays_as, action="subject.erase")) > 0, 60, "the first one is not tried")
     admin().api("DELETE", f"/bindings/{again['id']}")
     assert work_of(stays_as) == "waits" and next(part["count"] for part in plan_of(stays)["goes"] if "search index" in part["what"]) == blind > 0
+    load_policies(400)  # a policy that comes after both have signed counts, too
+    tries = len(events(detail=stays_as, action="subject.erase"))
     server.stop()
     server.start()  # else it is tried again in a quarter of an hour
+    wait_until(lambda: len(events(detail=stays_as, action="subject.erase")) > tries, 60, "it is not tried again")
+    wait_until(lambda: kept_events() == 1, 30, "the policy is not asked")
+    assert work_of(stays_as) == "waits"
+    load_policies(0)
+    server.stop()
+    server.start()
     await_done(stays_as)
 
 
@@ -625,7 +673,7 @@ def the_whole_log_is_sound_after_all_of_that():
 
 prepare()
 run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, an_exposure_of_a_person_whose_name_looks_like_a_token_or_a_certificate,
-    a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, two_other_persons_sign, a_hold_stops_it,
+    a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, policies_keep_events, two_other_persons_sign, a_hold_stops_it,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
     a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
     a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_of_scim_that_never_acted_is_erased_too,

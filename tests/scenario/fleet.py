@@ -1,5 +1,6 @@
 """Several gateways in production mode on one database, one folder of blobs and one key process (docs/production.md)."""
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -24,7 +25,11 @@ class Fleet(Peers, sijil_test.Server):
         os.chmod(self.root, 0o755)
         self.folder = self.root
         self.ports = [self.port] + [sijil_test.free_port() for _ in range(count - 1)]
+        self.listeners = {name: [sijil_test.free_port() for _ in range(count)] for name in settings.get("listeners", ())}  # the ports of each gateway
+        if self.listeners:
+            self.settings["listeners"] = " ".join(f"{name}={ports[0]}" for name, ports in self.listeners.items())
         self.gateways = [None] * count
+        self.edits = {}  # number of a gateway: a function that changes its configuration
         self.keyd = None
         self.manager = Manager(self.path("manager"))
 
@@ -52,6 +57,9 @@ class Fleet(Peers, sijil_test.Server):
             text = file.read()
         name = self.path(f"gateway{number}.conf")
         text = text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"')
+        text = self.edits.get(number, lambda unchanged: unchanged)(text)
+        for listener, port in self.listeners.items():
+            text = text.replace(f"{listener}={port[0]}", f"{listener}={port[number]}")
         with open(name, "w", encoding="utf-8") as file:
             file.write(text.replace("user=sijil_app", f"user=sijil_app application_name=gateway{number}"))
         self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
@@ -148,6 +156,41 @@ class BucketFleet(Fleet):
             super().finish(failed)
         finally:
             self.store.done()
+
+
+class RegionFleet(BucketFleet):
+    """Takes regions of the signed set without a restart: folders, buckets of the stores, and regions with a sijil-keyd of their own."""
+    MORE = ' endpoint_networks = "127.0.0.0/8"\n'
+
+    def __init__(self, count, store, others=(), **settings):
+        """`others`: (name of a region, its store)."""
+        super().__init__(count, store, **settings)
+        self.others = others
+
+    def start(self, wait=True):
+        for _, store in self.others:
+            store.start()
+        return super().start(wait)
+
+    def configure(self, **settings):
+        for name in ("recorded", "keys", "region-keyd"):
+            os.makedirs(self.path(name))
+        shutil.copy(self.store.key_file, self.path("keys/store-b"))
+        with open(self.path("stores.pem"), "w", encoding="ascii") as all_of_them:
+            for name, store in (("", self.store), *self.others):
+                with open(store.ca_file, encoding="ascii") as file:
+                    all_of_them.write(file.read())
+                if name:
+                    shutil.copy(store.key_file, self.path("keys/" + name.replace("/", "-")))
+        super().configure(region_folder=self.path("recorded"), region_key_folder=self.path("keys"), region_keyd_folder=self.path("region-keyd"),
+                          region_networks="127.0.0.0/8", region_ca_file=self.path("stores.pem"), **settings)
+
+    def finish(self, failed):
+        try:
+            super().finish(failed)
+        finally:
+            for _, store in self.others:
+                store.done()
 
 
 def knows(client, repository):

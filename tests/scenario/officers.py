@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 
+import restriction_cases
 import signing_keys
 import sijil_test
 from key_holder import Holder
@@ -390,5 +392,5 @@ def the_last_administrator_stays():
 
 if __name__ == "__main__":
     run(the_administrator_has_a_document_from_the_first_start, a_row_of_the_database_gives_nothing, a_document_makes_the_binding_count, two_other_persons_sign,
-        another_key_waits_a_day_without_the_one_before, the_command_line_replaces_a_key_and_takes_one_back, the_key_before_signs_the_next_one,
+        *restriction_cases.Restrictions(sys.modules["__main__"]).all(), another_key_waits_a_day_without_the_one_before, the_command_line_replaces_a_key_and_takes_one_back, the_key_before_signs_the_next_one,
         the_same_name_again_is_nobody, the_most_dangerous_requests_are_signed_one_by_one, a_withdrawn_key_ends_the_role, the_last_administrator_stays, server=server)

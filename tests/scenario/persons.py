@@ -150,6 +150,8 @@ def nobody_gives_keys_to_the_issuer_of_the_persons():
     wanted = {"url": issuer, "algorithms": ["ES256"]}
     refused(call(people["alice"][0], "POST", "/issuers", {**wanted, "jwks": stolen.jwks}), 403, "from its own metadata")
     refused(call(people["alice"][0], "POST", "/issuers", {**wanted, "keys_url": "https://keys.example/jwks"}), 403, "from its own metadata")
+    refused(call(people["alice"][0], "POST", "/issuers", {**wanted, "audience": "https://other.example"}), 403, "its tokens count for https://127.0.0.1")
+    refused(call(people["alice"][0], "POST", "/issuers", {**wanted, "lifetime_max": 7200}), 403, "for at most 3600 s")
     assert server.client().exchange(stolen.token(sub="bob"), "registry:admin:*").status == 400
     keys = people["elsewhere"].people.fetch("/jwks")
     assert call(people["alice"][0], "POST", "/issuers", {"url": elsewhere, "algorithms": ["ES256"], "jwks": keys}).status == 201
@@ -178,7 +180,9 @@ def a_robot_is_everybody_who_has_seen_its_secret():
 
 def a_document_is_withdrawn_by_one_and_does_not_come_back():
     first = server.sql("SELECT encode(envelopes[1], 'hex') FROM document WHERE kind = 9 AND version = 1").strip()
-    sijil("alice", "admin", "persons", "revoke", at, "main", "--key", people["alice"][1], "--reason", "the audit is over")
+    said = sijil("alice", "admin", "persons", "revoke", at, "main", "--key", people["alice"][1], "--reason", "alone", code=4)
+    assert "who may trust issuers does not also withdraw" in said, said  # it would give its own keys to the issuer then
+    sijil("alice", "admin", "persons", "revoke", at, "main", "--key", root_key, "--reason", "the audit is over")
     rows = sijil("bob", "admin", "persons", "list", at, "--json")
     assert [row["state"] for row in rows] == ["withdrawn"], rows
     assert call(people["carol"][0], "GET", "/self").json["person"] is not None
@@ -218,7 +222,7 @@ def the_first_document_of_an_administrator_ends_that_bindings_count_alone():
     """An upgraded registry: documents of officers are signed while bindings count still; the one of a registry-admin ends that."""
     seen = call(people["bob"][0], "GET", "/self").json
     assert seen["officers"] == "bindings" and "bindings alone" in sijil("bob", "whoami", at), seen
-    sijil("bob", "admin", "persons", "revoke", at, "_registry", "--key", people["bob"][1], "--reason", "everybody may come")
+    sijil("bob", "admin", "persons", "revoke", at, "_registry", "--key", root_key, "--reason", "everybody may come")
     keys = {}
     for who in ("carol", "alice"):
         login = people[who][0] if who == "carol" else login_of(server, who)

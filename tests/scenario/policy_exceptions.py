@@ -11,7 +11,8 @@ from sijil_test import sha256
 
 HOUSE = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
          "metadata": {"id": "house", "version": 1, "scope": ["main/leave/**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"},
-         "exception_types": {"visit": {"lifts": ["HOUSE"], "approvals": 2, "max_days": 30, "required_evidence": ["letter"]}},
+         "exception_types": {"visit": {"lifts": ["HOUSE"], "approvals": 2, "max_days": 30, "required_evidence": ["letter"],
+                                       "adds": {"notify": ["the dpo", "ciso"]}}},
          "rules": [{"id": "HOUSE", "effect": "require", "ops": ["read"], "target": {"geo_within": ["QA"]}}]}
 SIZE = 40_000_000
 state = {}
@@ -141,6 +142,12 @@ def a_report_counts_the_uses():
     notes = server.sql("SELECT string_agg(convert_from(leaf, 'UTF8')::json->'why'->>'note', ',' ORDER BY seq) FROM audit_entry"
                        " WHERE convert_from(leaf, 'UTF8')::json->'why'->>'note' LIKE 'use %'")
     assert notes == "use 1 of short,use 2 of short,use 1 of visit-1,use 2 of visit-1", notes
+    def raised():
+        found = server.sql("SELECT coalesce(string_agg(convert_from(leaf, 'UTF8')::json->>'res', ',' ORDER BY seq), '') FROM audit_entry WHERE action = 'alarm.raise'")
+        return [found.count(text) for text in (" exception=short ", " exception=visit-1 ", " told=ciso,the_dpo ")]
+
+    sijil_test.wait_until(lambda: all(raised()), 30, "no alarm of a use")
+    assert raised() == [1, 1, 1], raised()  # of each one, however often it was used
     for text in ("UPDATE exception_use SET used = 1", "DELETE FROM exception_use"):  # as a gateway
         assert "permission denied" in refusal(text) or "counted one by one" in refusal(text), refusal(text)
 

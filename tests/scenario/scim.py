@@ -498,7 +498,7 @@ def roles_by_groups(name):
 
 
 def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
-    """By fsck, and one of each kind by the running service: an externalId that somebody else has now, a subject of tokens that nobody joined, one that names an event which does not tell it, one that is gone."""
+    """By fsck, and one of each kind by the running service: an externalId that somebody else has now, a subject of tokens that nobody joined, one that names an event which does not tell it, one that is gone, also of a person that was made again."""
     ann = people["ann"]["id"]
     found = fsck()
     assert found["found"] == {} and found["untold"] == 0 and found["links"] == int(sql("SELECT count(*) FROM scim_subject")) > 4, found
@@ -509,7 +509,10 @@ def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
     person = f"(SELECT person FROM scim_user WHERE user_id = '{ann}')"
     join = "INSERT INTO scim_subject (issuer, subject, person, told) SELECT issuer, 'id-of-intruder', person, {} FROM scim_user WHERE user_id = '" + ann + "'"
     part = "DELETE FROM scim_subject WHERE subject = 'id-of-intruder'"
-    sql(f"CREATE TABLE kept AS SELECT issuer, subject, person, salt, told FROM scim_subject WHERE person = {person}")
+    again = f"(SELECT person FROM scim_user WHERE user_id = '{people['ben']['id']}')"  # made again: the events that tell its subject have another id
+    sql(f"CREATE TABLE kept AS SELECT issuer, subject, person, salt, told FROM scim_subject WHERE person IN ({person}, {again})")
+    made_again = f"(SELECT max(seq) FROM audit_entry WHERE action = 'scim.create' AND position('#{people['ben']['id']} '::bytea IN leaf) > 0)"
+    assert sql(f"SELECT count(*) > 0 AND max(told) < {made_again} FROM kept WHERE person = {again}") == "t"
     for by_service, edit, back, what in (
             (True, f"UPDATE scim_user SET external_id = 'id-of-intruder' WHERE user_id = '{ann}'", f"UPDATE scim_user SET external_id = 'id-of-ann' WHERE user_id = '{ann}'",
              f"it left the person {ann} with another externalId than is stored"),
@@ -517,7 +520,9 @@ def an_edit_of_who_a_person_is_gives_nothing_and_is_found():
             (False, join.format("told"), part, f"a subject of tokens of the person {ann} is stored, and no event tells it"),
             (False, f"UPDATE scim_subject SET subject = 'id-of-intruder' WHERE person = {person}", f"UPDATE scim_subject SET subject = 'id-of-ann' WHERE person = {person}",
              "the subject of tokens that it joins with a person is not stored so"),
-            (True, f"DELETE FROM scim_subject WHERE person = {person}", "INSERT INTO scim_subject (issuer, subject, person, salt, told) TABLE kept",
+            (False, f"DELETE FROM scim_subject WHERE person = {person}", f"INSERT INTO scim_subject (issuer, subject, person, salt, told) SELECT * FROM kept WHERE person = {person}",
+             "the subject of tokens that it joins with a person is not stored so"),
+            (True, f"DELETE FROM scim_subject WHERE person = {again}", f"INSERT INTO scim_subject (issuer, subject, person, salt, told) SELECT * FROM kept WHERE person = {again}",
              "the subject of tokens that it joins with a person is not stored so")):
         sql(edit)
         assert roles_by_groups("id-of-intruder") == [], edit
@@ -622,6 +627,36 @@ def an_edit_of_who_may_come_in_is_found():
     assert fsck()["found"] == {}
 
 
+def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
+    """By the running service, in one round: the subject of a role, its end, a secret of a robot, one that it seems to have had before. Restoring the row is not enough: its owner takes the doubt away."""
+    found = make_robot(server, "doubted", "auditor", "")
+    name, first = found
+    ident = sql(f"SELECT robot_id FROM robot WHERE name = '{name}' AND revoked_at IS NULL")
+    second = admin.api("POST", f"/robots/{ident}/secret", {"grace_seconds": 3600})["secret"]
+    role = admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": "id-of-ann", "role": "auditor", "scope": "main", "expires_days": 1})["id"]
+    told = next(each for each in events("binding.create") if f" {role} " in each["res"])["res"].split(" ")
+    assert told[3].startswith("as=") and told[4] == "for=86400", told
+    assert any(f"{ident} secret=" in each["res"] for each in events("robot.rotate"))
+    wait_until(lambda: rows_wrong() == 0, 90, "the service finds something where nothing is wrong")
+    has_role = lambda who: any(row["role"] == "auditor" and row["scope"] == "main" for row in reviewed("id-of-" + who))
+    comes_in = lambda secret: server.client((name, secret)).call("GET", "/token", headers={"Authorization": "Basic " + basic((name, secret))}).status == 200
+    a_binding, a_robot = f"WHERE binding_id = '{role}'", f"WHERE robot_id = '{ident}'"
+    third = hashlib.sha256(b"sijil_intruder").hexdigest()
+    for table, edit, back, believed in (
+            ("binding", f"SET subject = 'id-of-thief' {a_binding}", f"SET subject = 'id-of-ann' {a_binding}", lambda: has_role("thief")),
+            ("binding", f"SET expires_at = expires_at + interval '30 days' {a_binding}", f"SET expires_at = expires_at - interval '30 days' {a_binding}", lambda: has_role("ann")),
+            ("robot", f"SET secret_hash = '\\x{third}', kept = secret_hash {a_robot}", f"SET secret_hash = kept {a_robot}", lambda: comes_in("sijil_intruder")),
+            ("robot", f"SET previous_hash = '\\x{third}', kept = previous_hash {a_robot}", f"SET previous_hash = kept {a_robot}", lambda: comes_in("sijil_intruder"))):
+        sql(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS kept bytea; UPDATE {table} {edit}; SELECT raise_authorization_epoch()")
+        is_found_by_the_service(f"UPDATE {table} {back}; SELECT raise_authorization_epoch()", lambda wrong: wrong == 1)
+        assert sql("SELECT count(*) FROM doubted_row") == "1" and not believed(), edit
+        assert not has_role("ann") if table == "binding" else not comes_in(second), "a row that was doubted counts again by itself"
+        sql("DELETE FROM doubted_row; SELECT raise_authorization_epoch()")
+    wait_until(lambda: has_role("ann") and comes_in(second) and comes_in(first), 10, "a row that is as it was gives nothing")
+    sql("ALTER TABLE binding DROP COLUMN kept; ALTER TABLE robot DROP COLUMN kept")
+    admin.api("DELETE", "/bindings/" + role)
+
+
 def a_person_is_erased():
     """Its names go with its key, and so does its row."""
     holdings = sql("SELECT count(*) FROM scim_name n JOIN audit_subject s ON s.id = n.subject")
@@ -645,5 +680,5 @@ if __name__ == "__main__":
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
         who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
-        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, a_first_token_joins_its_subject_with_the_person, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_is_found_behind_the_next_event, a_person_is_erased,
+        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, a_first_token_joins_its_subject_with_the_person, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer, an_edit_is_found_behind_the_next_event, a_person_is_erased,
         out_stays_out_without_the_document, server=server)

@@ -57,6 +57,7 @@ def load_networks(networks):
 
 def prepare():
     server.start()
+    assert server.sql("SHOW min_wal_size") == "1GB"  # while a new file of the journal is made, all appends wait
     admin = server.client(server.admin)
     admin.api("POST", "/organisations", {"name": "globex"})
     admin.api("POST", "/projects", {"organisation": "globex", "name": "models"})

@@ -100,6 +100,7 @@ class Server:
     """`sijild --embedded` in a separate folder; stopped with all its processes when the scenario ends."""
     ends_with = 0  # the status that it must end with
     officers_by = ("--officers-by-bindings",)  # most scenarios are about other things; officers.py has the default
+    psql_words = None  # psql, with what it needs for the database of this server
 
     def __init__(self, options=(), folder=None):
         self.root = tempfile.mkdtemp(prefix="sijil-", dir=folder or work_folder())
@@ -249,11 +250,12 @@ class Server:
 
     def sql(self, text):
         """Runs SQL as the embedded database's administrator, and returns the first column of the first row."""
-        with open(f"/proc/{min(self.processes('postgres'))}/cmdline", "rb") as file:
-            words = [word.decode() for word in file.read().split(b"\0")]
-        folder = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
-        done = subprocess.run([os.path.join(os.path.dirname(words[0]), "psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U",
-                               "postgres", "-d", "sijil", "-c", text], check=True, capture_output=True, text=True, timeout=60)
+        if self.psql_words is None:  # to look through all processes of the machine costs more than the question
+            with open(f"/proc/{min(self.processes('postgres'))}/cmdline", "rb") as file:
+                words = [word.decode() for word in file.read().split(b"\0")]
+            sockets = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+            self.psql_words = [os.path.join(os.path.dirname(words[0]), "psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", sockets, "-U", "postgres", "-d", "sijil"]
+        done = subprocess.run([*self.psql_words, "-c", text], check=True, capture_output=True, text=True, timeout=60)
         return done.stdout.split("\n", 1)[0]
 
     def __enter__(self):
@@ -305,22 +307,32 @@ class NoToken(AssertionError):
         self.answer = answer
 
 
+class Links(threading.local):
+    """The kept connections of a thread: port -> what it trusts, and the connection."""
+
+    def __init__(self):
+        self.to = {}
+
+
+links = Links()
+
+
 class Client:
-    """One login. A thread's calls go over one TLS connection, because a handshake costs three times as much as most requests. Tests of
-    kills and of faults set `keeps` to False: there each call connects anew."""
+    """One login. A thread's calls to one gateway go over one TLS connection, because a handshake costs three times as much as most requests.
+    Tests of kills and of faults set `keeps` to False: there each call connects anew."""
     keeps = True
 
     def __init__(self, server, login=None, port=None):
         self.server, self.login, self.tokens = server, login, {}
         self.port = port or server.port
-        self.kept = threading.local()
 
     def link(self):
-        """The kept connection of this thread, or a new one: if the server has ended it, there is something to read, the end."""
-        link, place = getattr(self.kept, "link", None), (self.port, os.getpid(), trust_in(self.server.ca_file))
-        if link is None or self.kept.place != place:
-            link = self.kept.link = self.connection()
-            self.kept.place = place
+        """The kept connection, or a new one: if the server has ended it, there is something to read, the end."""
+        place = os.getpid(), trust_in(self.server.ca_file)
+        before, link = links.to.get(self.port, (None, None))
+        if before != place:
+            link = self.connection()
+            links.to[self.port] = place, link
         elif link.sock is not None and select.select([link.sock], [], [], 0)[0]:
             link.close()  # it connects again by itself
         return link

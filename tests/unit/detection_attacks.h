@@ -9,8 +9,10 @@
 #define BOB     "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 #define START   INT64_C(1795000000000)
 #define NEW_NET 1
-#define NEW_ALL 3 /* network and country */
-#define COPIED  4 /* the bytes lie elsewhere under another label */
+#define NEW_ALL 3  /* network and country */
+#define COPIED  4  /* the bytes lie elsewhere under another label */
+#define USED    8  /* an exception of the policies was used */
+#define TOLD    16 /* a duty wants somebody told */
 #define COPY    "stricter=11111111-1111-4111-8111-111111111111 laxer=22222222-2222-4222-8222-222222222222"
 
 /* Some events that are alike: `times` of them, `apart_ms` apart. In the resource and in the actor %d is the number of the event in its row. */
@@ -241,6 +243,38 @@ static const struct attack {
      1,
      {{1, 0, "system", "region.quarantine", "allowed", "#aws/x", 0, 0, 0, NULL},
       {1, 0, "system", "region.quarantine", "completed", "#aws/x", 0, 0, 0, NULL}}},
+    {"an exception is used",
+     DETECTOR_EXCEPTION,
+     1,
+     {{1, 0, ALICE, "blob.read", "denied", "a/b/c#sha256:1", 0, 0, 0, NULL},
+      {1, 0, ALICE, "blob.read", "allowed", "a/b/c#sha256:1", USED, 0, 0, NULL}}},
+    {"an exception is used again and again",
+     DETECTOR_EXCEPTION,
+     1,
+     {{50, 60000, ALICE, "blob.read", "allowed", "a/b/c#sha256:1", USED, 0, 0, NULL}}},
+    {"an exception is used by two",
+     DETECTOR_EXCEPTION,
+     2,
+     {{2, 60000, ALICE, "blob.read", "allowed", "a/b/c#sha256:1", USED, 0, 0, NULL},
+      {2, 60000, BOB, "blob.read", "allowed", "a/b/c#sha256:1", USED, 0, 0, NULL}}},
+    {"what needs no exception",
+     DETECTOR_EXCEPTION,
+     0,
+     {{9, 10, ALICE, "blob.read", "allowed", "a/b/c#sha256:1", TOLD, 0, 0, NULL}}},
+    {"a policy wants somebody told",
+     DETECTOR_NOTIFY,
+     1,
+     {{1, 0, ALICE, "manifest.push", "denied", "a/b/c#sha256:1", TOLD, 0, 0, NULL},
+      {9, 1000, ALICE, "manifest.push", "allowed", "a/b/c#sha256:1", TOLD, 0, 0, NULL},
+      {1, 0, ALICE, "upload.commit", "completed", "a/b/c#1 sha256:1", TOLD, 0, 0, NULL}}},
+    {"somebody is told again an hour later",
+     DETECTOR_NOTIFY,
+     2,
+     {{2, 3700000, ALICE, "manifest.push", "allowed", "a/b/c#sha256:1", TOLD, 0, 0, NULL}}},
+    {"a push that nobody is told of",
+     DETECTOR_NOTIFY,
+     0,
+     {{9, 10, ALICE, "manifest.push", "allowed", "a/b/c#sha256:1", USED, 0, 0, NULL}}},
     {"another gateway was first", DETECTOR_REGION, 0, {{1, 0, "system", "region.quarantine", "failed", "#aws/x", 0, 0, 0, NULL}}},
     {"a region is released", DETECTOR_REGION, 0, {{1, 0, "system", "region.release", "completed", "#aws/x", 0, 0, 0, NULL}}},
 };

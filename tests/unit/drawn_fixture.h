@@ -39,13 +39,14 @@ static inline json_t *draw_policy(unsigned number)
         text, sizeof text,
         "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"p-%u\",\"version\":1,\"scope\":%s,"
         "\"effective_from\":\"%s\",\"review_by\":\"2027-12-31\"},\"closed\":%s,\"labels\":{\"class\":\"%s\"},"
-        "\"exception_types\":{\"break-glass\":{\"lifts\":[\"R-%u\"],\"required_evidence\":[\"ref\"],\"max_days\":30,\"approvals\":2}},\"rules\":["
+        "\"exception_types\":{\"break-glass\":{\"lifts\":[\"R-%u\"],\"required_evidence\":[\"ref\"],\"max_days\":30,\"approvals\":2,\"adds\":{\"notify\":[\"dpo\",\"visitors\"]}}},\"rules\":["
+        "{\"id\":\"N-%u\",\"effect\":\"oblige\",\"ops\":[\"%s\"],\"oblige\":{\"notify\":[\"officer-%u\",\"dpo\"]}},"
         "{\"id\":\"R-%u\",\"effect\":\"%s\",\"ops\":[\"%s\",\"%s\"],\"target\":%s,\"message\":\"No.\"},"
         "{\"id\":\"P-%u\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\",\"metadata\",\"log\",\"mount\"],"
         "\"when\":{\"class_at_most\":\"%s\"}}]}",
         number, draw(2) > 0 ? scopes[0] : DRAWN(scopes), draw(3) > 0 ? starts[0] : DRAWN(starts), draw(3) == 0 ? "false" : "true",
-        draw(4) > 0 ? "open" : DRAWN(classes), number, number, DRAWN(effects), operations[draw(2)], operations[2 + draw(3)],
-        DRAWN(targets), number, draw(4) > 0 ? "secret" : DRAWN(classes));
+        draw(4) > 0 ? "open" : DRAWN(classes), number, number, DRAWN(operations), number, number, DRAWN(effects),
+        operations[draw(2)], operations[2 + draw(3)], DRAWN(targets), number, draw(4) > 0 ? "secret" : DRAWN(classes));
 
     assert_true(length > 0 && (size_t)length < sizeof text);
     return policy_json(text);
@@ -177,7 +178,7 @@ static inline void draw_request(struct drawn *drawn)
     for (size_t i = 0; i < request->pair_count; i++) do
             draw_pair(&request->pairs[i]);
         while (i > 0 && !are_of_one(&request->pairs[0], &request->pairs[i]));
-    if (draw(10) > 0) request->client = (const struct sockaddr *)&drawn->client;
+    if (draw(10) > 0) request->client.address = (const struct sockaddr *)&drawn->client;
     for (size_t i = 0; i < request->pair_count; i++)
         if (request->pairs[i].action == ACTION_PROJECT_LABEL || request->pairs[i].action == ACTION_REPOSITORY_LABEL ||
             draw(3) == 0)

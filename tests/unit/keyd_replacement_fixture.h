@@ -121,7 +121,7 @@ static void add_event(const struct document *document, const char *action, struc
                          .outcome = "allowed"};
     document_detail(document, detail);
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", action);
-    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "#%s", detail);
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s#%s", document->scope, detail);
     leaf_fill_keys(&leaf);
     for (size_t i = 0; i < leaf.key_count; i++) leaf.keys[i].ordinal = 1;
     if (!leaf_write(&leaf, text, &err).ok) fail_msg("%s", err.message);
@@ -142,7 +142,7 @@ static enum error_kind pin_it(const struct document_pin_request *request)
 
 static int64_t counts_ms;
 
-static enum error_kind replace_it(const struct document_pin_request *request)
+static inline enum error_kind replace_it(const struct document_pin_request *request)
 {
     const struct replacement_place where = place();
     struct error err = {0};
@@ -186,7 +186,7 @@ static enum error_kind enrol(const struct wanted *wanted)
                   pin_it);
 }
 
-static enum error_kind wait_for(const struct wanted *wanted)
+static inline enum error_kind wait_for(const struct wanted *wanted)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(8192);
 
@@ -208,7 +208,7 @@ static enum error_kind appoint_as(const char *name, const char *principal, const
 
     ecdsa_key_public(key == NULL ? first : key, point);
     ecdsa_thumbprint(point, thumbprint);
-    const struct officer officer = {principal, thumbprint, OFFICERS_ADMINISTRATORS, ""};
+    const struct officer officer = {principal, thumbprint, OFFICERS_ADMINISTRATORS, "", 0};
     OWNED_JSON body = key == NULL ? json_object() : officer_body(&officer);
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",
@@ -228,7 +228,7 @@ static enum error_kind appoint(const char *principal, const struct ecdsa_key *ke
     return appoint_as(OFFICERS_ADMINISTRATORS ".a", principal, key);
 }
 
-static void restart(void)
+static inline void restart(void)
 {
     replacements_free(replacements);
     replacements = NULL;
@@ -285,7 +285,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct key_power power_of(const char *principal)
+static inline struct key_power power_of(const char *principal)
 {
     const struct replacement_place where = place();
     uint8_t digest[DOCUMENT_DIGEST_SIZE];

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/leaf_glance.h"
 #include "audit/format/leaf_quick_priv.h"
 #include "base/text.h"
 
@@ -76,6 +77,29 @@ static void the_quick_reader_reads_the_same(void **state)
         if (rows[i].is_quick) must(leaf_write(&quick, &second, &err), &err);
         if (rows[i].is_quick) assert_string_equal(buffer_text(&second), rows[i].text);
     }
+}
+
+static void a_glance_sees_what_an_event_was_about(void **state)
+{
+    struct leaf_glance glance;
+    struct leaf leaf;
+    struct error err = {0};
+
+    (void)state;
+    must(leaf_read(bytes_of_text(decided), &leaf, &err), &err);
+    assert_true(leaf_glance(bytes_of_text(decided), &glance));
+    assert_true(bytes_equal(glance.actor, bytes_of_text("0f0f")));
+    assert_string_equal(glance.policy, "sha256:02");
+    assert_int_equal(glance.target_count, 2);
+    assert_int_equal(glance.facts_count, 2);
+    assert_memory_equal(glance.facts, leaf.facts, sizeof leaf.facts[0] * 2);
+    assert_true(bytes_equal(glance.targets[0].resource, bytes_of_text("acme/models/digits#sha256:aa")));
+    assert_true(bytes_equal(glance.targets[1].action, bytes_of_text("blob.read")));
+    assert_true(bytes_equal(glance.targets[1].resource, bytes_of_text("acme/models/other")));
+    assert_true(leaf_glance(bytes_of_text(good), &glance));
+    assert_int_equal(glance.facts_count, 0);
+    for (size_t length = 0; length < sizeof decided - 1; length++)
+        assert_false(leaf_glance((struct bytes){(const uint8_t *)decided, length}, &glance));
 }
 
 static void a_leaf_is_read_and_written_to_the_byte(void **state)
@@ -351,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(the_quick_reader_reads_the_same),
+        cmocka_unit_test(a_glance_sees_what_an_event_was_about),
         cmocka_unit_test(a_leaf_is_read_and_written_to_the_byte),
         cmocka_unit_test(a_leaf_with_facts_is_read_and_written_to_the_byte),
         cmocka_unit_test(keys_follow_from_the_rest),

@@ -1,11 +1,8 @@
 /* Signatures of requests that events keep: which are good for which event, as a verifier finds without the registry. */
-#include "tests/support/unit.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/support/made_export.h"
 
 #include "audit/action.h"
-#include "audit/format/signed_act.h"
+#include "audit/format/acts_seen.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "client/dpop.h"
@@ -80,7 +77,7 @@ static void refused(const struct leaf *leaf, struct bytes payload, const char *w
     struct error err = {0};
     bool is_signed = true;
 
-    assert_false(signed_act_check(leaf, payload, &is_signed, &err).ok);
+    assert_false(signed_act_check(leaf, payload, &is_signed, NULL, &err).ok);
     assert_int_equal(err.kind, ERROR_DENIED);
     assert_false(is_signed);
     if (strstr(err.message, why) == NULL) fail_msg("%s: %s", why, err.message);
@@ -91,7 +88,7 @@ static bool is_good(const struct leaf *leaf, const struct buffer *payload)
     struct error err = {0};
     bool is_signed = false;
 
-    must(signed_act_check(leaf, buffer_bytes(payload), &is_signed, &err), &err);
+    must(signed_act_check(leaf, buffer_bytes(payload), &is_signed, NULL, &err), &err);
     return is_signed;
 }
 
@@ -155,6 +152,111 @@ static void another_signature_is_refused(void **state)
     refused(&leaf, buffer_bytes(&mine), "not that of its key");
 }
 
+/* ---- one signature in two events ---- */
+
+#define ONE   "00000000-0000-4000-8000-000000000001"
+#define FEW   100
+#define OTHER "00000000-0000-4000-8000-000000000002"
+
+static void add_signed(struct made_log *log, const char *outcome, const char *request, const struct buffer *payload)
+{
+    struct made_entry *entry = made_add(log, "robot.create", "acme/models", outcome);
+    struct leaf *leaf = &entry->leaf;
+    struct error err = {0};
+
+    leaf->time_ms = clock_wall_ms();
+    (void)snprintf(leaf->reason.note, sizeof leaf->reason.note, SIGNED_ACT_NOTE "%s", name);
+    (void)snprintf(leaf->request, sizeof leaf->request, "%s", request);
+    must(buffer_add(&entry->payload, payload->data, payload->length, &err), &err);
+    leaf->has_payload = true;
+    must(leaf_payload_commitment(entry->salt, buffer_bytes(&entry->payload), leaf->payload, &err), &err);
+    made_write(log, entry);
+}
+
+/* What an export of these events has, by its check; or why it is refused. */
+static uint64_t acts_in(struct made_log *log, char why_out[sizeof((struct error *)NULL)->message])
+{
+    const struct export_terms terms = {
+        .until = EXPORT_NUMBER_MAX, .key = "org:acme", .nonce = "00112233445566778899aabbccddeeff", .is_opened = true};
+    const uint64_t closing = made_close(log, &terms);
+    OWNED_MADE_EXPORT export = {0};
+    OWNED(export_check) *check = NULL;
+    struct export_report report = {.acts = 0};
+    struct error err = {0};
+    bool is_good = true;
+
+    made_sign(log);
+    made_export_write(log, &terms, EXPORT_NDJSON, closing, &export);
+    must(export_check_new(&(struct proof_trust){.vkey = buffer_bytes(&log->vkey)}, &check, &err), &err);
+    for (size_t i = 0; i < export.count && is_good; i++)
+        is_good = export_check_bytes(check, buffer_bytes(&export.lines[i]), &err).ok;
+    if (is_good) must(export_check_end(check, &report, &err), &err);
+    (void)snprintf(why_out, sizeof err.message, "%s", is_good ? "" : err.message);
+    return report.acts;
+}
+
+/* A gateway in an attacker's hands makes a second event of one signature, as of another request or of the same. A denial of what the request asks besides is honest. */
+static void a_signature_stands_for_one_request(void **state)
+{
+    static const struct {
+        const char *outcomes[2], *requests[2];
+        bool is_second_new; /* signed anew */
+        const char *why;
+    } rows[] = {
+        {{"allowed", "denied"}, {ONE, ONE}, false, NULL},
+        {{"denied", "allowed"}, {ONE, ONE}, false, NULL},
+        {{"allowed", "allowed"}, {ONE, OTHER}, true, NULL},
+        {{"allowed", "allowed"}, {ONE, OTHER}, false, "is that of an earlier request, too"},
+        {{"denied", "allowed"}, {ONE, OTHER}, false, "is that of an earlier request, too"},
+        {{"allowed", "allowed"}, {ONE, ONE}, false, "an earlier event has the same signature of the same request"},
+        {{"failed", "allowed"}, {ONE, ONE}, false, "an earlier event has the same signature of the same request"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buffer OWNED_BUFFER first = BUFFER(8192), second = BUFFER(8192);
+        char why[sizeof((struct error *)NULL)->message];
+        OWNED_MADE_LOG log = {0};
+        write_payload(key, "POST", TARGET, &first);
+        write_payload(key, "POST", TARGET, &second);
+        made_log_begin(&log, 11 + i);
+        add_signed(&log, rows[i].outcomes[0], rows[i].requests[0], &first);
+        add_signed(&log, rows[i].outcomes[1], rows[i].requests[1], rows[i].is_second_new ? &second : &first);
+        const uint64_t acts = acts_in(&log, why);
+        assert_int_equal(acts, rows[i].why == NULL ? 2 : 0);
+        if (rows[i].why == NULL ? why[0] != '\0' : strstr(why, rows[i].why) == NULL) fail_msg("row %zu: %s", i, why);
+    }
+}
+
+/* Signatures that are too old to be good again are forgotten, and not before. So many that they can't be compared are refused. */
+static void old_signatures_are_forgotten(void **state)
+{
+    struct leaf leaf = {.time_ms = 1, .outcome = "allowed", .request = ONE};
+    struct signed_act_id id = {{0}};
+    struct acts_seen seen;
+    struct error err = {0};
+    const char *why = NULL;
+
+    (void)state;
+    acts_seen_init(&seen, FEW);
+    for (uint32_t i = 0; i < 4 * FEW; i++) {
+        store_u32(id.digest, i);
+        must(acts_seen_add(&seen, &leaf, &id, &why, &err), &err);
+        if ((why == NULL) != (i < FEW)) fail_msg("%u: %s", i, why);
+    }
+    store_u32(id.digest, 0);
+    leaf.time_ms += 2 * SIGNED_ACT_LATE_S * 1000 + 999; /* as far apart as two good times can be */
+    must(acts_seen_add(&seen, &leaf, &id, &why, &err), &err);
+    assert_non_null(strstr(why, "the same request"));
+    leaf.time_ms += 2;
+    for (uint32_t i = 0; i < FEW; i++) {
+        store_u32(id.digest, i);
+        must(acts_seen_add(&seen, &leaf, &id, &why, &err), &err);
+        assert_null(why);
+    }
+    acts_seen_done(&seen);
+}
+
 /* The names in the table are those of the log. */
 static void each_action_has_its_name(void **state)
 {
@@ -180,9 +282,10 @@ static void each_action_has_its_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_good_signature_is_found),
-                                       cmocka_unit_test(another_signature_is_refused),
-                                       cmocka_unit_test(each_action_has_its_name)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_signature_is_found), cmocka_unit_test(another_signature_is_refused),
+        cmocka_unit_test(a_signature_stands_for_one_request), cmocka_unit_test(old_signatures_are_forgotten),
+        cmocka_unit_test(each_action_has_its_name)};
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

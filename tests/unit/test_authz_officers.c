@@ -44,7 +44,7 @@ static struct document *document_of(const struct wanted *wanted)
     char key[PRINCIPAL_KEY_SIZE];
 
     principal_key(wanted->who, key);
-    const struct officer officer = {key, KEY, wanted->role, wanted->on};
+    const struct officer officer = {key, KEY, wanted->role, wanted->on, 0};
     OWNED_JSON body = wanted->withdrawn == NULL ? officer_body(&officer) : json_object();
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",

@@ -43,6 +43,7 @@ static struct leaf leaf_of(struct played *played, const struct events *events, i
     if (strchr(events->actor, '%') == NULL) (void)snprintf(leaf.actor, sizeof leaf.actor, "%s", events->actor);
     else (void)snprintf(leaf.actor, sizeof leaf.actor, "%064d", i);
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", events->action);
+    if ((events->place & USED) != 0) (void)snprintf(leaf.reason.note, sizeof leaf.reason.note, "use %d of visit-1", i + 1);
     (void)snprintf(leaf.outcome, sizeof leaf.outcome, "%s", events->outcome);
     return leaf;
 }
@@ -54,6 +55,7 @@ static void play(struct played *played, const struct events *events)
     struct error err = {0};
 
     if ((events->place & COPIED) != 0) (void)snprintf(known.copy, sizeof known.copy, "%s", COPY);
+    if ((events->place & TOLD) != 0) (void)snprintf(known.told, sizeof known.told, "ciso,dpo");
     struct bytes persons = bytes_of_text(events->person == NULL ? "" : events->person);
     while (persons.length > 0) {
         const struct bytes person = text_cut(&persons, ' ');
@@ -188,7 +190,7 @@ static void says_what_was_found(void **state)
     assert_string_equal(text, "denial-burst detector=denial-burst severity=3 actor=" ALICE " count=20 events=4711,4712");
 
     const struct detection_rule copies = detection_rule_default(DETECTOR_COPY);
-    const struct alarm copied = {.rule = &copies, .actor = ALICE, .count = 1, .event_count = 1, .events = {7}, .copy = COPY};
+    const struct alarm copied = {.rule = &copies, .actor = ALICE, .count = 1, .event_count = 1, .events = {7}, .about = COPY};
     alarm_text(&copied, text);
     assert_string_equal(text, "laxer-copy detector=laxer-copy severity=4 actor=" ALICE " count=1 " COPY " events=7");
 }

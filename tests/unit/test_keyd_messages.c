@@ -87,9 +87,10 @@ static struct document_pin_request pin_of(enum keyd_type type)
 {
     struct document_pin_request pin = {.sequence = 3, .size = 9};
 
-    pin.envelope_count = type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY ? 2 : 1;
+    pin.envelope_count = type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY || type == KEYD_PIN_RESTRICTION ? 2 : 1;
     pin.envelopes[0] = pin.leaf = bytes_of_text("{}"), pin.envelopes[1] = bytes_of_text("[]"), pin.proof_count = 3;
     if (type == KEYD_PIN_SET) pin.base = bytes_of_text("{}");
+    if (type == KEYD_PIN_RESTRICTION) pin.base = (struct bytes){(const uint8_t *)long_text, ECDSA_PUBLIC_SIZE};
     return pin;
 }
 
@@ -100,15 +101,13 @@ static struct keyd_request request_of(enum keyd_type type)
     if (type == KEYD_WRAP) {
         request.as.wrap.binding = binding(), request.as.wrap.data_key = (struct bytes){bytes_32, sizeof bytes_32};
     } else if (type == KEYD_UNWRAP || type == KEYD_REWRAP) {
-        request.as.unwrap.binding = binding();
-        request.as.unwrap.wrapped = wrapped();
+        request.as.unwrap.binding = binding(), request.as.unwrap.wrapped = wrapped();
     } else if (type == KEYD_TOKEN || type == KEYD_BOUND_TOKEN) {
         fill_token(type, &request.as.token);
     } else if (type == KEYD_CHECKPOINT) {
         request.as.checkpoint = (struct checkpoint_request){.old_size = 1, .size = 9, .now_s = 5, .proof_count = 3};
     } else if (type == KEYD_SUBJECT_INDEX) {
-        request.as.subject_index.issuer = bytes_of_text("issuer");
-        request.as.subject_index.subject = bytes_of_text("subject");
+        request.as.subject_index.issuer = bytes_of_text("issuer"), request.as.subject_index.subject = bytes_of_text("subject");
     } else if (type == KEYD_SUBJECT_KEY_OPEN || type == KEYD_SUBJECT_REWRAP) {
         request.as.subject_key.wrapped = wrapped();
     } else if (type == KEYD_CERTIFY_DELETION || type == KEYD_CERTIFY_ELSEWHERE) {
@@ -120,7 +119,8 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.erasure = (struct keyd_erasure){.pseudonym = bytes_of_text("0f0f"), .asked = 3, .done = 9, .payloads = 7};
     } else if (type == KEYD_POLICY_IDS) {
         request.as.policy_ids = (struct keyd_policy_ids){.digest = {7}, .count = 2, .each = {{1}, {2}}};
-    } else if (type == KEYD_PIN_POLICY || type == KEYD_PIN_SET || type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY) {
+    } else if (type == KEYD_PIN_POLICY || type == KEYD_PIN_SET || type == KEYD_PIN_DOCUMENT || type == KEYD_REPLACE_KEY ||
+               type == KEYD_PIN_RESTRICTION) {
         request.as.pin = pin_of(type);
     } else if (type == KEYD_CERTIFY_RUNNER) {
         request.as.chain = chain();

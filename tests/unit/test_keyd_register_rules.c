@@ -306,7 +306,7 @@ static void a_file_of_version_2_is_read(void **state)
     pin(&world, DOCUMENT_SIGNING_KEY, 10);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_pinned(&world, &key, 10));
-    note_rule(&world, &(struct version){"acme", 1, false}, 12); /* written as version 7 */
+    note_rule(&world, &(struct version){"acme", 1, false}, 12); /* written as version 8 */
     pin(&world, DOCUMENT_TRUST_RULE, 12);
     assert_int_equal(open_register(&world), ERROR_NONE);
     assert_true(is_pinned(&world, &key, 10) && is_newest(&world, "acme", 12));

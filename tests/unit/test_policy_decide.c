@@ -57,7 +57,7 @@ static void decisions(void **state)
     fill(row, &principal, &request);
     if (row->client != NULL) {
         assert_int_equal(inet_pton(AF_INET, row->client, &client.sin_addr), 1);
-        request.client = (const struct sockaddr *)&client;
+        request.client.address = (const struct sockaddr *)&client;
     }
     const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
     assert_true(decide_request(&context, &decision, &err).ok);
@@ -391,6 +391,28 @@ static void dependencies(void **state)
     assert_int_equal(decision->parts.outlasts_grants, row->outlasts_grants);
 }
 
+/* Content comes into the home alone: a push that was resolved before the home has changed is decided again. */
+static void what_was_meant_for_an_old_home_is_stale(void **state)
+{
+    static const struct decide_row asked[] = {
+        {.robot = 'p', .action = ACTION_MANIFEST_PUSH, .resource = "acme/models/a", .detail = "v1"},
+        {.robot = 'c', .action = ACTION_BLOB_READ, .resource = "acme/models/a", .detail = DIGEST}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        OWNED(decision) *decision = NULL;
+        struct principal principal;
+        struct decision_request request;
+        struct error err = {0};
+        fill(&asked[i], &principal, &request);
+        (void)snprintf(request.pairs[0].resource.region, sizeof request.pairs[0].resource.region, "on-prem/abudhabi-dc1");
+        const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+        assert_true(decide_request(&context, &decision, &err).ok);
+        assert_int_equal(decision_verdict(decision) == VERDICT_ALLOW, i == 1);
+        if (i == 0) assert_string_equal(decision_denial(decision, 0)->rule, "SYS-STALE");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -398,6 +420,7 @@ int main(void)
         cmocka_unit_test(all_pairs_must_be_allowed),
         cmocka_unit_test(what_is_hidden_has_no_place),
         cmocka_unit_test(the_place_of_metadata_counts),
+        cmocka_unit_test(what_was_meant_for_an_old_home_is_stale),
         cmocka_unit_test(a_stale_snapshot_denies),
         cmocka_unit_test(a_name_that_changed_hands_denies),
         cmocka_unit_test(without_a_policy_set_nothing_is_stored),

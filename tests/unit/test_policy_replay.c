@@ -39,7 +39,7 @@ static struct replay_report replayed(const struct leaf *leaf, const struct bytes
 }
 
 struct tally_of {
-    size_t allowed, denied, with_policies, with_digest, lifted, labels, locked, used, spent;
+    size_t allowed, denied, with_policies, with_digest, lifted, labels, locked, used, spent, told;
 };
 
 static void count(struct tally_of *tally, const struct decision *decision)
@@ -52,6 +52,7 @@ static void count(struct tally_of *tally, const struct decision *decision)
         *(decision_verdict(decision) == VERDICT_ALLOW ? &tally->labels : &tally->locked) += 1;
     tally->used += memmem(facts.data, facts.length, "\"used\":[", 8) != NULL && decision->parts.use_count == 1;
     tally->spent += memmem(facts.data, facts.length, "\"spent\":[", 9) != NULL && decision->parts.use_count == 0;
+    tally->told += memmem(facts.data, facts.length, "\"told\":[", 8) != NULL;
     tally->with_digest += memmem(facts.data, facts.length, "\"digest\":true", 13) != NULL;
 }
 
@@ -113,7 +114,7 @@ static void random_decisions_are_made_again_the_same(void **state)
         tally.allowed, tally.denied, tally.with_policies, tally.with_digest, tally.lifted, tally.labels, tally.locked);
     assert_true(tally.allowed > DECISIONS / 20 && tally.denied > DECISIONS / 20 && tally.with_policies > DECISIONS / 5 &&
                 tally.with_digest > DECISIONS / 10 && tally.lifted > 0 && tally.labels > 0 && tally.locked > 0 &&
-                tally.used >= tally.lifted && tally.spent > 0);
+                tally.used >= tally.lifted && tally.spent > 0 && tally.told > DECISIONS / 20);
     snapshot.tenancy.spent = NULL;
     snapshot.tenancy.spent_count = 0;
 }
@@ -131,8 +132,10 @@ static struct decision *decide_to_read(const char *client, enum verdict expected
     drawn.principal = (struct principal){.kind = PRINCIPAL_ROBOT, .id = id_of('p')};
     drawn.client = (struct sockaddr_in){.sin_family = AF_INET};
     assert_int_equal(inet_pton(AF_INET, client, &drawn.client.sin_addr), 1);
-    drawn.request = (struct decision_request){
-        .principal = &drawn.principal, .pair_count = 1, .now_ms = NOW_MS, .client = (const struct sockaddr *)&drawn.client};
+    drawn.request = (struct decision_request){.principal = &drawn.principal,
+                                              .pair_count = 1,
+                                              .now_ms = NOW_MS,
+                                              .client = {.address = (const struct sockaddr *)&drawn.client}};
     drawn.request.pairs[0].action = ACTION_BLOB_READ;
     tenancy_resolve(&snapshot.tenancy, "acme/health/scans", &drawn.request.pairs[0].resource);
     drawn.context = (struct decision_context){.snapshot = &snapshot, .request = &drawn.request, .metadata_region = ""};
@@ -209,6 +212,8 @@ static const struct lie_row {
     {"an exception that lifted nothing", "\"}],\"ref",
      "\",\"used\":[{\"evidence\":{},\"exception\":\"" DIGEST "\",\"id\":\"x-0\"}]}],\"ref", "denied", REPLAY_DIFFERS,
      "other exceptions"},
+    {"somebody is told whom no duty names", "\"}],\"ref", "\",\"told\":[\"dpo\"]}],\"ref", "denied", REPLAY_DIFFERS,
+     "no duty wants told"},
     {"a project that is none", "\"project\":\"", "\"project\":\"x", "denied", REPLAY_DIFFERS, "not facts"},
 };
 

@@ -64,6 +64,10 @@ static void an_envelope_of_another_type_is_no_set(void **state)
 #define LETTERS_64 "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
 #define LETTERS_70 LETTERS_64 "zzzzzz"
 
+#define DIGEST_OF(letter) "sha256:" letter letter letter letter letter letter letter letter
+#define DIGEST_A          DIGEST_OF("aaaaaaaa")
+#define DIGEST_B          DIGEST_OF("bbbbbbbb")
+
 static const struct set_row {
     const char *name, *member, *value; /* value NULL: the member is removed */
     bool keeps_digest;                 /* else the digest is made anew */
@@ -100,6 +104,17 @@ static const struct set_row {
     {"declassified without a reason", "declassified", "[{\"policy\":\"adgm\",\"scope\":[\"**\"]}]", false, "reason: is missing"},
     {"declassified with a member more", "declassified",
      "[{\"policy\":\"adgm\",\"reason\":\"x\",\"scope\":[\"**\"],\"until\":\"x\"}]", false, "not known: until"},
+    {"a place of nothing", "networks", "[{\"facts\":{}}]", false, "one of cidr, authority and listener"},
+    {"a network that is a listener, too", "networks", "[{\"cidr\":\"10.0.0.0/8\",\"facts\":{},\"listener\":\"ae-front\"}]", false,
+     "one of cidr, authority and listener"},
+    {"an authority that is no digest", "networks", "[{\"authority\":\"ca\",\"facts\":{}}]", false, "a digest sha256"},
+    {"an authority that proves too much", "networks", "[{\"authority\":\"" DIGEST_A "\",\"facts\":{\"assurance\":4}}]", false,
+     "at most 3"},
+    {"a listener that proves too much", "networks", "[{\"facts\":{\"assurance\":3},\"listener\":\"ae-front\"}]", false,
+     "at most 2"},
+    {"a listener twice", "networks",
+     "[{\"facts\":{},\"listener\":\"ae-front\"},{\"facts\":{\"geo\":\"AE\"},\"listener\":\"ae-front\"}]", false,
+     "is there twice"},
     {"a network without facts", "networks", "[{\"cidr\":\"10.0.0.0/8\"}]", false, "set.networks.facts: is missing"},
 };
 
@@ -195,7 +210,7 @@ static void clients_are_in_networks(void **state)
 
     assert_int_equal(inet_pton(is_v6 ? AF_INET6 : AF_INET, row->client, is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr), 1);
     const struct sockaddr *client = is_v6 ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
-    const struct policy_target *found = policy_set_network(set, client, &name);
+    const struct policy_target *found = policy_set_client(set, &(struct policy_client){.address = client}, &name);
     assert_int_equal(found != NULL, row->network != NULL);
     if (found != NULL) assert_string_equal(name, row->network);
 }
@@ -294,6 +309,44 @@ static void epochs_are_from_one_on(void **state)
     assert_int_equal(payload.length, 0);
 }
 
+static const struct place_row {
+    const char *name, *address, *listener, *authority, *place; /* place NULL: nothing is known */
+} place_rows[] = {
+    {"the authority alone", "192.0.2.1", "", DIGEST_A, "authority:" DIGEST_A},
+    {"another authority", "192.0.2.1", "", DIGEST_B, NULL},
+    {"the listener alone", "192.0.2.1", "ae-front", "", "listener:ae-front"},
+    {"another listener", "192.0.2.1", "sa-front", "", NULL},
+    {"a listener is less than a certificate", "192.0.2.1", "ae-front", DIGEST_A, "listener:ae-front"},
+    {"a network is less than both", "10.1.2.3", "ae-front", DIGEST_A, "10.1.0.0/16"},
+    {"a network of which nothing certain is said", "10.2.0.1", "ae-front", DIGEST_A, "10.2.0.0/16"},
+    {"a network of the same assurance comes first", "10.3.0.1", "ae-front", "", "10.3.0.0/16"},
+    {"a network that is proven", "10.4.0.1", "", DIGEST_A, "authority:" DIGEST_A},
+};
+
+static void the_lowest_assurance_wins(void **state)
+{
+    const struct place_row *row = *state;
+    OWNED_JSON networks = policy_json(
+        "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"assurance\":1}},{\"cidr\":\"10.2.0.0/16\",\"facts\":{\"geo\":\"FR\"}},"
+        "{\"cidr\":\"10.3.0.0/16\",\"facts\":{\"assurance\":2}},{\"cidr\":\"10.4.0.0/16\",\"facts\":{\"assurance\":4}},"
+        "{\"facts\":{\"assurance\":2,\"geo\":\"AE\"},\"listener\":\"ae-front\"},"
+        "{\"authority\":\"" DIGEST_A "\",\"facts\":{\"assurance\":3,\"geo\":\"AE\"}}]");
+    const struct policy_set_parts parts = {.epoch = 3, .networks = networks};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    OWNED(policy_set) *set = NULL;
+    const char *name = NULL;
+    struct error err = {0};
+
+    assert_true(policy_set_compose(&parts, &payload, &err).ok);
+    if (!policy_set_compile(buffer_bytes(&payload), &set, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(inet_pton(AF_INET, row->address, &address.sin_addr), 1);
+    const struct policy_client client = {(const struct sockaddr *)&address, row->authority, row->listener};
+    const struct policy_target *found = policy_set_client(set, &client, &name);
+    assert_int_equal(found != NULL, row->place != NULL);
+    if (found != NULL) assert_string_equal(name, row->place);
+}
+
 static void nobody_is_in_no_network(void **state)
 {
     OWNED(policy_set) *set = set_with_networks();
@@ -301,8 +354,8 @@ static void nobody_is_in_no_network(void **state)
     const char *name = NULL;
 
     (void)state;
-    assert_null(policy_set_network(set, NULL, &name));
-    assert_null(policy_set_network(set, &local, &name));
+    assert_null(policy_set_client(set, &(struct policy_client){.address = NULL}, &name));
+    assert_null(policy_set_client(set, &(struct policy_client){.address = &local, .authority = "", .listener = ""}, &name));
 }
 
 /* All steps of a set, and of one evaluation with it. */
@@ -384,5 +437,5 @@ int main(void)
     };
 
     return RUN_TABLE(set_rows, sets_are_refused) + RUN_TABLE(network_rows, clients_are_in_networks) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(place_rows, the_lowest_assurance_wins) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

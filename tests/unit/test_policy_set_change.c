@@ -37,6 +37,10 @@
 #define WITH(exceptions) ",\"exceptions\":[" exceptions "]"
 #define REGION(geo)      ",\"regions\":{\"azure/one\":{\"geo\":\"" geo "\"}}"
 
+#define CLIENTS(entries) ",\"networks\":[" entries "]"
+#define NETWORK(cidr)    "{\"cidr\":\"" cidr "\",\"facts\":{\"geo\":\"AE\"}}"
+#define FRONT            "{\"facts\":{\"geo\":\"AE\"},\"listener\":\"front\"}"
+
 static const struct row {
     const char *name, *base, *next; /* policies, and other members behind them */
     uint64_t unused;                /* of the policies of `next`, in their order */
@@ -74,6 +78,13 @@ static const struct row {
     {"an exception comes that lifts nothing", "[" TYPED "]", "[" TYPED "]" WITH(EXCEPTION("x1", "two")), 0, SET_LOOSENS},
     {"an exception ends, and a requirement comes", "[" TYPED "]" WITH(EXCEPTION("x1", "one")),
      "[" TYPED "," POLICY("two", "1", FREE, NOT_SA) "]", 2, SET_RESTRICTS},
+    {"a listener comes", "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16")), "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16") "," FRONT), 0,
+     SET_LOOSENS},
+    {"the listener stays", "[" ONE "]" CLIENTS(FRONT), "[" POLICY("one", "2", "", PERMIT("open")) "]" CLIENTS(FRONT), 0,
+     SET_CHANGES},
+    {"a network goes beside a listener", "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16") "," FRONT), "[" ONE "]" CLIENTS(FRONT), 0,
+     SET_LOOSENS},
+    {"a network goes beside none", "[" ONE "]" CLIENTS(NETWORK("10.1.0.0/16")), "[" ONE "]", 0, SET_CHANGES},
     {"and a region comes that no rule asks for", "[" ONE "]", "[" ONE "," POLICY("two", "1", FREE, AE) "]" REGION("AE"), 2,
      SET_CHANGES},
 };
@@ -104,6 +115,7 @@ static void compose(const char *policies, uint64_t epoch, struct buffer *envelop
     const struct policy_set_parts parts = {.epoch = epoch,
                                            .policies = json_object_get(json, "policies"),
                                            .regions = json_object_get(json, "regions"),
+                                           .networks = json_object_get(json, "networks"),
                                            .exceptions = json_object_get(json, "exceptions"),
                                            .declassified = json_object_get(json, "declassified")};
     must(policy_set_compose(&parts, &payload, &err), &err);
@@ -201,6 +213,34 @@ static void another_base_is_refused(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
+#define FREED(more) ",\"declassified\":[{\"policy\":\"old\",\"reason\":\"r\",\"scope\":[\"acme/**\"]" more "}]"
+#define GROUNDS     ",\"evidence\":\"sha256:1111111111111111111111111111111111111111111111111111111111111111\""
+
+/* sijil-keyd asks for the evidence; a reader of older sets does not. */
+static void what_is_pinned_has_evidence(void **state)
+{
+    static const struct {
+        struct row row;
+        bool is_good;
+    } cases[] = {{{"", "[" ONE "]", "[" ONE "]" FREED(""), 0, SET_LOOSENS}, false},
+                 {{"", "[" ONE "]", "[" ONE "]" FREED(GROUNDS), 0, SET_LOOSENS}, true},
+                 {{"", "[" ONE "]" FREED(""), "[" ONE "]" FREED(""), 0, SET_CHANGES}, true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        OWNED_PAIR pair;
+        struct set_change_found found;
+        struct error err = {0};
+        make_pair(&cases[i].row, &pair);
+        struct set_change_query query = {
+            .base = buffer_bytes(&pair.base), .payload = buffer_bytes(&pair.next_payload), .now_ms = NOW_MS};
+        pin_of(pair.old, &query.pinned);
+        must(policy_set_change(&query, &found, &err), &err);
+        assert_int_equal(policy_set_change_to_pin(&query, &found, &err).ok, cases[i].is_good);
+        if (!cases[i].is_good) assert_non_null(strstr(err.message, "evidence"));
+    }
+}
+
 /* What the set before has, too, was signed then; without analysis, where only that is asked. */
 static void kept_exceptions_are_found(void **state)
 {
@@ -224,12 +264,13 @@ static void kept_exceptions_are_found(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(rows) + 2];
+    struct CMUnitTest tests[COUNT(rows) + 3];
 
     for (size_t i = 0; i < COUNT(rows); i++)
         tests[i] = (struct CMUnitTest){
             .name = rows[i].name, .test_func = the_change_is_found, .initial_state = (void *)(uintptr_t)&rows[i]};
     tests[COUNT(rows)] = (struct CMUnitTest)cmocka_unit_test(another_base_is_refused);
+    tests[COUNT(rows) + 2] = (struct CMUnitTest)cmocka_unit_test(what_is_pinned_has_evidence);
     tests[COUNT(rows) + 1] = (struct CMUnitTest)cmocka_unit_test(kept_exceptions_are_found);
     return cmocka_run_group_tests_name("what a policy set changes", tests, NULL, NULL) + policy_chain_cases();
 }

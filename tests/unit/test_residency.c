@@ -283,6 +283,38 @@ static void hostile_texts_are_no_markup(void **state)
     }
 }
 
+/* Rows through all tables, each in one part; the controls are in each. A report of one part says nothing of parts. */
+static void many_rows_come_in_parts(void **state)
+{
+    OWNED_JSON report = report_of(0);
+    OWNED_JSON small = NULL;
+    json_t *readers = json_object_get(report, "readers");
+    struct error err = {0};
+    size_t seen = 0;
+
+    (void)state;
+    must(residency_part(report, 1, &small, &err), &err);
+    assert_true(json_equal(small, report));
+    for (json_int_t i = 0; i < 2 * RESIDENCY_ROWS_MAX; i++) (void)json_array_append_new(readers, json_pack("{s:I}", "n", i));
+    for (size_t number = 1; number <= 3; number++) {
+        struct buffer OWNED_BUFFER page = BUFFER(RESIDENCY_PAGE_MAX);
+        struct residency_question question;
+        OWNED_JSON part = NULL;
+        must(residency_part(report, number, &part, &err), &err);
+        must(residency_question_of(part, &question, &err), &err);
+        assert_int_equal(question.part, number);
+        assert_int_equal(count_of(part, "part", "of"), residency_parts(report));
+        assert_true(json_equal(json_object_get(part, "controls"), json_object_get(report, "controls")));
+        const json_t *part_of_readers = json_object_get(part, "readers");
+        for (size_t i = 0; i < json_array_size(part_of_readers); i++)
+            assert_ptr_equal(json_array_get(part_of_readers, i), json_array_get(readers, seen++));
+        must(residency_page(part, RESIDENCY_ARABIC, &page, &err), &err);
+        assert_non_null(strstr(buffer_text(&page), "هذا هو الجزء رقم"));
+    }
+    assert_int_equal(seen, json_array_size(readers));
+    MUST_FAIL(ERROR_DENIED, residency_part(report, 4, &small, &err));
+}
+
 static void a_page_has_the_digest_of_its_report(void **state)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RESIDENCY_REPORT_MAX), page = BUFFER(RESIDENCY_PAGE_MAX);
@@ -304,8 +336,8 @@ static const struct page_words {
 } page_words[] = {
     {"decisions have a line each", "again with the same result</th><td><bdi dir=\"ltr\" class=\"short\">15</bdi></td>",
      "بالنتيجة نفسها</th><td><bdi dir=\"ltr\" class=\"short\">15</bdi></td>"},
-    {"a short text keeps its line", "<bdi dir=\"ltr\" class=\"short\">2026-11-27</bdi>",
-     "<bdi dir=\"ltr\" class=\"short\">2026-11-27</bdi>"},
+    {"a short text keeps its line", "<bdi dir=\"ltr\" class=\"short\">2026-11-28</bdi>",
+     "<bdi dir=\"ltr\" class=\"short\">2026-11-28</bdi>"},
     {"a digest breaks anywhere", "<bdi dir=\"ltr\" class=\"long\">sha256:", "<bdi dir=\"ltr\" class=\"long\">sha256:"},
     {"controls name tables by their titles", "<td>Places and keys, Content, Labels</td>",
      "<td>الأماكن والمفاتيح، المحتوى، التصنيفات</td>"},
@@ -401,6 +433,7 @@ int main(void)
         cmocka_unit_test(rows_too_many_and_too_few_are_named),
         cmocka_unit_test(another_mapping_is_no_wrong_row),
         cmocka_unit_test(hostile_texts_are_no_markup),
+        cmocka_unit_test(many_rows_come_in_parts),
         cmocka_unit_test(a_page_has_the_digest_of_its_report),
         cmocka_unit_test(a_formula_is_no_formula_in_csv),
         cmocka_unit_test(what_is_no_report_is_refused),

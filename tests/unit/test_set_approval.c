@@ -335,7 +335,7 @@ static void makes_officers(void **state)
 {
     const struct officer_row *row = *state;
     const struct officer officer = {row->is_holder ? HOLDER : "ext:" B64, "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs",
-                                    OFFICERS_ADMINISTRATORS, ""};
+                                    OFFICERS_ADMINISTRATORS, "", 0};
     OWNED_JSON body = officer_body(&officer);
     const struct document_parts parts = {.kind = DOCUMENT_OFFICERS,
                                          .scope = "",

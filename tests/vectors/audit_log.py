@@ -183,7 +183,7 @@ def is_of_no_project(action, resource, facts, event):
 
 def ask(place, asked, label, event, policy_set):
     """The denials of one operation by policies, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
-    networks = {entry["cidr"]: entry["facts"] for entry in policy_set["networks"]}
+    networks = {entry.get("cidr") or ":".join(next(pair for pair in entry.items() if pair[0] != "facts")): entry["facts"] for entry in policy_set["networks"]}
     known = networks if asked["op"] in ("read", "stat", "list") else policy_set["regions"]
     if known.get(asked["target_id"], {}) != asked["target"]:
         raise Differs(f"the set says something else of {asked['target_id']}")
@@ -194,6 +194,7 @@ def ask(place, asked, label, event, policy_set):
     answer = oracle.decide(policy_set["policies"], facts, {"groups": policy_set["groups"], "regions": policy_set["regions"]})
     if "before" not in place:
         place["lifting"] += [one["exception"] for one in answer["lifted"]]
+        place["telling"] |= set(answer["obligations"].get("notify", []))
     return [(denial["rule"], denial["policy"]) for denial in answer["denies"]]
 
 
@@ -228,6 +229,7 @@ def judge_place(place, event, policy_set):
         own = [one for one in denied if not one[0].startswith("SYS-") and one[1] != "sys" and one not in before]
         noted += own[:1]
     check_used(place, event, policy_set)
+    demand("told" not in place or place["told"] == sorted(place["telling"]), "others are told than the duties say")
     return noted
 
 
@@ -238,7 +240,7 @@ def judge_target(resource, facts, event, sets):
     noted = [(rule, "sys") for rule in facts["refused"] if rule != "SYS-LIMIT"]
     for place in facts["judged"]:
         known = facts["digest"] and re.fullmatch("sha256:[0-9a-f]{64}", digest)
-        whole = {"scope": name, **place, "digest": digest if known else None, "lifting": []}
+        whole = {"scope": name, **place, "digest": digest if known else None, "lifting": [], "telling": set()}
         noted += judge_place(whole, event, sets[event["why"]["policy"]])
     return noted + [(rule, "sys") for rule in facts["refused"] if rule == "SYS-LIMIT"]
 

@@ -180,7 +180,8 @@ def log_document(kind, name, body, **more):
 SINK = {"transport": "webhook", "region": "ae-dxb/siem", "address": "https://siem.example/hook", "signature": "v1a",
         "classes": {"api-activity": ["detail"], "detection-finding": []}, "names": {"purpose": "case 4711"}, "networks": ["10.1.0.0/16"]}
 BURST = {"detector": "denial-burst", "threshold": 50, "window": 600, "severity": 2}
-DETECTORS = {"denial-burst", "mass-pull", "mass-pull-bytes", "new-country", "new-network", "break-glass", "self-dealing", "log-gap", "clock-step", "sink-stopped", "laxer-copy", "region-quarantined"}
+DETECTORS = {"denial-burst", "mass-pull", "mass-pull-bytes", "new-country", "new-network", "break-glass", "self-dealing", "log-gap", "clock-step", "sink-stopped", "laxer-copy", "region-quarantined",
+             "exception-use", "policy-notify"}
 
 
 def log_document_is_wrong(kind, name, body):

@@ -1,0 +1,46 @@
+/* Names that both sets decide alike: of one project, in the same scopes, with the same labels. */
+#include "base/text.h"
+#include "policy/decider/plan_priv.h"
+
+static struct result write_scopes(const struct policy_set *set, const char *name, struct buffer *text, struct error *err)
+{
+    const struct policy_documents *documents = policy_set_documents(set);
+    struct bytes segments[SCOPE_SEGMENTS_MAX];
+    size_t count = 0;
+
+    if (!scope_cut(name, segments, &count)) return buffer_add_text(text, "no scope", err);
+    for (size_t i = 0; i < documents->count; i++) {
+        const bool is_in = scope_matches(&documents->documents[i]->scopes, segments, count);
+        TRY(buffer_add_u8(text, is_in ? '1' : '0', err));
+    }
+    return SUCCESS;
+}
+
+static struct result write_label(const struct policy_plan *plan, enum plan_side side, const char *name, struct buffer *text,
+                                 struct error *err)
+{
+    struct label label;
+    struct error why = {0};
+    bool is_labelled = false;
+
+    const struct result labelled = plan_label_of(plan, side, name, &label, &is_labelled, &why);
+    if (!labelled.ok && !plan_is_denial(&why)) return failure(err, why.kind, "%s", why.message);
+    if (labelled.ok && is_labelled) return label_write(text, &label, err);
+    return buffer_add_text(text, labelled.ok ? "no label" : "limit", err);
+}
+
+struct result policy_plan_class(const struct policy_plan *plan, const char *name, struct buffer *text, struct error *err)
+{
+    const struct tenant_project *project = tenancy_project(&plan->snapshot->tenancy, name);
+    char id[UUID_TEXT_SIZE] = "";
+
+    if (project != NULL) uuid_format(&project->id, id);
+    TRY(buffer_add_text(text, id, err));
+    for (enum plan_side side = PLAN_NOW; side < PLAN_SIDES; side++) {
+        if (plan_set(plan, side) == NULL) continue;
+        TRY(buffer_add_u8(text, ' ', err));
+        TRY(write_scopes(plan_set(plan, side), name, text, err));
+        TRY(write_label(plan, side, name, text, err));
+    }
+    return SUCCESS;
+}

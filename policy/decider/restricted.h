@@ -1,0 +1,26 @@
+/*
+ * policy/decider/restricted.h -- the policies of a set with the restrictions that an organisation has added for itself (docs/policies.md, "Restrictions of an organisation").
+ *
+ * Immutable, shared by snapshots. Rule: a name of another organisation is decided by the set alone, as if these documents did not exist.
+ */
+#pragma once
+
+#include "authz/trust_rules.h"
+#include "policy/set.h"
+
+struct tenancy;
+struct restricted;
+
+/** Of all organisations with restrictions. NULL if there are none, or no set. ERROR_NO_MEMORY. */
+RESULT restricted_new(const struct policy_set *set, const struct trust_rules *rules, const struct tenancy *tenancy,
+                      struct restricted **restricted_out, struct error *err);
+/** By the first segment of `scope`. *documents_out: those of the set, or with the restrictions. ERROR_LIMIT: they can't be evaluated together, so nothing is allowed there. */
+RESULT restricted_documents(const struct restricted *restricted, const struct policy_set *set, const char *scope,
+                            const struct policy_documents **documents_out, struct error *err);
+/** The digests of the restrictions of the organisation, as a canonical JSON array; NULL: it has none. */
+const char *restricted_digests(const struct restricted *restricted, const char *scope);
+
+/** NULL is legal. */
+struct restricted *restricted_keep(struct restricted *restricted);
+void restricted_free(struct restricted *restricted);
+DEFINE_OWNED(restricted);
