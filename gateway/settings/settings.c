@@ -12,8 +12,8 @@
 #include "base/network.h"
 #include "base/text.h"
 #include "gateway/http/hosts.h"
-#include "outgoing/peers.h"
 #include "gateway/http/listeners.h"
+#include "outgoing/peers.h"
 #include "storage/driver_s3.h"
 #include "storage/pg.h"
 
