@@ -184,14 +184,28 @@ static struct group_use use_of(const struct authz_snapshot *snapshot, const char
     return use;
 }
 
-static bool log_in(struct pg *pg, const struct group_use *use)
+/* The log of a server tells each row by the event of its token. */
+static void tell_rows(const struct fixture *fixture)
+{
+    database_execute(
+        fixture->database,
+        "WITH told AS (SELECT issuer, subject, row_number() OVER () + (SELECT coalesce(max(seq), 0) FROM audit_entry) AS seq,"
+        " convert_to(' login=' || told_groups(salt, issuer, subject, groups), 'UTF8') AS leaf FROM group_login),"
+        " noted AS (UPDATE group_login l SET told = t.seq FROM told t WHERE (l.issuer, l.subject) = (t.issuer, t.subject))"
+        " INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome) SELECT seq, extract(epoch FROM now()) * 1000, leaf,"
+        " sha256('\\x00'::bytea || leaf), 'token.mint', 'allowed' FROM told");
+}
+
+static bool log_in(const struct fixture *fixture, const struct group_use *use)
 {
     const struct resource all = resource_of(RESOURCE_SYSTEM, "");
     struct group_mint mint;
     struct error err = {0};
 
     group_mint_init(&mint, use, "registry:admin:*");
-    return run(pg, &mint.change, ACTION_TOKEN_MINT, &all, &err);
+    if (!run(fixture->pg, &mint.change, ACTION_TOKEN_MINT, &all, &err)) return false;
+    tell_rows(fixture);
+    return true;
 }
 
 static struct authz_snapshot *load_with(struct pg *pg, const struct trust_rules *rules)
@@ -221,15 +235,15 @@ static void groups_of_the_newest_token_count(void **state)
     assert_int_equal(may(before, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_INVISIBLE);
     const struct group_use first = use_of(before, "{\"groups\":[\"ds\",\"none\"]}", now_s);
     assert_true(first.is_new && first.count == 1 && first.grants == 1 && first.organisation_count == 1);
-    assert_true(log_in(pg, &first));
+    assert_true(log_in(fixture, &first));
     must(authz_snapshot_renew(pg, before, &(struct rights_change){&acme, 1, 0}, &in, &err), &err);
     assert_int_equal(may(in, ACTION_MANIFEST_PUSH, "acme/models/x"), AUTHZ_ALLOWED);
     assert_false(use_of(in, "{\"groups\":[\"ds\"]}", now_s).is_new); /* nothing is written again */
 
     const struct group_use second = use_of(in, "{\"groups\":[\"all\"]}", now_s + 10);
     assert_true(second.is_new && second.left_count == 1);
-    assert_true(log_in(pg, &second));
-    assert_true(log_in(pg, &first)); /* an older token, which comes later: it changes nothing */
+    assert_true(log_in(fixture, &second));
+    assert_true(log_in(fixture, &first)); /* an older token, which comes later: it changes nothing */
     again = load_with(pg, rules);
     assert_int_equal(may(again, ACTION_MANIFEST_PUSH, "acme/models/team/x"), AUTHZ_NOT_ALLOWED);
     assert_int_equal(may(again, ACTION_MANIFEST_READ, "acme/models/team/x"), AUTHZ_ALLOWED);
@@ -237,7 +251,7 @@ static void groups_of_the_newest_token_count(void **state)
 
     const struct group_use none = use_of(again, "{}", now_s + 20);
     assert_true(none.is_new && none.count == 0);
-    assert_true(log_in(pg, &none));
+    assert_true(log_in(fixture, &none));
     left = load_with(pg, rules);
     assert_int_equal(may(left, ACTION_MANIFEST_READ, "acme/models/team/x"), AUTHZ_INVISIBLE);
     assert_false(use_of(left, "{}", now_s + 20).is_new);
@@ -261,6 +275,11 @@ static void rows_give_nothing_that_no_document_gives(void **state)
                      " ('https://i', 'old', '{ds}', now(), now() - interval '1 hour'),"
                      " ('https://i', 'for ever', '{ds}', now(), now() + interval '2 days'),"
                      " ('https://i', 'unborn', '{ds}', now() + interval '1 hour', now() + interval '1 hour')");
+    tell_rows(fixture);
+    database_execute(
+        fixture->database, /* another row of the same token */
+        "INSERT INTO group_login (issuer, subject, groups, issued_at, until, told) SELECT issuer, 'eve', groups, issued_at, until, told"
+        " FROM group_login WHERE (issuer, subject) = ('https://i', 'ann')");
     snapshot = load_with(fixture->pg, rules);
     const struct uuid acme = uuid_of(ACME), later = uuid_of(LATER);
     assert_int_equal(snapshot_part(snapshot, &acme)->binding_count, 1);
