@@ -14,7 +14,6 @@ struct search {
     struct {
         char key[ECDSA_THUMBPRINT_SIZE];
         uint8_t principal[DOCUMENT_DIGEST_SIZE];
-        unsigned number;
     } named[RESTRICTION_OFFICERS_MAX];
     struct restriction_officers *found;
 };
@@ -27,13 +26,13 @@ static struct result note_officer(void *context, const struct pinned_document *p
     struct officer officer;
 
     (void)err;
-    if (!document_is_in_force(pinned->document, search->now_ms) || search->named_count == RESTRICTION_OFFICERS_MAX ||
-        !officer_read(pinned->document, &officer, &refused).ok || strcmp(officer.on, search->organisation) != 0 ||
-        strcmp(officer.role, RESTRICTION_ROLE) != 0)
+    if (!document_is_in_force(pinned->document, search->now_ms) || !officer_read(pinned->document, &officer, &refused).ok ||
+        strcmp(officer.on, search->organisation) != 0 || strcmp(officer.role, RESTRICTION_ROLE) != 0)
         return SUCCESS;
+    if (officer.restrictions > search->found->number) search->found->number = officer.restrictions;
+    if (search->named_count == RESTRICTION_OFFICERS_MAX) return SUCCESS;
     memcpy(search->named[search->named_count].key, officer.key, ECDSA_THUMBPRINT_SIZE);
-    sha256_of(bytes_of_text(officer.principal), search->named[search->named_count].principal);
-    search->named[search->named_count++].number = officer.restrictions;
+    sha256_of(bytes_of_text(officer.principal), search->named[search->named_count++].principal);
     return SUCCESS;
 }
 
@@ -52,7 +51,6 @@ static struct result note_key(void *context, const struct pinned_document *pinne
         struct restriction_officer *officer = &found->each[found->count++];
         memcpy(officer->point, key.point, sizeof officer->point);
         memcpy(officer->principal, search->named[i].principal, sizeof officer->principal);
-        if (search->named[i].number > found->number) found->number = search->named[i].number;
     }
     return SUCCESS;
 }

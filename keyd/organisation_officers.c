@@ -227,11 +227,9 @@ static bool is_held(const struct organisation_officers_query *query, const uint8
     return key_register_check_holder(query->keys, &holder, &none).ok;
 }
 
-/* In force, with a key that was not withdrawn. */
-static bool counts(const struct entry *entry, const struct organisation_officers_query *query)
+static bool is_in_force(const struct entry *entry, const struct organisation_officers_query *query)
 {
-    return entry->end_ms > query->now_ms && is_held(query, entry->name, entry->name) &&
-           is_held(query, entry->key, entry->principal);
+    return entry->end_ms > query->now_ms && is_held(query, entry->name, entry->name);
 }
 
 static const uint8_t *point_of(const struct entry *entry, struct bytes points)
@@ -247,12 +245,13 @@ static const uint8_t *point_of(const struct entry *entry, struct bytes points)
     return NULL;
 }
 
+/* The number stays as long as the document: an officer who has its own key withdrawn must not make others fewer. */
 static void add(const struct entry *entry, const struct organisation_officers_query *query, struct restriction_officers *found)
 {
     const uint8_t *point = point_of(entry, query->points);
 
     if (entry->persons > found->number) found->number = entry->persons;
-    if (point == NULL || found->count == RESTRICTION_OFFICERS_MAX) return;
+    if (point == NULL || found->count == RESTRICTION_OFFICERS_MAX || !is_held(query, entry->key, entry->principal)) return;
     struct restriction_officer *officer = &found->each[found->count++];
     memcpy(officer->point, point, sizeof officer->point);
     memcpy(officer->principal, entry->principal, sizeof officer->principal);
@@ -268,7 +267,7 @@ void organisation_officers_find(struct organisation_officers *officers, const st
     (void)pthread_mutex_lock(&officers->lock);
     for (uint32_t i = 0; i < officers->state.count; i++) {
         const struct entry *entry = &officers->state.entries[i];
-        if (memcmp(entry->organisation, organisation, sizeof organisation) == 0 && counts(entry, query))
+        if (memcmp(entry->organisation, organisation, sizeof organisation) == 0 && is_in_force(entry, query))
             add(entry, query, found_out);
     }
     (void)pthread_mutex_unlock(&officers->lock);

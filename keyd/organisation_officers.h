@@ -43,7 +43,7 @@ struct organisation_officers_query {
     struct bytes points; /* ECDSA_PUBLIC_SIZE bytes each */
     int64_t now_ms;
 };
-/** The number of persons is the highest that an officer's document states whose key counts, at least 1. */
+/** The number of persons is the highest that a document in force states, whether its key counts or not, at least 1. */
 void organisation_officers_find(struct organisation_officers *officers, const struct organisation_officers_query *query,
                                 struct restriction_officers *found_out);
 /** Whether a write has failed. */

@@ -163,6 +163,9 @@ static void a_later_version_and_the_end_take_one_more(void **state)
 
 static void a_document_of_officers_says_how_many(void **state)
 {
+    const struct wanted lost = {
+        .key = first, .signers = {approver, NULL, NULL}, .principal = ALICE, .withdrawn = "lost", .purpose = SIGNING_SIGN};
+
     (void)state;
     assert_int_equal(appoint_officer("security-officer.a", ALICE, first, 2), ERROR_NONE);
     assert_int_equal(appoint_officer("security-officer.b", BOB, second, 0), ERROR_NONE);
@@ -170,7 +173,11 @@ static void a_document_of_officers_says_how_many(void **state)
     gives_points = false; /* what a gateway leaves out lowers nothing */
     assert_int_equal(sign_by(1, second, NULL), ERROR_DENIED);
     gives_points = true;
-    assert_int_equal(sign_by(1, first, second), ERROR_NONE);
+    assert_int_equal(enrol(&lost), ERROR_NONE);
+    assert_int_equal(sign_by(1, second, NULL), ERROR_DENIED); /* nor what an officer does with its key */
+    assert_int_equal(sign_by(1, first, second), ERROR_DENIED);
+    assert_int_equal(appoint_officer("security-officer.a", ALICE, NULL, 0), ERROR_NONE);
+    assert_int_equal(sign_by(1, second, NULL), ERROR_NONE);
 }
 
 /* A file that is lost or older makes nobody an officer; a document of officers that ends, or whose key is withdrawn, does not count. */
