@@ -17,7 +17,9 @@ struct known {
     char document[DIGEST_TEXT_SIZE]; /* digest of the document, as the event has it */
     char policy[SHA_TEXT_SIZE];      /* digest of the policy, as facts have it; "": a withdrawal */
     json_t *json;                    /* of the policy */
+    uint64_t version;                /* of the document */
     uint64_t from, until;            /* numbers of events; 0: not seen */
+    char doubt[DIGEST_TEXT_SIZE];    /* a later document of the organisation that is not at hand: it may have ended this one */
 };
 
 struct replay_restrictions {
@@ -76,6 +78,7 @@ struct result replay_restrictions_add(struct replay_restrictions *restrictions, 
     TRY(read_policy(document, known, err));
     (void)snprintf(known->organisation, sizeof known->organisation, "%s", document->scope);
     (void)snprintf(known->name, sizeof known->name, "%s", document->name);
+    known->version = document->version;
     memcpy(digest.bytes, document->digest, sizeof document->digest);
     digest_format(&digest, known->document);
     restrictions->count++;
@@ -91,24 +94,55 @@ static const char *find_document(const struct leaf *leaf)
     return strcmp(action, "restriction.approve") == 0 || strcmp(action, "restriction.revoke") == 0 ? at + 1 : NULL;
 }
 
+/* The name of the document is not in the event: any restriction of the organisation may be meant. */
+static void note_unknown(struct replay_restrictions *restrictions, const struct leaf *leaf, const char *document)
+{
+    const char *organisation = leaf->targets[0].resource;
+    const size_t length = strcspn(organisation, "#");
+
+    for (size_t i = 0; i < restrictions->count; i++) {
+        struct known *known = &restrictions->each[i];
+        if (known->from != 0 && known->until == 0 && strncmp(known->organisation, organisation, length) == 0 &&
+            known->organisation[length] == '\0')
+            (void)snprintf(known->doubt, sizeof known->doubt, "%s", document);
+    }
+}
+
 void replay_restrictions_note(struct replay_restrictions *restrictions, const struct leaf *leaf)
 {
-    const char *document = find_document(leaf);
+    const char *document = restrictions == NULL ? NULL : find_document(leaf);
     struct known *found = NULL;
 
-    for (size_t i = 0; restrictions != NULL && document != NULL && i < restrictions->count; i++)
+    if (document == NULL) return;
+    for (size_t i = 0; i < restrictions->count; i++)
         if (strcmp(restrictions->each[i].document, document) == 0) found = &restrictions->each[i];
-    if (found == NULL) return;
+    if (found == NULL) {
+        note_unknown(restrictions, leaf, document);
+        return;
+    }
     found->from = leaf->sequence;
     for (size_t i = 0; i < restrictions->count; i++) {
         struct known *other = &restrictions->each[i];
-        if (other != found && other->from != 0 && other->until == 0 && strcmp(other->organisation, found->organisation) == 0 &&
+        if (other->version < found->version && other->until == 0 && strcmp(other->organisation, found->organisation) == 0 &&
             strcmp(other->name, found->name) == 0)
             other->until = leaf->sequence;
     }
 }
 
 /* ---- one decision ---- */
+
+static bool is_in_force(const struct known *known)
+{
+    return known->from != 0 && known->until == 0;
+}
+
+/* A later version may say again what an earlier one has said. */
+static bool is_said_again(const struct replay_restrictions *restrictions, const struct known *ended)
+{
+    for (size_t i = 0; i < restrictions->count; i++)
+        if (is_in_force(&restrictions->each[i]) && strcmp(restrictions->each[i].policy, ended->policy) == 0) return true;
+    return false;
+}
 
 static bool is_named(const json_t *digests, const char *policy)
 {
@@ -125,18 +159,22 @@ static bool is_of(const struct known *known, const char *scope)
 }
 
 /* What the log has said so far: a restriction that is in force, and that the facts leave out; or one that has ended. */
+static struct result check_left_out(const struct known *known, struct error *err)
+{
+    if (known->doubt[0] != '\0') return failure(err, ERROR_NOT_FOUND, "the restriction %.71s is not at hand", known->doubt);
+    return failure(err, ERROR_DENIED, "it was decided without the restriction %.63s, which event %" PRIu64 " brought into force",
+                   known->name, known->from);
+}
+
 static struct result check_age(const struct replay_restrictions *restrictions, const struct replay_restrictions_query *query,
                                struct error *err)
 {
     for (size_t i = 0; i < restrictions->count && query->is_decided_now; i++) {
         const struct known *known = &restrictions->each[i];
-        if (known->from == 0 || known->policy[0] == '\0' || !is_of(known, query->scope)) continue;
-        const bool is_in_force = known->until == 0, is_there = is_named(query->digests, known->policy);
-        if (is_in_force && !is_there)
-            return failure(err, ERROR_DENIED,
-                           "it was decided without the restriction %.63s, which event %" PRIu64 " brought into force",
-                           known->name, known->from);
-        if (!is_in_force && is_there)
+        if (known->policy[0] == '\0' || !is_of(known, query->scope)) continue;
+        const bool is_there = is_named(query->digests, known->policy);
+        if (is_in_force(known) && !is_there) return check_left_out(known, err);
+        if (known->until != 0 && is_there && !is_said_again(restrictions, known))
             return failure(err, ERROR_DENIED,
                            "it was decided with a version of the restriction %.63s that event %" PRIu64 " has ended", known->name,
                            known->until);

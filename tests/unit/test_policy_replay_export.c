@@ -1,7 +1,10 @@
 /* The decisions of the vectors, made again as by sijil-verify. */
 #include "tests/support/audit_vectors.h"
 
+#include "crypto/digest.h"
+#include "documents/format/document.h"
 #include "policy/replay_export.h"
+#include "policy/restriction.h"
 
 #define LINE_MAX_HERE 65536 /* a leaf and its facts, of the vectors */
 
@@ -220,6 +223,95 @@ static void facts_that_are_no_list_are_refused(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
+/* ---- restrictions of organisations ---- */
+
+#define RESTRICTION(geo)                                                                                                  \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"closed\":false,\"kind\":\"ResidencyPolicy\",\"metadata\":{\"effective_from\":" \
+    "\"2026-01-01T00:00:00Z\",\"id\":\"acme.closed\",\"organisation\":\"acme\",\"review_by\":\"2030-01-01\",\"scope\":"   \
+    "[\"acme/**\"],\"version\":1},\"rules\":[{\"effect\":\"require\",\"id\":\"A-PLACE\",\"ops\":[\"ingest\"],\"target\":" \
+    "{\"geo_within\":[\"" geo "\"]}}]}"
+
+/* A version of the one restriction: its document, and its policy as facts name it. */
+struct version {
+    const char *policy;
+    struct document *document;
+    json_t *digests;
+};
+
+static void make_version(struct version *version, uint64_t number)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
+    OWNED_JSON policy = json_loads(version->policy, 0, NULL);
+    OWNED_JSON policies = json_pack("[O]", policy);
+    OWNED_JSON body = json_pack("{s:O}", "policy", policy);
+    OWNED_STRING digests = NULL;
+    const struct document_parts parts = {
+        .kind = DOCUMENT_RESTRICTION, .scope = "acme", .name = "acme.closed", .version = number, .effective_ms = 1, .body = body};
+    struct error err = {0};
+
+    must(document_compose(&parts, &payload, &err), &err);
+    must(document_read_payload(DOCUMENT_RESTRICTION, buffer_bytes(&payload), &version->document, &err), &err);
+    must(policy_restrictions_digests(policies, &digests, &err), &err);
+    version->digests = json_loads(digests, 0, NULL);
+}
+
+static void note(struct replay_restrictions *restrictions, uint64_t sequence, const struct document *document)
+{
+    static struct leaf leaf;
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+    char text[DIGEST_TEXT_SIZE];
+
+    memcpy(digest.bytes, document->digest, sizeof document->digest);
+    digest_format(&digest, text);
+    leaf = (struct leaf){.sequence = sequence, .outcome = "allowed", .target_count = 1};
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "restriction.approve");
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "acme#sha256:aa 1 %s", text);
+    replay_restrictions_note(restrictions, &leaf);
+}
+
+/* Whether a decision in acme may name these now; NULL: none. */
+static enum error_kind judge(struct replay_restrictions *restrictions, const json_t *digests)
+{
+    const struct replay_restrictions_query query = {sets[0], "acme/a/b", digests, true};
+    const struct policy_documents *documents = NULL;
+    struct error err = {0};
+
+    return replay_restrictions_join(restrictions, &query, &documents, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static void a_version_counts_from_its_event_to_the_next(void **state)
+{
+    struct version versions[] = {{.policy = RESTRICTION("AE")}, {.policy = RESTRICTION("SA")}, {.policy = RESTRICTION("AE")}};
+    OWNED(replay_restrictions) *all = NULL;
+    OWNED(replay_restrictions) *first = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(replay_restrictions_new(&all, &err), &err);
+    must(replay_restrictions_new(&first, &err), &err);
+    for (size_t i = 0; i < 3; i++) {
+        make_version(&versions[i], i + 1);
+        must(replay_restrictions_add(all, versions[i].document, &err), &err);
+    }
+    must(replay_restrictions_add(first, versions[0].document, &err), &err);
+    assert_int_equal(judge(all, NULL), ERROR_NONE);
+    note(all, 2, versions[1].document); /* an export that begins after the event of the first */
+    assert_int_equal(judge(all, versions[0].digests), ERROR_DENIED);
+    assert_int_equal(judge(all, versions[1].digests), ERROR_NONE);
+    note(all, 3, versions[2].document); /* says again what the first has said */
+    assert_int_equal(judge(all, versions[0].digests), ERROR_NONE);
+    assert_int_equal(judge(all, versions[1].digests), ERROR_DENIED);
+    note(first, 1, versions[0].document);
+    assert_int_equal(judge(first, NULL), ERROR_DENIED);
+    note(first, 2, versions[1].document); /* its end may be this one, which is not at hand */
+    assert_int_equal(judge(first, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(judge(first, versions[0].digests), ERROR_NONE);
+    for (size_t i = 0; i < 3; i++) {
+        document_free(versions[i].document);
+        json_decref(versions[i].digests);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -229,6 +321,7 @@ int main(void)
         cmocka_unit_test(an_older_set_is_told),
         cmocka_unit_test(facts_that_are_gone_are_told),
         cmocka_unit_test(facts_that_are_no_list_are_refused),
+        cmocka_unit_test(a_version_counts_from_its_event_to_the_next),
     };
 
     read_vectors();
