@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "policy/lint_priv.h"
 #include "policy/no_memory_priv.h"
+#include "policy/restriction.h"
 
 static const struct {
     const char *name, *way_out;
@@ -90,16 +91,24 @@ static bool is_nearly(size_t count, size_t most)
     return count > most / 4 * 3;
 }
 
+/* Those that count for the room of a set: it has been joined with the restrictions of an organisation, perhaps. */
+static size_t count_own(const struct policy_documents *documents)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < documents->count; i++) count += documents->documents[i]->organisation == NULL;
+    return count;
+}
+
 /* Whoever adds to a set learns of its limits before the set is refused. */
 static struct result lint_room(struct policy_findings *findings, const struct policy_linted *linted, struct error *err)
 {
     const struct policy_finding finding = {.code = FINDING_NEARLY_FULL};
-    const size_t policies = linted->set->documents->count;
+    const size_t policies = count_own(linted->set->documents), room = POLICY_COUNT_MAX - POLICY_RESTRICTIONS_MAX;
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
 
-    if (is_nearly(policies, POLICY_COUNT_MAX))
-        TRY(findings_say(findings, finding, err, "the set has %zu policies, and there is room for %d", policies,
-                         POLICY_COUNT_MAX));
+    if (is_nearly(policies, room))
+        TRY(findings_say(findings, finding, err, "the set has %zu policies, and there is room for %zu", policies, room));
     TRY(policy_set_write(linted->set, &text, err));
     if (!is_nearly(text.length, POLICY_SET_BYTES_MAX)) return SUCCESS;
     return findings_say(findings, finding, err, "the set has %zu bytes, and there is room for %d", text.length,

@@ -435,7 +435,7 @@ static void a_set_that_is_nearly_full_is_said(void **state)
     OWNED_JSON json = row_json(&finding_rows[0]);
 
     (void)state;
-    assert_true(!is_nearly_full(json, 48) && is_nearly_full(json, 49)); /* of at most 64 */
+    assert_true(!is_nearly_full(json, 45) && is_nearly_full(json, 46)); /* of at most 60 */
 }
 
 int main(void)
