@@ -34,7 +34,7 @@ struct settings {
         *evidence, *second, *witness_policy, *heads, *heads_key, *heads_proofs[2];
     const char *officers[SUCCESSION_OFFICERS_MAX]; /* the root, and all signers */
     size_t set_count, signer_count;
-    const char *sets[VERIFY_SETS_MAX];
+    const char *sets[VERIFY_SETS_MAX + 1]; /* NULL at the end */
     bool json, admitted;
 };
 
@@ -155,8 +155,7 @@ static int run_replay(const struct settings *settings)
     bool is_sound = false;
 
     if (settings->key != NULL || settings->entry != NULL || settings->file == NULL)
-        return misused(
-            "an export's file is needed, with the policy sets of its decisions (--set); --key and --entry are for proofs");
+        return misused("an export's file is needed, with the policy sets of its decisions (--set), and no --key or --entry");
     memcpy(request.sets, settings->sets, sizeof request.sets);
     if (!replay_file(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
     const int shown = show(buffer_text(&answer));
@@ -173,6 +172,7 @@ static struct result check_run(const struct settings *settings, struct buffer *a
                                   .run = settings->run,
                                   .manifest = settings->manifest,
                                   .file = settings->content,
+                                  .sets = settings->sets,
                                   .admitted = settings->admitted};
     struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
 
@@ -378,7 +378,7 @@ static int run(struct settings *settings, char *const *operands, int count)
 {
     const bool is_comparison = count > 0 && strcmp(operands[0], "compare") == 0;
     const bool is_succession = count > 0 && strcmp(operands[0], "succession") == 0;
-    const bool is_policy = count > 0 && strcmp(operands[0], "policy") == 0;
+    const bool is_run = count > 0 && strcmp(operands[0], "run") == 0, is_policy = count > 0 && strcmp(operands[0], "policy") == 0;
     const bool is_report = count > 0 && strcmp(operands[0], "report") == 0;
 
     if (count > (is_comparison || is_succession || is_report ? 3 : 2)) return misused("more files than the command takes");
@@ -386,12 +386,12 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (count == 3) settings->second = operands[2];
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || (settings->evidence != NULL && !is_report)))
         return misused("--dump and --output are for comparisons, --evidence for comparisons and reports");
-    if (settings->set_count > 0 && !is_succession && (count == 0 || strcmp(operands[0], "replay") != 0))
-        return misused("--set is for replays and successions");
+    if (settings->set_count > 0 && !is_succession && !is_run && (count == 0 || strcmp(operands[0], "replay") != 0))
+        return misused("--set is for replays, runs and successions");
     if (settings->signer_count > 1 && !is_succession) return misused("more than one --signer is for successions");
     const bool is_of_run = (settings->root != NULL && !is_succession && !is_policy && !is_report) || settings->admitted ||
                            settings->run != NULL || settings->manifest != NULL || settings->content != NULL;
-    if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
+    if (is_of_run && !is_run)
         return misused("--root is for runs, successions, sets and reports; for runs alone --run, --admitted, --manifest, --file");
     if ((settings->nonce != NULL || settings->heads != NULL) && (count == 0 || strcmp(operands[0], "export") != 0))
         return misused("--nonce and --heads are for exports");

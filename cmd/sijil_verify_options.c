@@ -13,6 +13,7 @@ static const struct option_row rows[] = {
      "runs, policy sets and reports: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
     {VERIFY_SET, "set", "FILE",
      "replay: a policy set that was in force, as it was loaded, or the file of 'sijil policy export'; repeat it for each set; "
+     "replay and runs: a restriction of an organisation, as 'sijil policy restriction show --json' printed it; "
      "successions: the one in force, which says how many persons the root is, and so how many must have signed"},
     {VERIFY_RUN, "run", "ID",
      "runs: the bundle of another run is not verified; without it the bundle may be of any run of the registry"},
@@ -46,7 +47,7 @@ static const char *const synopses[] = {
     "export --key=VKEY [--nonce=HEX] [--witness-policy=FILE] [--heads=FILE --heads-key=VKEY [--heads-proof=FILE]...] FILE [--json]",
     "certificate --key=VKEY --signer=FILE [--witness-policy=FILE] CERTIFICATE-FILE [--json]",
     "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-    "run --key=VKEY --signer=FILE --root=FILE [--witness-policy=FILE] [--run=ID] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
+    "run --key=VKEY --signer=FILE --root=FILE [--set=FILE...] [--witness-policy=FILE] [--run=ID] [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]",
     "fsck --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE [--json]",
     "replay-keys --key=VKEY [--memory=SIZE] [--threads=N] DUMP-FILE",
     "compare --key=VKEY [--dump=FILE] [--output=FILE] CHECKPOINT-FILE CHECKPOINT-FILE",

@@ -40,15 +40,15 @@ static const json_t *restriction_of(const json_t *json)
     return kind != NULL && strcmp(kind, document_kind(DOCUMENT_RESTRICTION)->name) == 0 ? document : NULL;
 }
 
-static struct result add_restriction(const json_t *json, struct sets *sets, struct error *err)
+static struct result add_restriction(const json_t *json, struct replay_restrictions **restrictions, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(document_kind(DOCUMENT_RESTRICTION)->bytes_max);
     OWNED(document) *document = NULL;
 
     TRY(json_write_canonical(&payload, json, err));
     TRY(document_read_payload(DOCUMENT_RESTRICTION, buffer_bytes(&payload), &document, err));
-    if (sets->replay.restrictions == NULL) TRY(replay_restrictions_new(&sets->replay.restrictions, err));
-    return replay_restrictions_add(sets->replay.restrictions, document, err);
+    if (*restrictions == NULL) TRY(replay_restrictions_new(restrictions, err));
+    return replay_restrictions_add(*restrictions, document, err);
 }
 
 /* Reads a set as it was loaded, with its signature, or as it was exported; or the document alone, if no signature is demanded. */
@@ -71,9 +71,33 @@ static struct result read_file(const char *file, const struct ecdsa_key *approve
     TRY(file_read(file, &text, err));
     TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
     const json_t *restriction = restriction_of(json);
-    if (restriction != NULL) return add_restriction(restriction, sets, err);
+    if (restriction != NULL) return add_restriction(restriction, &sets->replay.restrictions, err);
     TRY(read_set(buffer_bytes(&text), json, approver, &sets->sets[sets->replay.count], err));
     sets->replay.count++;
+    return SUCCESS;
+}
+
+static struct result read_restriction(const char *file, struct replay_restrictions **restrictions, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+    OWNED_JSON json = NULL;
+
+    TRY(file_read(file, &text, err));
+    TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
+    if (restriction_of(json) == NULL) return failure(err, ERROR_INVALID, "this is no restriction of an organisation");
+    return add_restriction(restriction_of(json), restrictions, err);
+}
+
+struct result replay_read_restrictions(const char *const *files, struct replay_restrictions **restrictions_out, struct error *err)
+{
+    OWNED(replay_restrictions) *restrictions = NULL;
+
+    for (size_t i = 0; files[i] != NULL; i++) {
+        const struct result read = read_restriction(files[i], &restrictions, err);
+        if (!read.ok) failure_name(files[i], err);
+        TRY(read);
+    }
+    *restrictions_out = GIVE(restrictions);
     return SUCCESS;
 }
 

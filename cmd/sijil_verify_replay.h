@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "policy/replay_restrictions.h"
 
 #define VERIFY_SETS_MAX 256 /* the most policy sets for one export */
 
@@ -16,3 +17,5 @@ struct replay_request {
 };
 /** Appends the results. *is_sound_out: no decision differs and no policy set was missing. */
 RESULT replay_file(const struct replay_request *request, struct buffer *answer, bool *is_sound_out, struct error *err);
+/** Files of restrictions of organisations, and no others; NULL ends them. *restrictions_out: NULL if there is none. */
+RESULT replay_read_restrictions(const char *const *files, struct replay_restrictions **restrictions_out, struct error *err);

@@ -1,6 +1,8 @@
 /* sijil-verify run: checks the bundle of a training run, makes its decisions again, and finds a file among the outputs. */
 #include "cmd/sijil_verify_run.h"
 
+#include "cmd/sijil_verify_replay.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,11 +155,13 @@ struct result run_verify_answer(const struct run_request *request, struct bytes 
     OWNED(run_bundle) *bundle = NULL;
     struct buffer OWNED_BUFFER report = BUFFER(answer->maximum);
     struct run_repeated repeated = {.decisions = 0};
+    OWNED(replay_restrictions) *restrictions = NULL;
     OWNED_FOUND found = {.output = NULL};
 
     TRY(ecdsa_key_load(request->signer, &signer, err));
     TRY(ecdsa_key_load(request->root, &root, err));
-    const struct run_verify_keys keys = {request->key, signer, root, request->policy};
+    TRY(replay_read_restrictions(request->sets, &restrictions, err));
+    const struct run_verify_keys keys = {request->key, signer, root, request->policy, restrictions};
     TRY(run_verify(text, &keys, &bundle, &repeated, err));
     TRY(find(request, bundle, &found, err));
     if (!request->json) {

@@ -13,6 +13,7 @@ struct run_request {
     const char *manifest;                /* file: is it the manifest of an admitted output? NULL: not asked */
     const char *file;                    /* with a manifest: is it in that output? NULL: not asked */
     const struct witness_policy *policy; /* whose quorum must have cosigned the checkpoints; NULL: none was given */
+    const char *const *sets;             /* files of restrictions of organisations, and NULL */
     bool admitted;                       /* a run that was not admitted is not verified */
     bool json;
 };

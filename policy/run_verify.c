@@ -158,36 +158,42 @@ static struct result check_terms_with_floors(const struct run_bundle *bundle, co
 }
 
 /* The first decision is the order's, whose event is proven to be in the log. No proof comes with the others. */
-static struct result replay_all(const struct run_bundle *bundle, const struct sets *sets, struct run_repeated *repeated,
+static struct result replay_all(const struct run_bundle *bundle, const struct replay_sets *known, struct run_repeated *repeated,
                                 struct error *err)
 {
     const json_t *lines = json_object_get(bundle->json, "decisions");
-    const struct replay_sets known = {sets->count, sets->each, NULL};
     struct replay_tally tally = {0};
     struct error why = {0};
 
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const char *line = json_string_value(json_array_get(lines, i));
         if (i == 0) TRY(check_first(bundle, line, err));
-        if (!replay_export_line(bytes_of_text(line), &known, &tally, &why).ok)
+        if (!replay_export_line(bytes_of_text(line), known, &tally, &why).ok)
             return failure(err, why.kind, "decision %zu: %.200s", i + 1, why.message);
         if (i == 0) repeated->decisions = tally.agree;
         else repeated->others++;
     }
     if (tally.differ > 0)
         return failure(err, ERROR_DENIED, "the decision of event %" PRIu64 " differs: %.200s", tally.first, tally.what);
+    if (tally.lacking_set > 0)
+        return failure(err, ERROR_DENIED,
+                       "%" PRIu64
+                       " decisions can't be made again: %.71s is not at hand. If it is a restriction of the organisation, "
+                       "give its file: sijil-verify run --set=FILE",
+                       tally.lacking_set, tally.set);
     if (tally.impossible > 0) return failure(err, ERROR_DENIED, "%" PRIu64 " decisions can't be made again", tally.impossible);
     return SUCCESS;
 }
 
-static struct result decide_again(const struct run_bundle *bundle, const struct ecdsa_key *root,
+static struct result decide_again(const struct run_bundle *bundle, const struct run_verify_keys *keys,
                                   struct run_repeated *repeated_out, struct error *err)
 {
     struct sets sets = {.count = 0};
     struct run_repeated repeated = {.decisions = 0};
-    struct result result = read_sets(bundle, root, &sets, err);
+    struct result result = read_sets(bundle, keys->root, &sets, err);
 
-    if (result.ok) result = replay_all(bundle, &sets, &repeated, err);
+    const struct replay_sets known = {sets.count, sets.each, keys->restrictions};
+    if (result.ok) result = replay_all(bundle, &known, &repeated, err);
     if (result.ok && sets.count > 0) result = check_terms_with_floors(bundle, &sets, &repeated, err);
     repeated.has_terms = sets.count > 0;
     sets_done(&sets);
@@ -207,7 +213,7 @@ struct result run_verify(struct bytes text, const struct run_verify_keys *keys, 
     ecdsa_key_public(keys->root, trust.root);
     TRY(log_keys_read(trust.log_key, &log_keys, err));
     struct result checked = run_bundle_check(text, &trust, &bundle, err);
-    if (checked.ok) checked = decide_again(bundle, keys->root, &repeated, err);
+    if (checked.ok) checked = decide_again(bundle, keys, &repeated, err);
     if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
     TRY(checked);
     *bundle_out = GIVE(bundle);

@@ -173,7 +173,7 @@ struct result command_run_verify(struct invocation *invocation, struct error *er
     TRY(read_keys(invocation, &pinned, err));
     TRY(read_policy(invocation, &policy, err));
     TRY(fetch_bundle(invocation, &address, &text, err));
-    const struct run_verify_keys keys = {pinned.log_key, pinned.signer, pinned.root, policy};
+    const struct run_verify_keys keys = {pinned.log_key, pinned.signer, pinned.root, policy, NULL};
     const struct result verified = run_verify(buffer_bytes(&text), &keys, &bundle, &repeated, err);
     if (!verified.ok && err->kind == ERROR_DENIED) return not_verified(err);
     TRY(verified);

@@ -143,7 +143,9 @@ def check_refusals(verifier):
     assert done.returncode == 1 and "the export has no event" in done.stderr
     verifier.refuses(changed(), 2, "--root", options=verifier.options[:4])
     verifier.refuses(changed(), 2, "no --entry", "--entry", "/dev/null")
-    verifier.refuses(changed(), 2, "--set is for replays", "--set", "/dev/null")
+    verifier.refuses(changed(), 2, "/dev/null", "--set", "/dev/null")
+    (verifier.folder / "other.json").write_text("{}", encoding="utf-8")
+    verifier.refuses(changed(), 2, "no restriction of an organisation", "--set", verifier.folder / "other.json")
     strange = [*verifier.options[:4], "--root", pem("runner", verifier.folder)]
     verifier.refuses(changed(), 1, "document 1: ", options=strange)
     done = subprocess.run([PROGRAM, "proof", *verifier.options, "/dev/null"], capture_output=True, text=True, timeout=60)
