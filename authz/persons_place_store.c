@@ -1,10 +1,9 @@
-/* The organisations of the documents of persons, roles and officers, and of restrictions. */
+/* The organisations of the documents of persons, roles and officers. */
 #include <stdlib.h>
 
 #include "authz/officer_entry.h"
 #include "authz/own_role_entry.h"
 #include "authz/persons_entry.h"
-#include "authz/restriction_entry.h"
 #include "authz/snapshot_load.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
@@ -28,11 +27,10 @@ struct named_entry {
     const struct entry_place *place;
 };
 
-/* The documents of persons, then of roles, then of officers, then restrictions. */
+/* The documents of persons, then of roles, then of officers. */
 static struct named_entry entry_at(const struct trust_rules *rules, size_t at)
 {
-    const size_t persons = persons_entries_count(rules), roles = own_role_entries_count(rules),
-                 officers = officer_entries_count(rules);
+    const size_t persons = persons_entries_count(rules), roles = own_role_entries_count(rules);
 
     if (at < persons) {
         const struct persons_entry *entry = persons_entries_at(rules, at);
@@ -42,12 +40,8 @@ static struct named_entry entry_at(const struct trust_rules *rules, size_t at)
         const struct own_role_entry *entry = own_role_entries_at(rules, at - persons);
         return (struct named_entry){entry->organisation, &entry->pinned, &entry->place};
     }
-    if (at < persons + roles + officers) {
-        const struct officer_entry *entry = officer_entries_at(rules, at - persons - roles);
-        return (struct named_entry){entry->officer.on, &entry->pinned, &entry->place};
-    }
-    const struct restriction_entry *entry = restriction_entries_at(rules, at - persons - roles - officers);
-    return (struct named_entry){entry->organisation, &entry->pinned, &entry->place};
+    const struct officer_entry *entry = officer_entries_at(rules, at - persons - roles);
+    return (struct named_entry){entry->officer.on, &entry->pinned, &entry->place};
 }
 
 /* An entry whose document was signed before the organisation of this name was made is for a deleted one. */
@@ -60,8 +54,7 @@ static void note_place(const struct named_entry *entry, const struct pg_rows *ro
 
 struct result persons_places_load(struct pg *pg, const struct trust_rules *rules, struct error *err)
 {
-    const size_t count = persons_entries_count(rules) + own_role_entries_count(rules) + officer_entries_count(rules) +
-                         restriction_entries_count(rules);
+    const size_t count = persons_entries_count(rules) + own_role_entries_count(rules) + officer_entries_count(rules);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *found = NULL;
 

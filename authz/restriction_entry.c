@@ -19,10 +19,7 @@ static struct result reserve(struct trust_rules *rules, struct error *err)
     if (rules->restriction_count < rules->restriction_capacity) return SUCCESS;
     struct restriction_entry *entries = memory_zeroed(capacity, sizeof *entries);
     if (entries == NULL) return no_memory(err);
-    for (size_t i = 0; i < rules->restriction_count; i++) {
-        entries[i] = rules->restrictions[i];
-        entry_place_init(&entries[i].place, false); /* nobody else has the list yet */
-    }
+    for (size_t i = 0; i < rules->restriction_count; i++) entries[i] = rules->restrictions[i];
     free(rules->restrictions);
     rules->restrictions = entries;
     rules->restriction_capacity = capacity;
@@ -41,7 +38,6 @@ struct result restriction_entries_add(void *context, const struct pinned_documen
     (void)snprintf(entry->organisation, sizeof entry->organisation, "%.63s", document->scope);
     entry->pinned = pinned_entry_of(pinned);
     entry->policy = json_object_get(json_object_get(entry->pinned.json, "body"), "policy");
-    entry_place_init(&entry->place, false);
     return SUCCESS;
 }
 

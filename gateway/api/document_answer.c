@@ -192,6 +192,7 @@ struct result document_show(struct request *request, struct pg *pg, enum action 
 
     TRY(document_refresh(request, pg, err));
     TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
+    if (kind == DOCUMENT_RESTRICTION) scope.since = 0; /* it counts for the name */
     const struct view_range one = {kind, &scope, request->reference, 1};
     TRY(document_view_find(request->gateway->documents, &one, note_shown, &shown, err));
     OWNED_JSON value = shown.value;

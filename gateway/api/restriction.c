@@ -142,20 +142,18 @@ static struct result gather(void *context, const struct pinned_document *pinned,
 }
 
 /* All restrictions of the organisation with the policies of the set: what can't be evaluated together would deny everything there. */
-static struct result check_together(const struct request *request, struct pg *pg, const struct document *document,
-                                    struct error *err)
+static struct result check_together(const struct request *request, const struct document *document, struct error *err)
 {
     OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
     OWNED(policy_documents) *joined = NULL;
     OWNED_STRING digests = NULL;
     OWNED_JSON policies = json_array();
     struct gathering gathering = {document->name, clock_wall_ms(), policies};
-    struct document_scope scope;
+    const struct document_scope scope = {document->scope, 0};
     const json_t *policy = NULL;
 
     if (policies == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for restrictions");
     TRY(restriction_read(document, &policy, err));
-    TRY(document_scope_find(lookup_of(pg), document->scope, &scope, err));
     const struct view_range range = {DOCUMENT_RESTRICTION, &scope, "", SIZE_MAX};
     TRY(document_view_visit(request->gateway->documents, &range, gather, &gathering, err));
     if (json_array_append(policies, (json_t *)(uintptr_t)policy) != 0)
@@ -207,7 +205,7 @@ static struct result judge(struct request *request, struct pg *pg, const struct 
     TRY(check_end(document, &known, err));
     TRY(document_trust_now(request, &trust, err));
     TRY(document_check(document, &trust, err));
-    if (!document->is_withdrawn) TRY(check_together(request, pg, document, err));
+    if (!document->is_withdrawn) TRY(check_together(request, document, err));
     TRY(restriction_officers_find(request->gateway->documents, document->scope, trust.now_ms, &judged->officers, err));
     TRY(check_sender(request, body, &judged->officers, err));
     TRY(restriction_count(document, &judged->officers, &judged->persons, err));
@@ -374,13 +372,12 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
 {
     const struct resource *where = permit_resource(request->permit, ACTION_RESTRICTION_READ);
     OWNED_JSON value = json_pack("{s:[], s:[]}", "restrictions", "drafts");
-    struct document_scope scope;
+    const struct document_scope scope = {where->name, 0};
     struct api_page page;
 
     if (!api_page(request, &page)) return SUCCESS;
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(document_refresh(request, pg, err));
-    TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
     const struct view_range range = {DOCUMENT_RESTRICTION, &scope, page.after, page.limit + 1};
     TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, json_object_get(value, "restrictions"),
                             err));

@@ -66,7 +66,7 @@ struct result policy_plan_open(struct decider *decider, const struct policy_set 
     plan->names = names;
     (void)text_copy(plan->metadata_region, sizeof plan->metadata_region, decider->metadata_region);
     TRY(find_all_lost(plan, err));
-    TRY(restricted_new(proposed, authz_snapshot_rules(plan->snapshot->authz), &plan->snapshot->tenancy, &plan->restricted, err));
+    TRY(restricted_new(plan->proposed, authz_snapshot_rules(plan->snapshot->authz), NULL, &plan->restricted, err));
     *plan_out = GIVE(plan);
     return SUCCESS;
 }

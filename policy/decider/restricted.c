@@ -7,28 +7,40 @@
 
 #include "authz/restriction_entry.h"
 #include "base/memory.h"
-#include "policy/decider/snapshot_priv.h"
 #include "policy/restriction.h"
 
-/* One organisation. */
+/* One organisation. Shared by all that were made of the same set and documents. */
 struct place {
-    const char *organisation;           /* a view of the rules */
-    struct policy_documents *documents; /* NULL: they can't be evaluated together */
+    _Atomic unsigned holders;
+    char organisation[64];
+    size_t count;
+    char (*signed_digests)[DIGEST_TEXT_SIZE]; /* of the documents */
+    struct policy_documents *documents;       /* NULL: they can't be evaluated together */
     char *digests;
     char why[128];
 };
 
 struct restricted {
     _Atomic unsigned holders;
-    struct trust_rules *rules; /* kept */
+    struct policy_set *set; /* kept */
     size_t count;
-    struct place *places; /* sorted by organisation */
+    struct place **places; /* sorted by organisation */
 };
 
 static struct result no_memory(struct error *err)
 {
     return failure(err, ERROR_NO_MEMORY, "no memory for restrictions of organisations");
 }
+
+static void place_free(struct place *place)
+{
+    if (place == NULL || atomic_fetch_sub(&place->holders, 1) != 1) return;
+    policy_documents_free(place->documents);
+    free(place->digests);
+    free(place->signed_digests);
+    free(place);
+}
+DEFINE_OWNED(place);
 
 struct restricted *restricted_keep(struct restricted *restricted)
 {
@@ -39,27 +51,42 @@ struct restricted *restricted_keep(struct restricted *restricted)
 void restricted_free(struct restricted *restricted)
 {
     if (restricted == NULL || atomic_fetch_sub(&restricted->holders, 1) != 1) return;
-    for (size_t i = 0; i < restricted->count; i++) {
-        policy_documents_free(restricted->places[i].documents);
-        free(restricted->places[i].digests);
-    }
+    for (size_t i = 0; i < restricted->count; i++) place_free(restricted->places[i]);
     free(restricted->places);
-    trust_rules_free(restricted->rules);
+    policy_set_free(restricted->set);
     free(restricted);
+}
+
+static struct place *find(const struct restricted *restricted, const char *scope)
+{
+    const size_t length = strcspn(scope, "/");
+    size_t low = 0, high = restricted == NULL ? 0 : restricted->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        struct place *place = restricted->places[middle];
+        int order = strncmp(place->organisation, scope, length);
+        if (order == 0 && place->organisation[length] != '\0') order = 1;
+        if (order == 0) return place;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return NULL;
 }
 
 /* ---- making ---- */
 
-/* The entries [from, until) are those of one organisation. Of a deleted one of this name none counts. */
-static struct result gather(const struct trust_rules *rules, size_t from, size_t until, const struct tenancy *tenancy,
-                            json_t *policies, struct error *err)
-{
-    const struct tenant_organisation *organisation =
-        tenancy_organisation(tenancy, restriction_entries_at(rules, from)->organisation);
+/* The entries [from, until) are those of one organisation. */
+struct span {
+    const struct trust_rules *rules;
+    size_t from, until;
+};
 
-    for (size_t i = from; i < until && organisation != NULL; i++) {
-        const struct restriction_entry *entry = restriction_entries_at(rules, i);
-        if (!entry_place_is(&entry->place, &organisation->id)) continue;
+static struct result gather(const struct span *span, struct place *place, json_t *policies, struct error *err)
+{
+    for (size_t i = span->from; i < span->until; i++) {
+        const struct restriction_entry *entry = restriction_entries_at(span->rules, i);
+        memcpy(place->signed_digests[place->count++], entry->pinned.digest, DIGEST_TEXT_SIZE);
         if (json_array_append(policies, (json_t *)(uintptr_t)entry->policy) != 0) return no_memory(err);
     }
     return SUCCESS;
@@ -78,18 +105,47 @@ static struct result compose(const struct policy_set *set, json_t *policies, str
     return SUCCESS;
 }
 
-static struct result add_place(const struct policy_set *set, size_t from, size_t until, const struct tenancy *tenancy,
-                               struct restricted *restricted, struct error *err)
+NO_LEAK_BEGIN /* its last holder frees it */
+    static struct result
+    place_new(const struct policy_set *set, const struct span *span, struct place **place_out, struct error *err)
 {
+    OWNED(place) *place = memory_zeroed(1, sizeof *place);
     OWNED_JSON policies = json_array();
-    struct place *place = &restricted->places[restricted->count];
 
-    if (policies == NULL) return no_memory(err);
-    TRY(gather(restricted->rules, from, until, tenancy, policies, err));
-    if (json_array_size(policies) == 0) return SUCCESS;
-    place->organisation = restriction_entries_at(restricted->rules, from)->organisation;
-    restricted->count++;
-    return compose(set, policies, place, err);
+    if (place == NULL || policies == NULL) return no_memory(err);
+    atomic_init(&place->holders, 1);
+    place->signed_digests = memory_zeroed(span->until - span->from, sizeof *place->signed_digests);
+    if (place->signed_digests == NULL) return no_memory(err);
+    (void)snprintf(place->organisation, sizeof place->organisation, "%s",
+                   restriction_entries_at(span->rules, span->from)->organisation);
+    TRY(gather(span, place, policies, err));
+    TRY(compose(set, policies, place, err));
+    *place_out = GIVE(place);
+    return SUCCESS;
+}
+NO_LEAK_END
+
+static bool is_of(const struct place *place, const struct span *span)
+{
+    if (place == NULL || place->count != span->until - span->from) return false;
+    for (size_t i = 0; i < place->count; i++)
+        if (strcmp(place->signed_digests[i], restriction_entries_at(span->rules, span->from + i)->pinned.digest) != 0)
+            return false;
+    return true;
+}
+
+/* To compile a set takes long, and any signed document of the registry makes new rules. */
+static struct result add_place(const struct span *span, const struct restricted *before, struct restricted *restricted,
+                               struct error *err)
+{
+    struct place *same = NULL;
+
+    if (before != NULL && before->set == restricted->set)
+        same = find(before, restriction_entries_at(span->rules, span->from)->organisation);
+    if (is_of(same, span)) (void)atomic_fetch_add(&same->holders, 1);
+    else TRY(place_new(restricted->set, span, &same, err));
+    restricted->places[restricted->count++] = same;
+    return SUCCESS;
 }
 
 static size_t end_of(const struct trust_rules *rules, size_t from)
@@ -102,7 +158,7 @@ static size_t end_of(const struct trust_rules *rules, size_t from)
     return until;
 }
 
-struct result restricted_new(const struct policy_set *set, const struct trust_rules *rules, const struct tenancy *tenancy,
+struct result restricted_new(struct policy_set *set, const struct trust_rules *rules, const struct restricted *before,
                              struct restricted **restricted_out, struct error *err)
 {
     const size_t count = restriction_entries_count(rules);
@@ -112,33 +168,18 @@ struct result restricted_new(const struct policy_set *set, const struct trust_ru
     OWNED(restricted) *restricted = memory_zeroed(1, sizeof *restricted);
     if (restricted == NULL) return no_memory(err);
     atomic_init(&restricted->holders, 1);
-    restricted->rules = trust_rules_keep(rules);
-    restricted->places = memory_zeroed(count, sizeof *restricted->places);
+    restricted->set = policy_set_keep(set);
+    restricted->places = memory_zeroed(count, sizeof(struct place *));
     if (restricted->places == NULL) return no_memory(err);
-    for (size_t from = 0; from < count; from = end_of(rules, from))
-        TRY(add_place(set, from, end_of(rules, from), tenancy, restricted, err));
+    for (size_t from = 0; from < count; from = end_of(rules, from)) {
+        const struct span span = {rules, from, end_of(rules, from)};
+        TRY(add_place(&span, before, restricted, err));
+    }
     *restricted_out = GIVE(restricted);
     return SUCCESS;
 }
 
 /* ---- looking ---- */
-
-static const struct place *find(const struct restricted *restricted, const char *scope)
-{
-    const size_t length = strcspn(scope, "/");
-    size_t low = 0, high = restricted == NULL ? 0 : restricted->count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const struct place *place = &restricted->places[middle];
-        int order = strncmp(place->organisation, scope, length);
-        if (order == 0 && place->organisation[length] != '\0') order = 1;
-        if (order == 0) return place;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return NULL;
-}
 
 struct result restricted_documents(const struct restricted *restricted, const struct policy_set *set, const char *scope,
                                    const struct policy_documents **documents_out, struct error *err)

@@ -8,11 +8,10 @@
 #include "authz/trust_rules.h"
 #include "policy/set.h"
 
-struct tenancy;
 struct restricted;
 
-/** Of all organisations with restrictions. NULL if there are none, or no set. ERROR_NO_MEMORY. */
-RESULT restricted_new(const struct policy_set *set, const struct trust_rules *rules, const struct tenancy *tenancy,
+/** Of all organisations with restrictions. NULL if there are none, or no set. What `before` (may be NULL) has of the same set and documents is shared with it. ERROR_NO_MEMORY. */
+RESULT restricted_new(struct policy_set *set, const struct trust_rules *rules, const struct restricted *before,
                       struct restricted **restricted_out, struct error *err);
 /** By the first segment of `scope`. *documents_out: those of the set, or with the restrictions. ERROR_LIMIT: they can't be evaluated together, so nothing is allowed there. */
 RESULT restricted_documents(const struct restricted *restricted, const struct policy_set *set, const char *scope,

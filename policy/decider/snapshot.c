@@ -42,15 +42,14 @@ static struct result load_rights(struct pg *pg, const struct pinned *pinned, con
     return authz_snapshot_renew(pg, current->authz, &change, &snapshot->authz, err);
 }
 
-/* Organisations come and go with the names. */
 static struct result load_restricted(const struct snapshot *current, struct snapshot *snapshot, struct error *err)
 {
-    if (current != NULL && current->set == snapshot->set && current->names == snapshot->names &&
-        rules_of(current) == rules_of(snapshot)) {
+    if (current != NULL && current->set == snapshot->set && rules_of(current) == rules_of(snapshot)) {
         snapshot->restricted = restricted_keep(current->restricted);
         return SUCCESS;
     }
-    return restricted_new(snapshot->set, rules_of(snapshot), &snapshot->tenancy, &snapshot->restricted, err);
+    return restricted_new(snapshot->set, rules_of(snapshot), current == NULL ? NULL : current->restricted, &snapshot->restricted,
+                          err);
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */

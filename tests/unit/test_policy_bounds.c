@@ -1,6 +1,8 @@
 /* Decisions at their bounds: an answer is short with any policies, labels and names, and unknown facts deny. */
 #include "tests/unit/decide_fixture.h"
 
+#include "authz/trust_rules.h"
+
 static const struct decide_row pull = {"a pull", 'c', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_ALLOW, ""};
 static const struct decide_row push = {"a push", 'p', ACTION_MANIFEST_PUSH, "acme/models/a", "v1", NULL, VERDICT_ALLOW, ""};
 static const struct decide_row storing = {"storing health data", 'p', ACTION_UPLOAD_COMMIT, "acme/health/a", "", NULL,
@@ -217,6 +219,79 @@ static void a_project_that_is_gone_denies(void **state)
     assert_string_equal(decision_denial(decision, 0)->rule, "SYS-STALE");
 }
 
+/* ---- restrictions of organisations ---- */
+
+static struct document *restriction_of(const char *organisation, const char *place)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), text = BUFFER(4096);
+    struct document *document = NULL;
+    char name[80];
+    struct error err = {0};
+
+    (void)snprintf(name, sizeof name, "%s.closed", organisation);
+    must(buffer_format(
+             &text, &err,
+             "{\"policy\":{\"apiVersion\":\"sijil.policy/v1\",\"closed\":false,\"kind\":\"ResidencyPolicy\",\"metadata\":{"
+             "\"effective_from\":\"2026-01-01T00:00:00Z\",\"id\":\"%s\",\"organisation\":\"%s\",\"review_by\":\"2030-01-01\","
+             "\"scope\":[\"%s/**\"],\"version\":1},\"rules\":[{\"effect\":\"require\",\"id\":\"A-PLACE\",\"ops\":[\"ingest\"],"
+             "\"target\":{\"geo_within\":[\"%s\"]}}]}}",
+             name, organisation, organisation, place),
+         &err);
+    OWNED_JSON body = json_loads(buffer_text(&text), 0, NULL);
+    const struct document_parts parts = {
+        .kind = DOCUMENT_RESTRICTION, .scope = organisation, .name = name, .version = 1, .effective_ms = NOW_MS, .body = body};
+    must(document_compose(&parts, &payload, &err), &err);
+    must(document_read_payload(DOCUMENT_RESTRICTION, buffer_bytes(&payload), &document, &err), &err);
+    return document;
+}
+
+/* Those of two organisations; NULL: only the first. */
+static struct restricted *restricted_of(const struct document *acme, const struct document *beta, struct policy_set *set,
+                                        const struct restricted *before)
+{
+    const struct pinned_document pinned[] = {{acme, 7}, {beta, 8}};
+    OWNED(trust_rules) *rules = NULL;
+    struct restricted *restricted = NULL;
+    struct error err = {0};
+
+    must(trust_rules_of(pinned, beta == NULL ? 1 : 2, &rules, &err), &err);
+    must(restricted_new(set, rules, before, &restricted, &err), &err);
+    return restricted;
+}
+
+static const struct policy_documents *in_acme(const struct restricted *restricted, const struct policy_set *set)
+{
+    const struct policy_documents *documents = NULL;
+    struct error err = {0};
+
+    must(restricted_documents(restricted, set, "acme/models/a", &documents, &err), &err);
+    return documents;
+}
+
+/* Else each signed document of the registry would cost the compilation of the set for each organisation that has some. */
+static void an_organisation_is_composed_once(void **state)
+{
+    OWNED(document) *acme = restriction_of("acme", "AE");
+    OWNED(document) *changed = restriction_of("acme", "SA");
+    OWNED(document) *beta = restriction_of("beta", "AE");
+    OWNED(policy_set) *other = make_wordy_set();
+    OWNED(restricted) *first = restricted_of(acme, NULL, snapshot.set, NULL);
+    OWNED(restricted) *second = restricted_of(acme, beta, snapshot.set, first);
+    OWNED(restricted) *third = restricted_of(changed, beta, snapshot.set, second);
+    OWNED(restricted) *fourth = restricted_of(changed, beta, other, third);
+    const struct policy_documents *kept = in_acme(first, snapshot.set);
+
+    (void)state;
+    assert_ptr_not_equal(kept, policy_set_documents(snapshot.set));
+    assert_ptr_equal(in_acme(second, snapshot.set), kept);
+    assert_ptr_not_equal(in_acme(third, snapshot.set), kept);
+    assert_string_not_equal(restricted_digests(third, "acme/a"), restricted_digests(second, "acme/a"));
+    assert_ptr_not_equal(in_acme(fourth, other), in_acme(third, snapshot.set));
+    assert_non_null(restricted_digests(second, "beta/a"));
+    assert_null(restricted_digests(first, "beta/a"));
+    assert_null(restricted_digests(second, "acmes/a"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +302,7 @@ int main(void)
         cmocka_unit_test(an_empty_registry_has_no_names),
         cmocka_unit_test(digests_have_one_form),
         cmocka_unit_test(a_project_that_is_gone_denies),
+        cmocka_unit_test(an_organisation_is_composed_once),
     };
 
     make_snapshot();
