@@ -193,6 +193,14 @@ struct result policy_plan_pins(const struct policy_plan *plan, const char *name,
 
 /* ---- decisions ---- */
 
+struct result plan_documents(const struct policy_plan *plan, enum plan_side side, const char *name,
+                             const struct policy_documents **documents_out, struct error *err)
+{
+    const struct restricted *restricted = side == PLAN_NOW ? plan->snapshot->restricted : plan->restricted;
+
+    return restricted_documents(restricted, plan_set(plan, side), name, documents_out, err);
+}
+
 struct result plan_decide(const struct policy_plan *plan, enum plan_side side, const struct plan_question *question,
                           struct policy_decision **decision_out, struct error *err)
 {
@@ -214,9 +222,8 @@ struct result plan_decide(const struct policy_plan *plan, enum plan_side side, c
         if (!tenancy_is_spent(&plan->snapshot->tenancy, facts.exceptions[i])) left[count++] = facts.exceptions[i];
     facts.exceptions = left;
     facts.exception_count = count;
-    const struct restricted *restricted = side == PLAN_NOW ? plan->snapshot->restricted : plan->restricted;
     const struct policy_documents *documents = NULL;
-    TRY(restricted_documents(restricted, set, question->scope, &documents, err));
+    TRY(plan_documents(plan, side, question->scope, &documents, err));
     return policy_judge(documents, &facts, policy_set_groups(set), decision_out, err);
 }
 

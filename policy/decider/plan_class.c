@@ -2,12 +2,16 @@
 #include "base/text.h"
 #include "policy/decider/plan_priv.h"
 
-static struct result write_scopes(const struct policy_set *set, const char *name, struct buffer *text, struct error *err)
+/* Also of the policies that the organisation has added. */
+static struct result write_scopes(const struct policy_plan *plan, enum plan_side side, const char *name, struct buffer *text,
+                                  struct error *err)
 {
-    const struct policy_documents *documents = policy_set_documents(set);
+    const struct policy_documents *documents = NULL;
     struct bytes segments[SCOPE_SEGMENTS_MAX];
+    struct error why = {0};
     size_t count = 0;
 
+    if (!plan_documents(plan, side, name, &documents, &why).ok) return buffer_add_text(text, "no policies", err);
     if (!scope_cut(name, segments, &count)) return buffer_add_text(text, "no scope", err);
     for (size_t i = 0; i < documents->count; i++) {
         const bool is_in = scope_matches(&documents->documents[i]->scopes, segments, count);
@@ -39,7 +43,7 @@ struct result policy_plan_class(const struct policy_plan *plan, const char *name
     for (enum plan_side side = PLAN_NOW; side < PLAN_SIDES; side++) {
         if (plan_set(plan, side) == NULL) continue;
         TRY(buffer_add_u8(text, ' ', err));
-        TRY(write_scopes(plan_set(plan, side), name, text, err));
+        TRY(write_scopes(plan, side, name, text, err));
         TRY(write_label(plan, side, name, text, err));
     }
     return SUCCESS;

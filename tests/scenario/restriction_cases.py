@@ -1,6 +1,7 @@
 """Restrictions of organisations (docs/policies.md, "Restrictions of an organisation"): cases of officers.py, whose organisation acme has a security officer with a document.
 
 What the officers of acme sign restricts acme and nobody else, is in the facts of each decision, and ends only with one officer more."""
+import base64
 import json
 import os
 import subprocess
@@ -18,10 +19,11 @@ class Restrictions:
 
     def all(self):
         return (self.an_officer_restricts_its_organisation, self.what_does_not_only_restrict_is_refused, self.others_see_and_sign_nothing,
-                self.the_facts_name_it_and_a_replay_proves_it, self.the_end_takes_one_officer_more)
+                self.the_facts_name_it_and_a_replay_proves_it, self.a_plan_tells_its_names_from_others_of_the_project,
+                self.a_row_of_the_organisation_ends_none, self.the_end_takes_one_officer_more)
 
     def policy(self, name="acme.closed", **more):
-        metadata = {"id": name, "version": 1, "scope": ["acme/closed/**"], "organisation": "acme", "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"}
+        metadata = {"id": name, "version": 1, "scope": ["acme/closed/**", "acme/open/part/**"], "organisation": "acme", "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"}
         rule = {"id": "A-DUBAI", "effect": "require", "ops": ["ingest"], "target": {"geo_within": ["AE/DU"]}, "message": "closed to new content"}
         return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False, "metadata": {**metadata, **more.pop("metadata", {})}, "rules": [rule], **more}
 
@@ -51,6 +53,7 @@ class Restrictions:
                 admin.api("POST", "/projects", {"organisation": organisation, "name": project})
             self.robots[organisation] = sijil_test.make_robot(self.server, "pusher-" + organisation, "publisher", organisation, organisation=organisation)
         assert self.push("acme/closed/a")[0] == 202 and self.push("beta/closed/a", "beta")[0] == 202
+        assert self.push("acme/open/part/a")[0] == 202 and self.push("acme/open/b")[0] == 202  # two decisions with equal facts
         path = self.file("closed.json", self.policy())
         said = self.officer("dora", "policy", "restriction", "draft", world.at, path, "--key", world.keys["dora", "sign"].path, "--organisation", "acme")
         assert "in force" in said, said
@@ -150,6 +153,41 @@ class Restrictions:
         moved = [row for row in recent if row["entry"]["act"] == "restriction.approve"] + [row for row in recent if row["entry"]["act"] != "restriction.approve"]
         code, said = replay(moved, sets, shown)  # as if a gateway had decided without the restriction, after the event that brought it into force
         assert code == 1 and "decided without the restriction acme.closed" in said, said
+
+    def a_plan_tells_its_names_from_others_of_the_project(self):
+        """A plan decides names of one class once: where the restriction counts, a set that denies the project denies nothing new."""
+        world, admin = self.world, self.server.client(self.server.admin)
+        now = admin.api("GET", "/policies")["set"]
+        ends = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False, "rules": [{"id": "ENDS", "effect": "require", "ops": ["ingest"], "target": {"geo_within": ["AE/DU"]}}],
+                "metadata": {"id": "ends", "version": 1, "scope": ["acme/open/**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"}}
+        parts = {name: now[name] for name in ("regions", "groups", "networks", "declassified") if name in now}
+        path, signed = self.file("next.json", {**parts, "policies": [*now["policies"], ends]}), os.path.join(world.folder.name, "next.dsse")
+        world.sijil("admin", "policy", "sign", "--key", world.root_key, "--epoch", str(now["epoch"] + 1), "--output", signed, path)
+        with open(signed, encoding="utf-8") as file:
+            payload = json.loads(base64.b64decode(json.load(file)["payload"]))
+        job = admin.api("POST", "/policies/plan", {"set": payload, "days": 1})
+        sijil_test.wait_until(lambda: "ended" in admin.api("GET", "/policies/plans/" + job["id"])["job"], 60, "the plan does not end")
+        made = admin.api("GET", "/policies/plans/" + job["id"])["plan"]
+        assert {row["resource"] for row in made["newly_denied"] if row["action"] == "upload.begin"} == {"acme/open/a", "acme/open/b"}, made
+
+    def a_row_of_the_organisation_ends_none(self):
+        """As if acme had been made after the restriction was signed: other documents of that name then give no rights, and this one takes none away."""
+        world, admin = self.world, self.server.client(self.server.admin)
+        born = int(self.server.sql("SELECT born FROM organisation WHERE name = 'acme'"))
+        self.bear(admin.api("GET", "/audit/events?limit=1")["events"][0]["entry"]["seq"] + 1000)
+        again = world.document("security-officer.frank", world.people["frank"].principal, world.keys["frank", "sign"], on="beta", version=2)
+        assert world.by_root(again).status == 201  # all gateways read all documents again
+        status, said = self.push("acme/closed/a")
+        assert status == 403 and "A-DUBAI" in said, (status, said)
+        shown = admin.api("GET", "/restrictions/acme.closed?scope=acme")
+        assert shown["state"] == "in force", shown
+        assert [one["name"] for one in admin.api("GET", "/restrictions?scope=acme")["restrictions"]] == ["acme.closed"]
+        self.bear(born)
+
+    def bear(self, born):
+        self.server.sql("BEGIN; ALTER TABLE organisation DISABLE TRIGGER organisation_stays_born; "
+                        f"UPDATE organisation SET born = {born} WHERE name = 'acme'; SELECT raise_authorization_epoch(); "
+                        "ALTER TABLE organisation ENABLE TRIGGER organisation_stays_born; COMMIT")
 
     def the_end_takes_one_officer_more(self):
         world = self.world
