@@ -329,5 +329,5 @@ def a_region_is_drained_to_another_one():
 
 CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, a_copy_that_does_not_verify_is_made_anew, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
          a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill)
-LAST a_plan_names_what_keeps_a_project_from_moving,
-         a_project_moves_to_another_home_though_its_gateway_is_killed, a_region_is_drained_to_another_one, = (a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there,)
+LAST = (a_plan_names_what_keeps_a_project_from_moving, a_project_moves_to_another_home_though_its_gateway_is_killed,
+        a_region_is_drained_to_another_one, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)
