@@ -37,3 +37,5 @@ RESULT certificate_inspect(struct bytes pem, struct certificate_facts *facts_out
 RESULT certificate_check_pair(struct bytes pem, struct bytes key_pem, struct certificate_facts *facts_out, struct error *err);
 /** Whether the first certificate is for this DNS name or IP address (RFC 6125). A subject's common name does not count. */
 RESULT certificate_covers(struct bytes pem, const char *name, bool *covers_out, struct error *err);
+/** Whether the first certificate has this URI among its alternative names, byte for byte. */
+RESULT certificate_has_uri(struct bytes pem, const char *uri, bool *has_out, struct error *err);

@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/fault.h"
@@ -110,6 +111,28 @@ struct result certificate_covers(struct bytes pem, const char *name, bool *cover
     TRY(certificate_read(pem, &certificate, err));
     *covers_out = X509_check_ip_asc(certificate, name, 0) == 1 ||
                   X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+    X509_free(certificate);
+    ERR_clear_error();
+    return SUCCESS;
+}
+
+static bool is_uri(const GENERAL_NAME *name, const char *uri)
+{
+    const size_t length = strlen(uri);
+
+    return name->type == GEN_URI && (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier) == length &&
+           memcmp(ASN1_STRING_get0_data(name->d.uniformResourceIdentifier), uri, length) == 0;
+}
+
+struct result certificate_has_uri(struct bytes pem, const char *uri, bool *has_out, struct error *err)
+{
+    X509 *certificate = NULL;
+
+    TRY(certificate_read(pem, &certificate, err));
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    *has_out = false;
+    for (int i = 0; i < sk_GENERAL_NAME_num(names) && !*has_out; i++) *has_out = is_uri(sk_GENERAL_NAME_value(names, i), uri);
+    GENERAL_NAMES_free(names);
     X509_free(certificate);
     ERR_clear_error();
     return SUCCESS;

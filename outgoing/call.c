@@ -116,6 +116,7 @@ static void write_reason(const struct exchange *exchange, CURLcode code, const c
     if (outcome->end == OUTGOING_FORBIDDEN)
         (void)snprintf(outcome->reason, room, "it resolves to no address that may be called: %s may not be", exchange->refused);
     else if (outcome->end == OUTGOING_TOO_LARGE) (void)snprintf(outcome->reason, room, "its answer is too large");
+    else if (exchange->end == OUTGOING_UNTRUSTED) (void)snprintf(outcome->reason, room, "its certificate is of somebody else");
     else if (outcome->end == OUTGOING_NOT_AGAIN) (void)snprintf(outcome->reason, room, "the connection ended before the answer");
     else (void)snprintf(outcome->reason, room, "%.150s", text[0] == '\0' ? curl_easy_strerror(code) : text);
 }

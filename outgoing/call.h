@@ -70,6 +70,9 @@ struct outgoing_request {
     struct outgoing_limits limits;
     const atomic_bool *gives_up; /* once it is set, the call ends within a second; NULL: never */
 
+    /** Gets the server's certificate (PEM), which is trusted and has the name of the URL, before anything is sent. False: OUTGOING_UNTRUSTED. NULL: nobody looks at
+     *  it further. With it each call has a connection of its own. */
+    bool (*knows)(void *context, struct bytes pem);
     /** Called for each header line of the answer, also of an interim answer. */
     void (*head)(void *context, struct bytes line);
     /** Called for each piece of the answer's body, with the answer's status. */
@@ -81,7 +84,7 @@ enum outgoing_end {
     OUTGOING_ANSWERED,  /* a complete answer came */
     OUTGOING_FORBIDDEN, /* the name resolves to no address that may be called: nothing was sent */
     OUTGOING_MALFORMED, /* the URL is malformed: nothing was sent */
-    OUTGOING_UNTRUSTED, /* the peer's certificate, or a file of ours, is not valid: nothing was sent */
+    OUTGOING_UNTRUSTED, /* the peer's certificate, or a file of ours, is not valid, or `knows` does not know it: nothing was sent */
     OUTGOING_NOT_AGAIN, /* the connection ended before the answer; the request may have taken effect, so it must not be repeated */
     OUTGOING_TOO_LARGE, /* the answer is too large */
     OUTGOING_GIVEN_UP,

@@ -1,5 +1,6 @@
 /* Functions that libcurl calls while it works: they check the address, move bytes, and end the call. */
 #include <assert.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "outgoing/call_priv.h"
@@ -21,6 +22,21 @@ curl_socket_t outgoing_on_socket(void *context, curlsocktype purpose, struct cur
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
+/* Of the first certificate of the chain, which is the peer's. */
+static bool is_known(const struct exchange *exchange)
+{
+    static const char title[] = "Cert:";
+    const struct outgoing_request *request = exchange->request;
+    struct curl_certinfo *chain = NULL;
+
+    if (curl_easy_getinfo(exchange->curl, CURLINFO_CERTINFO, &chain) != CURLE_OK || chain == NULL || chain->num_of_certs < 1)
+        return false;
+    for (const struct curl_slist *line = chain->certinfo[0]; line != NULL; line = line->next)
+        if (strncmp(line->data, title, sizeof title - 1) == 0)
+            return request->knows(request->context, bytes_of_text(line->data + sizeof title - 1));
+    return false;
+}
+
 /* Called before the request is sent. If a kept connection ends before the answer, libcurl sends the request again. A
  * change may have taken effect by then, and a repetition would get another answer, such as "no such tag" for a tag that
  * was just deleted. */
@@ -30,6 +46,10 @@ int outgoing_on_begin(void *context, char *peer, char *self, int peer_port, int 
     struct exchange *exchange = context;
 
     (void)peer, (void)self, (void)peer_port, (void)self_port;
+    if (exchange->request->knows != NULL && !is_known(exchange)) {
+        exchange->end = OUTGOING_UNTRUSTED;
+        return CURL_PREREQFUNC_ABORT;
+    }
     if (exchange->requests++ == 0 || exchange->request->is_repeatable) return CURL_PREREQFUNC_OK;
     exchange->end = OUTGOING_NOT_AGAIN;
     return CURL_PREREQFUNC_ABORT;

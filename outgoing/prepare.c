@@ -53,6 +53,16 @@ static void set_trust(CURL *curl, const struct outgoing *outgoing)
     (void)curl_easy_setopt(curl, CURLOPT_SSLKEY, outgoing->key_file);
 }
 
+/* A kept connection, or a session that is taken up again, shows no certificate. */
+static void set_acquaintance(CURL *curl, const struct outgoing_request *request)
+{
+    if (request->knows == NULL) return;
+    (void)curl_easy_setopt(curl, CURLOPT_CERTINFO, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+}
+
 static void set_limits(CURL *curl, const struct outgoing_limits *limits)
 {
     (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)limits->connect_s);
@@ -134,6 +144,7 @@ struct result outgoing_prepare(struct exchange *exchange)
     curl_easy_reset(curl);
     set_rules(curl, exchange->outgoing);
     set_trust(curl, exchange->outgoing);
+    set_acquaintance(curl, request);
     set_limits(curl, &request->limits);
     set_callbacks(exchange);
     set_body(exchange);

@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "crypto/certificate.h"
 #include "outgoing/call.h"
 
-#define CONNECT_S   5
-#define SILENCE_S   30
-#define REFUSAL_MAX ((uint64_t)4096) /* bytes of an answer without content */
+#define CONNECT_S    5
+#define SILENCE_S    30
+#define SLOWEST_RATE 1024 /* bytes a second; object stores have the same */
+#define URI_PREFIX   "sijil:region:"
+#define REFUSAL_MAX  ((uint64_t)4096) /* bytes of an answer without content */
 
 struct fetching {
     struct copy_fetch *fetch;
@@ -32,13 +35,25 @@ static struct result take(void *context, long status, struct bytes piece, struct
     const struct copy_fetch *fetch = fetching->fetch;
 
     if (status != (fetch->offset > 0 ? 206 : 200)) {
-        take_text(fetching, piece);
+        if (status >= 400) take_text(fetching, piece); /* another answer may be content */
         return SUCCESS;
     }
     if (piece.length > fetch->length - fetch->offset - fetching->taken)
         return failure(err, ERROR_CORRUPT, "the gateway of %.63s sends more than the blob has", fetch->peer->region);
     fetching->taken += piece.length;
     return fetch->take(fetch->context, piece, err);
+}
+
+/* Each gateway has a certificate of the same authority: only that of the home region may say that it has no such blob, or that it is damaged. */
+static bool is_of_region(void *context, struct bytes pem)
+{
+    const struct fetching *fetching = context;
+    char uri[sizeof URI_PREFIX + PEER_NAME_MAX];
+    struct error ignored;
+    bool is_it = false;
+
+    (void)snprintf(uri, sizeof uri, URI_PREFIX "%s", fetching->fetch->peer->region);
+    return certificate_has_uri(pem, uri, &is_it, &ignored).ok && is_it;
 }
 
 static struct result refused(struct copy_fetch *fetch, const struct outgoing_outcome *outcome, struct error *err)
@@ -79,9 +94,10 @@ struct result copy_fetch(struct copy_fetch *fetch, struct error *err)
                                              .header_count = fetch->offset > 0 ? 1 : 0,
                                              .limits = {.connect_s = CONNECT_S,
                                                         .silence_s = SILENCE_S,
-                                                        .slowest_rate = 1,
+                                                        .slowest_rate = SLOWEST_RATE,
                                                         .answer_bytes = left < REFUSAL_MAX ? REFUSAL_MAX : left},
                                              .gives_up = fetch->gives_up,
+                                             .knows = is_of_region,
                                              .take = take,
                                              .context = &fetching};
     fetch->refusal = NULL;

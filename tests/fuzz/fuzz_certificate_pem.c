@@ -11,6 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     OWNED(ecdsa_key) *key = NULL;
     struct certificate_facts facts;
     struct error err = {0};
+    bool has_uri = false;
     const uint8_t *middle = size == 0 ? NULL : memchr(data, '~', size);
     const size_t first = middle == NULL ? size : (size_t)(middle - data);
     const struct bytes certificate = {data, first};
@@ -18,6 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     const bool inspected = certificate_inspect(certificate, &facts, &err).ok;
     if (!inspected) assert(err.kind == ERROR_INVALID || err.kind == ERROR_LIMIT);
+    const bool is_read = certificate_has_uri(certificate, "sijil:region:aws/x", &has_uri, &err).ok;
+    if (inspected) assert(is_read); /* else its period may be none */
     if (certificate_check_pair(certificate, pem, &facts, &err).ok) assert(inspected);
     if (!ecdsa_key_from_pem(pem, &key, &err).ok) {
         assert(key == NULL && err.message[0] != '\0');

@@ -4,6 +4,7 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
+#include "crypto/certificate.h"
 #include "crypto/ecdsa_priv.h"
 #include "crypto/runner_certificate.h"
 
@@ -197,10 +198,35 @@ static void refuses_form(void **state)
     X509_free(certificate);
 }
 
+static void its_uri_is_found_whole(void **state)
+{
+    static const struct {
+        const char *uri;
+        bool has;
+    } rows[] = {{"urn:sijil:runner:00112233-4455-4677-8899-aabbccddeeff", true},
+                {"urn:sijil:runner:00112233-4455-4677-8899-aabbccddeef", false},
+                {"urn:sijil:runner:00112233-4455-4677-8899-aabbccddeeff0", false},
+                {"00112233-4455-4677-8899-aabbccddeeff", false}, /* the subject */
+                {"", false}};
+    struct buffer OWNED_BUFFER der = BUFFER(RUNNER_CERTIFICATE_MAX), pem = BUFFER(2 * RUNNER_CERTIFICATE_MAX);
+    struct error err = {0};
+    bool has = false;
+
+    (void)state;
+    issue(&der);
+    assert_true(runner_certificate_pem(buffer_bytes(&der), &pem, &err).ok);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_true(certificate_has_uri(buffer_bytes(&pem), rows[i].uri, &has, &err).ok);
+        assert_int_equal(has, rows[i].has);
+    }
+    assert_false(certificate_has_uri(buffer_bytes(&der), rows[0].uri, &has, &err).ok);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(what_is_issued_is_read),
+        cmocka_unit_test(its_uri_is_found_whole),
         cmocka_unit_test(another_authority_is_refused),
         cmocka_unit_test(a_changed_byte_is_refused),
         cmocka_unit_test(periods_are_short),

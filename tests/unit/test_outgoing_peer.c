@@ -243,6 +243,51 @@ static void connections_are_kept(void **state)
     assert_int_equal(resolver_questions(), 1);
 }
 
+/* It is asked each time, before the peer gets a request: a kept connection would show no certificate. */
+struct acquaintance {
+    bool is_known;
+    unsigned asked;
+};
+
+static bool knows(void *context, struct bytes pem)
+{
+    static const char begin[] = "-----BEGIN CERTIFICATE-----";
+    struct acquaintance *acquaintance = context;
+
+    assert_true(pem.length > sizeof begin && memcmp(pem.data, begin, sizeof begin - 1) == 0);
+    acquaintance->asked++;
+    return acquaintance->is_known;
+}
+
+static struct result take_nothing(void *context, long status, struct bytes piece, struct error *err)
+{
+    (void)context, (void)status, (void)piece, (void)err;
+    return SUCCESS;
+}
+
+static void who_is_not_known_gets_no_request(void **state)
+{
+    struct acquaintance acquaintance = {.is_known = true};
+    const struct outgoing_request request = {.url = "/bytes/7", .knows = knows, .take = take_nothing, .context = &acquaintance};
+    OWNED(outgoing) *outgoing = make();
+    struct outgoing_outcome outcome;
+    struct error err = {0};
+
+    (void)state;
+    resolver_says("127.0.0.1");
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(call(outgoing, request, &outcome, NULL, &err).ok);
+        if (outcome.end != OUTGOING_ANSWERED) fail_msg("%s", outcome.reason);
+    }
+    acquaintance.is_known = false;
+    assert_true(call(outgoing, request, &outcome, NULL, &err).ok);
+    assert_int_equal(outcome.end, OUTGOING_UNTRUSTED);
+    assert_false(outcome.was_sent);
+    assert_string_equal(outcome.reason, "its certificate is of somebody else");
+    assert_int_equal(acquaintance.asked, 3);
+    assert_int_equal(tls_peer_requests(&peer, "GET /bytes/7 "), 2);
+}
+
 /* ---- Ending early, and failing here ---- */
 
 static void *stop_soon(void *context)
@@ -350,13 +395,10 @@ static void each_failure_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_header_is_one_line),
-        cmocka_unit_test(what_must_not_come_twice_does_not),
-        cmocka_unit_test(connections_are_kept),
-        cmocka_unit_test(a_call_is_given_up),
-        cmocka_unit_test(what_fails_here_is_said_as_it_is),
-        cmocka_unit_test(long_options_are_refused),
-        cmocka_unit_test(each_failure_is_said),
+        cmocka_unit_test(a_header_is_one_line),     cmocka_unit_test(what_must_not_come_twice_does_not),
+        cmocka_unit_test(connections_are_kept),     cmocka_unit_test(who_is_not_known_gets_no_request),
+        cmocka_unit_test(a_call_is_given_up),       cmocka_unit_test(what_fails_here_is_said_as_it_is),
+        cmocka_unit_test(long_options_are_refused), cmocka_unit_test(each_failure_is_said),
     };
 
     tls_peer_start(&peer);
