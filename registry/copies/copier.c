@@ -49,6 +49,12 @@ static void renew(struct copy_round *round)
     round->is_lost = why.kind == ERROR_CONFLICT || pg_is_broken(round->pg);
 }
 
+bool copy_is_late(struct copy_round *round)
+{
+    round->is_cut = round->is_cut || clock_monotonic_ms() - round->began_ms >= ROUND_MS;
+    return round->is_cut;
+}
+
 bool copy_go_on(struct copy_round *round)
 {
     if (round->is_lost || round->options->is_stopping(round->options->context)) return false;
@@ -80,8 +86,7 @@ static struct result copy_item(struct copy_round *round, const struct copy_item 
 static void copy_page(struct copy_round *round, const struct copy_item *items, size_t count, struct error *problem)
 {
     for (size_t i = 0; i < count; i++) {
-        round->is_cut = round->is_cut || clock_monotonic_ms() - round->began_ms >= ROUND_MS;
-        if (problem->kind != ERROR_NONE || round->is_cut || !round->claim.is_home_reached || !copy_go_on(round))
+        if (copy_is_late(round) || problem->kind != ERROR_NONE || !round->claim.is_home_reached || !copy_go_on(round))
             count_waiting(round, &items[i]);
         else if (!copy_item(round, &items[i], problem).ok) copy_note_failure(round, problem);
     }

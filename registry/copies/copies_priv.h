@@ -47,6 +47,8 @@ struct copy_round {
 void copy_note(struct copy_round *round, enum copy_state state, const char *why);
 /** The same for a failure. */
 void copy_note_failure(struct copy_round *round, const struct error *why);
+/** The round has lasted long enough: what is left waits for the next one, after those of other projects and regions. */
+bool copy_is_late(struct copy_round *round);
 /** Keeps the claim. False: stop now, because the gateway ends or the claim is lost. */
 bool copy_go_on(struct copy_round *round);
 /** copy.write, or move.write. */

@@ -117,11 +117,9 @@ static bool is_denied_by_policy(const struct moving *moving)
 static void note_denial(struct moving *moving)
 {
     const bool is_of_system = !is_denied_by_policy(moving);
-    char why[128];
 
-    (void)snprintf(why, sizeof why, "%s", moving->rule);
     if (!is_of_system) moving->round->denied_blobs++;
-    copy_note(moving->round, is_of_system ? COPIES_CLOSED : COPIES_DENIED, why);
+    copy_note(moving->round, is_of_system ? COPIES_CLOSED : COPIES_DENIED, moving->rule);
 }
 
 /* Each repository has its own event. All are decided at one epoch, which the commit then stands under. */
@@ -291,7 +289,7 @@ static struct result move_bytes(struct moving *moving, struct copy_source *sourc
 struct fetched {
     struct moving *moving;
     struct copy_target *target;
-    bool is_stopped; /* it is denied now, or the round must stop */
+    bool is_stopped; /* it is denied now, or the round ends: a slow gateway delays no withdrawal of another project for longer */
 };
 
 static struct result take_piece(void *context, struct bytes piece, struct error *err)
@@ -300,7 +298,7 @@ static struct result take_piece(void *context, struct bytes piece, struct error 
     struct moving *moving = fetched->moving;
 
     TRY(may_go_on(moving, copy_target_offset(fetched->target), err));
-    fetched->is_stopped = moving->is_denied || !copy_go_on(moving->round);
+    fetched->is_stopped = moving->is_denied || copy_is_late(moving->round) || !copy_go_on(moving->round);
     if (fetched->is_stopped) return failure(err, ERROR_UNAVAILABLE, "the copy stops here");
     TRY(copy_target_write(fetched->target, moving->round->pg, piece, err));
     metric_add(&registry_metrics_rows[METRIC_COPIED_BYTES], (int64_t)piece.length);
@@ -372,11 +370,11 @@ static struct result conclude(struct moving *moving, struct copy_target *target,
 
 static struct result move_between(struct moving *moving, struct copy_target *target, bool *done_out, struct error *err)
 {
-    const struct copy_way *way = &moving->round->claim.way;
-    const struct resource from = copy_where(way, &moving->links.links[0], way->from, moving->item->digest);
+    const struct copy_claim *claim = &moving->round->claim;
+    const struct resource from = copy_where(&claim->way, &moving->links.links[0], claim->way.from, moving->item->digest);
     OWNED(copy_source) *source = NULL;
 
-    if (!moving->round->claim.is_home_served) {
+    if (!claim->is_home_served) {
         TRY(fetch_bytes(moving, target, err));
         return conclude(moving, target, moving->item->row.content.length, done_out, err);
     }
@@ -404,11 +402,9 @@ static struct result move_decided(struct moving *moving, bool *done_out, struct 
 /* What was begun while it was allowed, and then interrupted, may not wait there with its key. */
 static struct result refuse(struct moving *moving, struct error *err)
 {
-    const struct copy_round *round = moving->round;
-
     note_denial(moving);
     if (!moving->item->is_begun || !is_denied_by_policy(moving)) return SUCCESS;
-    return copying_delete_one(round->pg, &round->claim.way, moving->item->digest, err);
+    return copying_delete_one(moving->round->pg, &moving->round->claim.way, moving->item->digest, err);
 }
 
 /* A failure about this blob alone is noted, and the others go on. */
