@@ -104,7 +104,7 @@ static struct result copy_all(struct copy_round *round, struct error *err)
         if (count > 0) (void)snprintf(last, sizeof last, "%s", items[count - 1].digest);
         copy_page(round, items, count, &problem);
     }
-    return SUCCESS;
+    return problem.kind == ERROR_NONE ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
 }
 
 static bool needs_review(const struct copy_round *round)
