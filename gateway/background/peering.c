@@ -118,15 +118,22 @@ static bool is_peer_of(const struct http_exchange *http, const char *region)
     return false;
 }
 
+/* Before a decision: no other event tells of it. */
+static void turn_away(struct lending *lending, unsigned status, const char *rule, const char *why)
+{
+    sequencer_count_refused(lending->gateway->sequencer);
+    refuse(lending, status, rule, why);
+}
+
 static bool admit(struct http_exchange *http, bool is_open)
 {
     struct lending *lending = lending_of(http);
 
     if (!is_open) refuse(lending, 503, "SYS-STOPPING", "the gateway starts or stops");
     else if (http->method != METHOD_GET || http->framing.has_body || !copy_request_read(http->request_target, &lending->request))
-        refuse(lending, 400, "SYS-REQUEST", "this is no request for a copy");
+        turn_away(lending, 400, "SYS-REQUEST", "this is no request for a copy");
     else if (!is_peer_of(http, lending->request.to))
-        refuse(lending, 403, "SYS-NOT-THE-REGION", "the certificate is not of a gateway of the region that gets the copy");
+        turn_away(lending, 403, "SYS-NOT-THE-REGION", "the certificate is not of a gateway of the region that gets the copy");
     return !lending->is_answered;
 }
 
@@ -215,7 +222,7 @@ static void refuse_request(struct http_exchange *http, const struct http_refusal
 {
     struct lending *lending = lending_of(http);
 
-    refuse(lending, refusal->status, "SYS-REQUEST", refusal->why);
+    turn_away(lending, refusal->status, "SYS-REQUEST", refusal->why);
     lending->response.close_connection = true;
 }
 

@@ -27,9 +27,9 @@ def is_current(*regions):
     wait_until(lambda: {copies()[region]["state"] for region in regions} == {"current"}, 90, f"the copies are not made: {copies()}")
 
 
-def rows_of(digest):
+def rows_of(digest, project=ME):
     """{region: wrapped key} of the content."""
-    found = ask(f"SELECT coalesce(string_agg(region_id || ' ' || encode(wrapped_key, 'hex'), ','), '') FROM blob WHERE project_id = {ME} AND digest = '{digest}'")
+    found = ask(f"SELECT coalesce(string_agg(region_id || ' ' || encode(wrapped_key, 'hex'), ','), '') FROM blob WHERE project_id = {project} AND digest = '{digest}'")
     return dict(one.split(" ") for one in found.split(",") if one)
 
 

@@ -5,14 +5,16 @@ import http.client
 import json
 import os
 import re
+import signal
 import ssl
 import subprocess
 
 import region_keyd_cases
 import sijil_test
-from copy_cases import FOLDER, HOME, KEYED, ME, MIB, PROJECT, REPOSITORY, SMALL, ask, copies, is_current, push, rows_of
+from copy_cases import FOLDER, HOME, KEYED, ME, MIB, PROJECT, REPOSITORY, SMALL, ask, copies, is_current, push, put, rows_of, soon, with_policy
+from copy_cases import found as found_of
 from copy_cases import state as copied
-from region_cases import REGION, sijil, world
+from region_cases import REGION, approve, sijil, world
 from sijil_test import sha256, wait_until
 
 MAIN, REGIONAL = 0, 1  # the two gateways
@@ -35,6 +37,11 @@ def certify(name, regions, by="peers"):
                     "-keyout", path(name + ".key"), "-out", path(name + ".csr")], check=True, capture_output=True)
     subprocess.run(["openssl", "x509", "-req", "-in", path(name + ".csr"), "-CA", path(by + ".pem"), "-CAkey", path(by + ".key"), "-CAcreateserial", "-days", "30",
                     "-copy_extensions", "copy", "-out", path(name + ".pem")], check=True, capture_output=True)
+
+
+def logged():
+    with open(world["fleet"].path("log"), encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def mesh_lines(number, peers):
@@ -85,18 +92,25 @@ def pull(number, digest, repository=REPOSITORY, login=None):
     return world["fleet"].clients(login or copied["login"])[number].repository(repository).call("GET", "blobs/" + digest)
 
 
-def copies_are_fetched_from_the_gateway_of_the_home_region():
-    fleet = world["fleet"]
+def nothing_is_asked_of_a_gateway_whose_certificate_is_of_other_regions():
     os.makedirs(path(""))
     mesh["ports"] = [sijil_test.free_port() for _ in (MAIN, REGIONAL)]
     authority("peers")
     authority("strangers")
-    certify("main", OTHERS)
+    certify("main", [REGION, FOLDER])
     certify("regional", [KEYED])
     certify("stranger", [KEYED], by="strangers")
     restart((MAIN, REGIONAL), {MAIN: of_main, REGIONAL: of_region})
     sijil("admin", "project", "replicate", "HOST", PROJECT, KEYED)
-    wait_until(lambda: set(rows_of(copied["small"])) == {HOME, FOLDER, KEYED}, 90, f"no copy is made: {copies()}")
+    wait_until(lambda: copies()[KEYED]["state"] == "unreachable" and "its certificate is of somebody else" in logged(), 30, f"it is asked: {copies()}")
+    assert entries("copy.read", copied["small"]) == [], "it has lent something"
+
+
+def copies_are_fetched_from_the_gateway_of_the_home_region():
+    fleet = world["fleet"]
+    certify("main", OTHERS)
+    fleet.gateways[MAIN].send_signal(signal.SIGHUP)
+    soon(lambda: set(rows_of(copied["small"])) == {HOME, FOLDER, KEYED}, f"no copy is made: {copies()}")
     is_current(KEYED)
     assert len(set(rows_of(copied["small"]).values())) == 3, "two regions have the same wrapped key"
     lent, written = entries("copy.read", copied["small"]), entries("copy.write", copied["small"])
@@ -118,12 +132,17 @@ def what_is_in_no_region_of_a_gateway_is_told_with_the_gateway_that_has_it():
     assert pull(MAIN, lonely).status == 200
 
 
-def fetch(name, target, offset=0, port=MAIN):
-    """(status, text) as the gateway with this certificate; (0, why) if there is no connection. "": without one."""
+def link_of(name, port=MAIN):
+    """As the gateway with this certificate. "": without one."""
     context = ssl.create_default_context(cafile=path("peers.pem"))
     if name:
         context.load_cert_chain(path(name + ".pem"), path(name + ".key"))
-    link = http.client.HTTPSConnection("127.0.0.1", mesh["ports"][port], context=context, timeout=30)
+    return http.client.HTTPSConnection("127.0.0.1", mesh["ports"][port], context=context, timeout=30)
+
+
+def fetch(name, target, offset=0):
+    """(status, text); (0, why) if there is no connection."""
+    link = link_of(name)
     try:
         link.request("GET", target, headers={"Range": f"bytes={offset}-"} if offset else {})
         answer = link.getresponse()
@@ -134,15 +153,16 @@ def fetch(name, target, offset=0, port=MAIN):
         link.close()
 
 
-def target_of(digest, region=KEYED, epoch=0, policies=None):
+def target_of(digest, region=KEYED, epoch=0, policies=None, project="copied"):
     now = world["fleet"].client(world["fleet"].admin).api("GET", "/policies")
-    return f"/v1/copies/{ask('SELECT project_id FROM project WHERE name = ' + repr('copied'))}/{digest}/{now['epoch'] + epoch}/{policies or now['digest']}/{region}"
+    return f"/v1/copies/{ask('SELECT project_id FROM project WHERE name = ' + repr(project))}/{digest}/{now['epoch'] + epoch}/{policies or now['digest']}/{region}"
 
 
 def only_the_gateway_of_the_region_gets_bytes():
     """Each is refused, and leaves no event of an allowed read."""
     digest, count = copied["small"], "SELECT count(*) FROM audit_entry WHERE action = 'copy.read'"
-    before = int(ask(count))
+    refused = "SELECT coalesce(max(seq), 0) FROM audit_entry WHERE action = 'http.refused'"
+    before, turned_away = int(ask(count)), int(ask(refused))
     for name in ("", "stranger"):
         status, said = fetch(name, target_of(digest))
         assert status in (0, 400) and SMALL[:20] not in said, (name, status, said)
@@ -158,10 +178,44 @@ def only_the_gateway_of_the_region_gets_bytes():
             ("regional", "/" + "x" * 600, 414, "SYS-REQUEST")):
         found, said = fetch(name, target)
         assert found == status and said.decode().startswith(rule + ":"), (target, found, said)
+    mark = f"UPDATE blob SET damaged_at = %s WHERE project_id = {ME} AND region_id = '{HOME}' AND digest = '{digest}' RETURNING 1"
+    ask(mark % "now()")
+    assert fetch("regional", target_of(digest)) == (422, b"SYS-DAMAGED: what is stored of the blob does not verify\n")
+    ask(mark % "NULL")
     assert int(ask(count)) == before, "something was recorded as read"
+    wait_until(lambda: int(ask(refused)) > turned_away, 30, "no event counts what was turned away")
     assert fetch("regional", target_of(digest)) == (200, SMALL)
     assert fetch("regional", target_of(digest), 299990) == (206, SMALL[299990:])
     assert int(ask(count)) == before + 2
+
+
+def a_set_that_tightens_cuts_a_transfer_at_the_home_end():
+    """The other end, which is this test, goes on reading."""
+    fleet = world["fleet"]
+    fleet.client(fleet.admin).api("POST", "/projects", {"organisation": "main", "name": "tight", "region": HOME})
+    login = sijil_test.make_robot(fleet, "tight", "publisher", "main/tight")
+    fleet.wait_known(login, "main/tight/model")
+    content, tight = os.urandom(48 * MIB), "(SELECT project_id FROM project WHERE name = 'tight')"
+    digest = put(fleet.clients(login)[MAIN].repository("main/tight/model"), content, "v1")
+    sijil("admin", "project", "replicate", "HOST", "main/tight", KEYED)
+    draft = with_policy("tight", {"id": "T-STAY", "effect": "deny", "ops": ["replicate"], "target": {"geo_within": ["AE"]}, "message": "no copies"}, "main/tight/**")
+    link, taken = link_of("regional"), 0
+    link.request("GET", target_of(digest, project="tight"))
+    answer = link.getresponse()
+    assert answer.status == 200 and answer.read(1000) == content[:1000], answer.status
+    approve(draft)
+    wait_until(lambda: "failed" in {entry["out"] for entry in entries("copy.read", digest)}, 30, "the home end does not cut it")
+    try:
+        while piece := answer.read(MIB):
+            taken += len(piece)
+    except (OSError, http.client.HTTPException):
+        pass  # it is cut
+    link.close()
+    assert taken < len(content) - 1000, "all of it came"
+    said = [json.dumps(entry) for entry in entries("copy.read", digest) if entry["out"] == "failed"]
+    assert said and all("SYS-OTHER-SET" in entry or "T-STAY" in entry for entry in said), said
+    soon(lambda: set(rows_of(digest, tight)) == {HOME} and found_of("tight") == {KEYED: "denied"}, f"a copy stays: {rows_of(digest, tight)}")
+    assert fetch("regional", target_of(digest, project="tight"))[1].startswith(b"T-STAY:")
 
 
 def a_fetched_copy_goes_on_after_either_end_was_killed():
@@ -229,6 +283,7 @@ def a_damaged_blob_is_read_from_its_copy_which_stays_as_the_last_sound_one():
     assert pull(MAIN, sha256(content), there.name, login).body == content
 
 
-CASES = (copies_are_fetched_from_the_gateway_of_the_home_region, what_is_in_no_region_of_a_gateway_is_told_with_the_gateway_that_has_it,
-         only_the_gateway_of_the_region_gets_bytes, a_fetched_copy_goes_on_after_either_end_was_killed, both_gateways_have_all_regions_again,
+CASES = (nothing_is_asked_of_a_gateway_whose_certificate_is_of_other_regions, copies_are_fetched_from_the_gateway_of_the_home_region,
+         what_is_in_no_region_of_a_gateway_is_told_with_the_gateway_that_has_it, only_the_gateway_of_the_region_gets_bytes,
+         a_set_that_tightens_cuts_a_transfer_at_the_home_end, a_fetched_copy_goes_on_after_either_end_was_killed, both_gateways_have_all_regions_again,
          a_damaged_blob_is_read_from_its_copy_which_stays_as_the_last_sound_one)
