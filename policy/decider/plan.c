@@ -91,6 +91,11 @@ const struct policy_set *plan_set(const struct policy_plan *plan, enum plan_side
     return side == PLAN_NOW ? plan->snapshot->set : plan->proposed;
 }
 
+const struct restricted *plan_restricted(const struct policy_plan *plan, enum plan_side side)
+{
+    return side == PLAN_NOW ? plan->snapshot->restricted : plan->restricted;
+}
+
 /* ---- labels ---- */
 
 static bool is_lost_here(const struct policy_plan *plan, const struct plan_lost *lost, const char *name)
@@ -193,14 +198,6 @@ struct result policy_plan_pins(const struct policy_plan *plan, const char *name,
 
 /* ---- decisions ---- */
 
-struct result plan_documents(const struct policy_plan *plan, enum plan_side side, const char *name,
-                             const struct policy_documents **documents_out, struct error *err)
-{
-    const struct restricted *restricted = side == PLAN_NOW ? plan->snapshot->restricted : plan->restricted;
-
-    return restricted_documents(restricted, plan_set(plan, side), name, documents_out, err);
-}
-
 struct result plan_decide(const struct policy_plan *plan, enum plan_side side, const struct plan_question *question,
                           struct policy_decision **decision_out, struct error *err)
 {
@@ -223,7 +220,7 @@ struct result plan_decide(const struct policy_plan *plan, enum plan_side side, c
     facts.exceptions = left;
     facts.exception_count = count;
     const struct policy_documents *documents = NULL;
-    TRY(plan_documents(plan, side, question->scope, &documents, err));
+    TRY(restricted_documents(plan_restricted(plan, side), set, question->scope, &documents, err));
     return policy_judge(documents, &facts, policy_set_groups(set), decision_out, err);
 }
 

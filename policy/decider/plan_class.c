@@ -1,18 +1,22 @@
-/* Names that both sets decide alike: of one project, in the same scopes, with the same labels. */
+/* Names that both sets decide alike: of one project, in the same scopes of the same policies and restrictions, with the same labels. */
 #include "base/text.h"
 #include "policy/decider/plan_priv.h"
 
-/* Also of the policies that the organisation has added. */
+/* With what its organisation adds for itself: the digests say which organisation's it is, also where its project is gone. */
 static struct result write_scopes(const struct policy_plan *plan, enum plan_side side, const char *name, struct buffer *text,
                                   struct error *err)
 {
+    const struct restricted *restricted = plan_restricted(plan, side);
+    const char *digests = restricted_digests(restricted, name);
     const struct policy_documents *documents = NULL;
     struct bytes segments[SCOPE_SEGMENTS_MAX];
     struct error why = {0};
     size_t count = 0;
 
-    if (!plan_documents(plan, side, name, &documents, &why).ok) return buffer_add_text(text, "no policies", err);
     if (!scope_cut(name, segments, &count)) return buffer_add_text(text, "no scope", err);
+    if (!restricted_documents(restricted, plan_set(plan, side), name, &documents, &why).ok)
+        return buffer_add_text(text, "restrictions of too much", err);
+    if (digests != NULL) TRY(buffer_add_text(text, digests, err));
     for (size_t i = 0; i < documents->count; i++) {
         const bool is_in = scope_matches(&documents->documents[i]->scopes, segments, count);
         TRY(buffer_add_u8(text, is_in ? '1' : '0', err));

@@ -32,6 +32,8 @@ static inline bool plan_is_denial(const struct error *why)
 enum plan_side { PLAN_NOW, PLAN_THEN, PLAN_SIDES };
 /** The set of a side; NULL: none is in force. */
 const struct policy_set *plan_set(const struct policy_plan *plan, enum plan_side side);
+/** What organisations add to it for themselves. NULL: none does. */
+const struct restricted *plan_restricted(const struct policy_plan *plan, enum plan_side side);
 
 /** The label of a name on a side. It borrows from the plan. ERROR_LIMIT. */
 RESULT plan_label_of(const struct policy_plan *plan, enum plan_side side, const char *name, struct label *label_out,

@@ -1,8 +1,9 @@
-/* Parts of plans: networks of clients whose address is not known, and groups of equal events. */
-#include "tests/support/unit.h"
+/* Parts of plans: networks of clients whose address is not known, names that are decided alike, and groups of equal events. */
+#include "tests/unit/decide_fixture.h"
 
 #include <stdio.h>
 
+#include "authz/trust_rules_priv.h"
 #include "planning/plan_priv.h"
 #include "policy/decider/plan_priv.h"
 
@@ -59,6 +60,61 @@ static void a_client_is_found_or_not_known(void **state)
     if (row->expected == NULL) return;
     assert_string_equal(question.target_id, row->expected);
     assert_int_equal(question.target != NULL, strcmp(row->expected, "client") != 0);
+}
+
+/* ---- classes ---- */
+
+static const char restriction[] =
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,\"metadata\":{\"id\":\"acme.shut\",\"version\":1,"
+    "\"organisation\":\"acme\",\"scope\":[\"acme/models/shut/**\",\"acme/gone/**\"],\"effective_from\":\"2026-01-01T00:00:00Z\","
+    "\"review_by\":\"2030-01-01\"},\"rules\":[{\"id\":\"A-SHUT\",\"effect\":\"deny\",\"ops\":[\"read\"],\"target\":{\"geo_within\":[\"AE\"]},\"message\":\"No.\"}]}";
+
+static const struct class_row {
+    const char *name, *other; /* than acme/models/a */
+    bool with_restriction, is_same;
+} class_rows[] = {
+    {"another repository", "acme/models/b", true, true},
+    {"one with a label of its own", "acme/models/top", true, false},
+    {"another project", "acme/health/a", true, false},
+    {"one that its organisation restricts", "acme/models/shut/a", true, false},
+    {"one that nobody restricts", "acme/models/shut/a", false, true},
+};
+
+static void class_of(const struct policy_plan *plan, const char *name, struct buffer *text)
+{
+    struct error err = {0};
+
+    buffer_clear(text);
+    must(policy_plan_class(plan, name, text, &err), &err);
+}
+
+static struct result no_repository(void *context, const char *name, bool *has_out, struct error *err)
+{
+    (void)context, (void)name, (void)err;
+    *has_out = false;
+    return SUCCESS;
+}
+
+static void names_are_decided_alike(void **state)
+{
+    const struct class_row *row = *state;
+    const struct plan_names nobody = {.has = no_repository};
+    struct buffer OWNED_BUFFER one = BUFFER(1 << 16), other = BUFFER(1 << 16);
+    OWNED_JSON policy = policy_json(restriction);
+    struct restriction_entry entry = {.organisation = "acme", .policy = policy};
+    struct trust_rules rules = {.owners = 2, .restrictions = &entry, .restriction_count = row->with_restriction ? 1 : 0};
+    struct error err = {0};
+
+    rules.self = &rules;
+    entry_place_note(&entry.place, &organisations[0].id);
+    struct policy_plan plan = {.snapshot = &snapshot, .proposed = snapshot.set, .now_ms = NOW_MS, .names = &nobody};
+    must(restricted_new(snapshot.set, &rules, &snapshot.tenancy, &plan.restricted, &err), &err);
+    const struct policy_documents *documents = NULL;
+    must(restricted_documents(plan.restricted, snapshot.set, "acme/models/a", &documents, &err), &err);
+    class_of(&plan, "acme/models/a", &one);
+    class_of(&plan, row->other, &other);
+    assert_int_equal(strcmp(buffer_text(&one), buffer_text(&other)) == 0, row->is_same);
+    restricted_free(plan.restricted);
 }
 
 /* ---- groups ---- */
@@ -183,5 +239,9 @@ int main(void)
                                               cmocka_unit_test(rows_are_joined_and_sorted),
                                               cmocka_unit_test(each_failure_is_said), cmocka_unit_test(groups_need_memory)};
 
-    return RUN_TABLE(network_rows, a_client_is_found_or_not_known) + cmocka_run_group_tests(tests, NULL, NULL);
+    make_snapshot();
+    const int failed = RUN_TABLE(network_rows, a_client_is_found_or_not_known) + RUN_TABLE(class_rows, names_are_decided_alike) +
+                       cmocka_run_group_tests(tests, NULL, NULL);
+    forget_snapshot();
+    return failed;
 }
