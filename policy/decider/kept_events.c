@@ -38,13 +38,17 @@ static void raise_to(struct keeping *keeping, int64_t days, const char *rule, co
 
 /* ---- the set ---- */
 
-static void look_at_policy(struct looking *looking, const struct policy_document *policy)
+static void look_at_rules(struct keeping *keeping, const struct policy_document *policy)
 {
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct obligation *oblige = &policy->rules[i].oblige;
-        if (oblige->has_audit_retain_min)
-            raise_to(&looking->longest, oblige->audit_retain_min_days, policy->rules[i].id, policy->name);
+        if (oblige->has_audit_retain_min) raise_to(keeping, oblige->audit_retain_min_days, policy->rules[i].id, policy->name);
     }
+}
+
+static void look_at_policy(struct looking *looking, const struct policy_document *policy)
+{
+    look_at_rules(&looking->longest, policy);
     for (size_t i = 0; i < policy->type_count; i++) {
         const struct obligation *adds = &policy->types[i].adds;
         if (!adds->has_audit_retain_min) continue;
@@ -78,11 +82,40 @@ static struct result ask_name(const struct looking *looking, const char *name, s
     return SUCCESS;
 }
 
+/* Without a label no rule speaks; and what is gone had one that nobody knows any more. Then each rule counts that may have spoken. */
+static struct result has_label(const struct looking *looking, const char *name, bool *has_out, struct error *err)
+{
+    struct label label;
+
+    *has_out = false;
+    if (tenancy_project(&looking->context->snapshot->tenancy, name) == NULL) return SUCCESS;
+    return evaluate_label_of_repository(looking->context, name, &label, has_out, err);
+}
+
+static struct keeping possible_of(const struct looking *looking, const char *name)
+{
+    const struct policy_documents *documents = policy_set_documents(looking->context->snapshot->set);
+    struct bytes segments[SCOPE_SEGMENTS_MAX];
+    struct keeping keeping = {.days = 0};
+    size_t count = 0;
+
+    if (!scope_cut(name, segments, &count)) return keeping;
+    for (size_t i = 0; i < documents->count; i++) {
+        const struct policy_document *policy = documents->documents[i];
+        if (policy->has_applies_to || scope_matches(&policy->scopes, segments, count)) look_at_rules(&keeping, policy);
+    }
+    return keeping;
+}
+
 /* A person works at one name for many events. */
 static struct result keeping_of(struct looking *looking, const char *name, struct error *err)
 {
+    bool is_labelled = false;
+
     if (strcmp(looking->known_name, name) == 0) return SUCCESS;
-    TRY(ask_name(looking, name, &looking->known, err));
+    TRY(has_label(looking, name, &is_labelled, err));
+    if (is_labelled) TRY(ask_name(looking, name, &looking->known, err));
+    else looking->known = possible_of(looking, name);
     (void)snprintf(looking->known_name, sizeof looking->known_name, "%s", name);
     return SUCCESS;
 }

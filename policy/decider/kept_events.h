@@ -21,8 +21,8 @@ struct kept_events {
 };
 #define KEPT_LOOKED_AT 20000 /* newest events; older ones count as kept by the longest duty of the set */
 /**
- * Each event counts for as long as the policies of now demand, for any operation on the name that it is about. ERROR_UNAVAILABLE while the policies are
- * not known; ERROR_LIMIT.
+ * Each event counts for as long as the policies of now demand, for any operation on the name that it is about. Of a name whose project is gone, or that has
+ * no label, each rule counts of the policies in whose scope it is, or that follow labels. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
  */
 RESULT decider_keeps_events(struct decider *decider, const struct kept_query *query, struct kept_events *kept_out,
                             struct error *err) __attribute__((nonnull));

@@ -61,13 +61,13 @@ def approver(who):
     sijil(who, "login", at, "--username", login[0], "--ca-file", server.ca_file, given=login[1])
 
 
-def act(who, times, address="127.0.0.2"):
+def act(who, times, address="127.0.0.2", name="main/models/digits"):
     """Requests of a person from its own address."""
     client = Client(server, people[who]["login"])
     token = client.token("repository:main/models/digits:pull")
     link = client.connection(address=address)
     for _ in range(times):
-        link.request("GET", "/v2/main/models/digits/tags/list", headers={"Authorization": "Bearer " + token})
+        link.request("GET", f"/v2/{name}/tags/list", headers={"Authorization": "Bearer " + token})
         link.getresponse().read()
 
 
@@ -82,6 +82,7 @@ def prepare():
         approver(who)
     for who in ("alice", "bob"):
         people[who] = {"login": make_person(server, who, "consumer", "main/models")}
+    act("alice", 1, name="main/gone/digits")  # its project is not there
     act("alice", 30)
     act("bob", 40, "127.0.0.3")
 
@@ -97,14 +98,14 @@ def events(**query):
             return found
 
 
-def load_policies(days):
-    """A set in which the events of main/models/** are kept for so many days; 0: it says nothing about them."""
+def load_policies(days, scope="main/models/**", **more):
+    """A set in which the events of this scope are kept for so many days; 0: it says nothing about them."""
     document = json.loads(sijil("ann", "policy", "show", "--document", at))
     document["policies"] = [policy for policy in document["policies"] if policy["metadata"]["id"] != "trail"]
     if days:
         document["policies"].append({"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
-                                     "metadata": {"id": "trail", "version": 1, "scope": ["main/models/**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
-                                     "rules": [{"id": "T-KEEP", "effect": "oblige", "ops": ["read"], "oblige": {"audit_retain_min_days": days}}]})
+                                     "metadata": {"id": "trail", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+                                     "rules": [{"id": "T-KEEP", "effect": "oblige", "ops": ["read"], "oblige": {"audit_retain_min_days": days}, **more}]})
     state["epoch"] = admin().api("GET", "/policies")["epoch"] + 1
     path = os.path.join(folder.name, "set")
     with open(path + ".json", "w", encoding="utf-8") as file:
@@ -188,6 +189,9 @@ def policies_keep_events():
     assert "T-KEEP of trail@1" in sign("ann", "alice", code=1) and kept_events() == before + 1
     assert [event["entry"]["out"] for event in events(action="erasure.ask")][-1] == "failed"
     assert "ERASURE-POLICY" not in {row["rule"] for row in plan_of("ben")["refused"]}, "ben has never acted there"
+    load_policies(500, "main/**", when={"subjects_any": ["health"]})
+    (refused,) = plan_of("alice")["refused"]  # main/models has no health data; what main/gone had nobody knows
+    assert "T-KEEP of trail@1 keeps the person's events about main/gone/digits: wait until " in refused["why"], refused
     load_policies(0)
     assert plan_of("alice")["refused"] == []
 
