@@ -24,7 +24,9 @@ def copies():
 
 
 def is_current(*regions):
-    wait_until(lambda: {copies()[region]["state"] for region in regions} == {"current"}, 90, f"the copies are not made: {copies()}")
+    soon(lambda: {found("copied").get(region) for region in regions} == {"current"}, f"the copies are not made: {copies()}")
+    shown = copies()
+    assert {shown[region]["state"] for region in regions} == {"current"}, shown
 
 
 def rows_of(digest, project=ME):
@@ -145,7 +147,8 @@ def pulls_go_on_from_a_copy_while_the_home_region_is_closed():
 def a_withdrawn_copy_is_gone_with_its_key():
     for region in (REGION, KEYED):
         sijil("admin", "project", "replicate", "HOST", PROJECT, region, "--end")
-    wait_until(lambda: set(copies()) == {FOLDER}, 60, "the copies stay")
+    soon(lambda: set(found("copied")) == {FOLDER}, "the copies stay")
+    assert set(copies()) == {FOLDER}
     assert set(rows_of(state["small"])) == {HOME, FOLDER}
     gone = f"SELECT count(*) FROM forgotten_key WHERE project_id = {ME} AND region_id = '{REGION}' AND digest = '{state['small']}' AND sequence IS NOT NULL"
     wait_until(lambda: ask(gone) == "1", 30, "no event proves that the key is gone")
@@ -156,7 +159,7 @@ def a_copy_goes_on_at_its_checkpoint_after_a_kill():
     fleet = world["fleet"]
     big = push(os.urandom(112 * MIB), "big")
     row = f"SELECT coalesce(max(blob_id::text || ' ' || offset_bytes), '') FROM copying WHERE digest = '{big}' AND sequence > 0"
-    wait_until(lambda: ask(row), 60, "the copy has no checkpoint")
+    soon(lambda: ask(row), "the copy has no checkpoint")
     victim = int(ask(f"SELECT runner FROM project_copy WHERE project_id = {ME} AND region_id = '{FOLDER}'")[-1])
     fleet.kill(victim)
     fleet.wait_settled(victim)
@@ -165,7 +168,7 @@ def a_copy_goes_on_at_its_checkpoint_after_a_kill():
     fleet.start_gateway(victim)
     fleet.wait_for_gateway(victim)
     there = f"SELECT coalesce(max(blob_id::text), '') FROM blob WHERE project_id = {ME} AND region_id = '{FOLDER}' AND digest = '{big}'"
-    wait_until(lambda: ask(there), 90, "nobody goes on with the copy")
+    soon(lambda: ask(there), "nobody goes on with the copy")
     assert ask(there) == blob, "it began anew"
     state["place"] = fleet.clients(state["login"])[0].repository(REPOSITORY)
 
@@ -177,15 +180,16 @@ def a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there():
     fleet.store.process.send_signal(signal.SIGSTOP)
     try:
         sijil("admin", "project", "replicate", "HOST", PROJECT, REGION)
-        wait_until(lambda: ask(f"SELECT count(*) FROM copying WHERE region_id = '{REGION}'") == "1", 60, "no copy has begun")
+        soon(lambda: ask(f"SELECT count(*) FROM copying WHERE region_id = '{REGION}'") == "1", "no copy has begun")
         for digest in (state["small"], sha256(b"no manifest refers to this")):  # begun and interrupted, as after a kill: of what will be denied, and of what is gone
             ask("INSERT INTO copying (blob_id, project_id, region_id, digest, key_version, wrapped_key, commitment)"
                 f" VALUES (gen_random_uuid(), {ME}, '{FOLDER}', '{digest}', 1, '\\x00', decode(repeat('00', 32), 'hex')) RETURNING 1")
         approve(draft)
     finally:
         fleet.store.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: {row["state"] for row in copies().values()} == {"denied"}, 90, f"copies are not denied: {copies()}")
-    assert {(row["blobs"], row["why"]) for row in copies().values()} == {(0, "C-STAY")}, copies()
+    soon(lambda: set(found("copied").values()) == {"denied"}, f"copies are not denied: {copies()}")
+    shown = copies()
+    assert {(row["state"], row["blobs"], row["why"]) for row in shown.values()} == {("denied", 0, "C-STAY")}, shown
     assert set(rows_of(state["small"])) == {HOME} and ask("SELECT count(*) FROM copying") == "0"
     kept = [event["entry"] for event in fleet.client(fleet.admin).api("GET", "/audit/events?action=copy.write&order=descending&limit=50")["events"]]
     assert {"failed", "denied"} <= {entry["out"] for entry in kept if "C-STAY" in json.dumps(entry)}, kept
@@ -282,7 +286,7 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
     try:
         move(MOVED, REGION)
         begun = f"SELECT count(*) FROM copying WHERE project_id = {MOVED_ID} AND region_id = '{REGION}'"
-        wait_until(lambda: ask(begun) == "1", 60, "nothing moves")
+        soon(lambda: ask(begun) == "1", "nothing moves")
         victim = int(ask(f"SELECT runner FROM project_copy WHERE project_id = {MOVED_ID}")[-1])
         fleet.kill(victim)
     finally:

@@ -223,7 +223,7 @@ def a_fetched_copy_goes_on_after_either_end_was_killed():
     big = push(os.urandom(112 * MIB), "fetched")
     row = f"SELECT coalesce(max(blob_id::text || ' ' || offset_bytes), '') FROM copying WHERE digest = '{big}' AND region_id = '{KEYED}' AND sequence > 0"
     there = f"SELECT coalesce(max(blob_id::text), '') FROM blob WHERE project_id = {ME} AND region_id = '{KEYED}' AND digest = '{big}'"
-    wait_until(lambda: ask(row), 90, "the copy has no checkpoint")
+    soon(lambda: ask(row), "the copy has no checkpoint")
     fleet.kill(MAIN)
     blob = ask(row).split(" ")[0]
     assert ask(there) == "", "it was there before the kill"
@@ -236,15 +236,29 @@ def a_fetched_copy_goes_on_after_either_end_was_killed():
     wait_until(lambda: ask(handed) == "", 30, "the keys of a region that is not served here are passed over")
     start((REGIONAL,))
     wait_until(lambda: ask(handed) == "gateway1", 30, "the gateway of the region does not wrap its keys again")
-    wait_until(lambda: ask(there), 90, f"nobody goes on with the copy: {copies()}")
+    soon(lambda: ask(there), f"nobody goes on with the copy: {copies()}")
     assert ask(there) == blob, "it began anew"
     text = sijil_test.Client(fleet, None, fleet.ports[MAIN]).call("GET", "/metrics").body.decode()
     assert re.findall(r"^sijil_lent_total (\d+)", text, re.MULTILINE)[0] != "0"
 
 
+def a_project_moves_only_where_one_gateway_has_both_regions():
+    """To fetch it would be decided as `replicate` at the other end, and nobody could seal the manifests anew."""
+    fleet = world["fleet"]
+    fleet.client(fleet.admin).api("POST", "/projects", {"organisation": "main", "name": "apart", "region": HOME})
+    sijil("admin", "project", "migrate", "HOST", "main/apart", KEYED)
+    row = "FROM project_copy JOIN project USING (project_id) WHERE name = 'apart'"
+    ask("WITH due AS (UPDATE project_copy SET due_at = now() - interval '2 minutes' WHERE region_id = '%s' RETURNING 1) SELECT count(*) FROM due" % KEYED)
+    wait_until(lambda: ask(f"SELECT count(*) {row} AND state = 'unreachable' AND why LIKE '%both regions%'") == "1", 30,
+               "nobody says so: " + ask(f"SELECT string_agg(state || ' ' || why, ',') {row}"))
+    assert ask("SELECT home_region FROM project WHERE name = 'apart'") == HOME
+    sijil("admin", "project", "migrate", "HOST", "main/apart", KEYED, "--end")
+    wait_until(lambda: ask("SELECT count(*) " + row) == "0", 60, "the move does not end")
+
+
 def both_gateways_have_all_regions_again():
     sijil("admin", "project", "replicate", "HOST", PROJECT, KEYED, "--end")
-    wait_until(lambda: KEYED not in copies(), 60, "the copies stay")
+    soon(lambda: KEYED not in copies(), "the copies stay")
     restart((MAIN, REGIONAL), {number: lambda text: text for number in (MAIN, REGIONAL)})
 
 
@@ -262,7 +276,7 @@ def a_damaged_blob_is_read_from_its_copy_which_stays_as_the_last_sound_one():
 
     def count(region):
         return ask("SELECT count(*) " + rows % (sha256(content), region))
-    wait_until(lambda: count(FOLDER) == "1", 60, "no copy is made")
+    soon(lambda: count(FOLDER) == "1", "no copy is made")
     name = ask("SELECT replace(blob_id::text, '-', '') " + rows % (sha256(content), HOME))
     files = [found for found in glob.glob(fleet.path("recorded/on-prem-a/**/*"), recursive=True) if os.path.basename(found).startswith(name)]
     for found in files:
@@ -276,14 +290,15 @@ def a_damaged_blob_is_read_from_its_copy_which_stays_as_the_last_sound_one():
     assert there.call("HEAD", "blobs/" + sha256(content)).status == 404, "a push repairs nothing"
     sijil("admin", "project", "replicate", "HOST", "main/rescued", FOLDER, "--end")
     kept = "SELECT count(*) FROM project_copy JOIN project USING (project_id) WHERE name = 'rescued' AND withdrawn_at IS NOT NULL AND why LIKE '%last sound copy%'"
-    wait_until(lambda: ask(kept) == "1", 30, "nobody says that it stays")
+    soon(lambda: ask(kept) == "1", "nobody says that it stays")
     assert count(FOLDER) == "1", "the last sound copy is gone"
     there.push_blob(content)
-    wait_until(lambda: count(FOLDER) == "0", 60, "it stays though the home is repaired")
+    soon(lambda: count(FOLDER) == "0", "it stays though the home is repaired")
     assert pull(MAIN, sha256(content), there.name, login).body == content
 
 
 CASES = (nothing_is_asked_of_a_gateway_whose_certificate_is_of_other_regions, copies_are_fetched_from_the_gateway_of_the_home_region,
          what_is_in_no_region_of_a_gateway_is_told_with_the_gateway_that_has_it, only_the_gateway_of_the_region_gets_bytes,
-         a_set_that_tightens_cuts_a_transfer_at_the_home_end, a_fetched_copy_goes_on_after_either_end_was_killed, both_gateways_have_all_regions_again,
+         a_set_that_tightens_cuts_a_transfer_at_the_home_end, a_fetched_copy_goes_on_after_either_end_was_killed,
+         a_project_moves_only_where_one_gateway_has_both_regions, both_gateways_have_all_regions_again,
          a_damaged_blob_is_read_from_its_copy_which_stays_as_the_last_sound_one)
