@@ -193,6 +193,8 @@ RESULT check_find_last(struct log_check *check, const struct check_wanted *wante
 const char *check_word_at(const char *detail, unsigned place, char *word, size_t room);
 /** What follows this beginning of a word of a detail; NULL: no word begins so. A view up to the next blank. */
 const char *check_word_after(const char *detail, const char *begins);
+/** Whether the event tells this end of a row (0: none), give or take a minute. One of an earlier version tells none, so it tells any. */
+bool check_end_is_told(const struct check_found *found, int64_t end_ms);
 /** check_note_row() for a role or a robot, which gateways believe no longer then. */
 RESULT check_doubt(struct log_check *check, struct row_findings *findings, const char *kind, const struct uuid *id,
                    const char *fault, struct error *err);

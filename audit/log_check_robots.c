@@ -7,11 +7,12 @@
 
 struct row_of_robot {
     char secret[ROW_TOLD_DIGITS + 1], previous[ROW_TOLD_DIGITS + 1]; /* digests; previous "": none counts */
+    int64_t end_ms;
 };
 
 static struct row_of_robot read_robot(const struct pg_rows *rows, size_t i)
 {
-    struct row_of_robot row;
+    struct row_of_robot row = {.end_ms = pg_time_ms(rows, i, 3)};
 
     (void)snprintf(row.secret, sizeof row.secret, "%s", pg_text(rows, i, 1));
     (void)snprintf(row.previous, sizeof row.previous, "%s", pg_text(rows, i, 2));
@@ -53,6 +54,8 @@ static struct result judge(struct log_check *check, const char *id, const struct
     if (!last.is_found) return SUCCESS;
     *fault_out = "its newest event tells another secret";
     if (tells_other(&last, row->secret)) return SUCCESS;
+    *fault_out = "its newest event tells another end";
+    if (!check_end_is_told(&last, row->end_ms)) return SUCCESS;
     *fault_out = NULL;
     if (row->previous[0] == '\0') return SUCCESS;
     TRY(find_giving(check, id, last.sequence, &earlier, err));
@@ -78,7 +81,8 @@ static struct result confirm(struct log_check *check, const struct uuid *id, con
         return SUCCESS;
     }
     const struct row_of_robot now = read_robot(rows, 0);
-    if (strcmp(now.secret, row->secret) != 0 || strcmp(now.previous, row->previous) != 0) *fault_out = NULL;
+    if (strcmp(now.secret, row->secret) != 0 || strcmp(now.previous, row->previous) != 0 || now.end_ms != row->end_ms)
+        *fault_out = NULL;
     return SUCCESS;
 }
 

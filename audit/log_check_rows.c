@@ -14,7 +14,8 @@
 #define INDEX_MS 2000  /* that a row which differs waits for the index of searches; it is left to the next round then */
 #define PAUSE_US 20000 /* between two looks */
 
-#define END_MARGIN_MS 60000 /* between the end of a role and what its event tells: a transaction ends before */
+#define END_MARGIN_MS \
+    60000 /* between the end of a row and what its event tells: it is made when the transaction begins, and the time of the event a little later */
 
 static bool has_word(const char *detail, const char *word)
 {
@@ -259,22 +260,28 @@ static bool is_grant(const struct check_found *found, const struct row_of_bindin
            strcmp(check_word_at(found->detail, 1, word, sizeof word), row->holder) == 0;
 }
 
-/* Of an earlier version it tells neither subject nor lifetime. The end is made when the transaction begins, and the time of the event a little later. */
-static bool is_told(const struct check_found *found, const struct row_of_binding *row)
+bool check_end_is_told(const struct check_found *found, int64_t end_ms)
 {
-    const char *subject = check_word_after(found->detail, BINDING_TOLD_SUBJECT),
-               *lifetime = check_word_after(found->detail, BINDING_TOLD_LIFETIME);
-    char digits[16]; /* more seconds than a role may last */
+    const char *lifetime = check_word_after(found->detail, ROW_TOLD_LIFETIME);
+    char digits[16]; /* more seconds than a role or a robot may last */
     uint64_t lifetime_s = 0;
 
-    if (subject != NULL && (strlen(row->subject) != ROW_TOLD_DIGITS || strncmp(subject, row->subject, ROW_TOLD_DIGITS) != 0))
-        return false;
     if (lifetime == NULL) return true;
     (void)check_word_at(lifetime, 0, digits, sizeof digits);
     if (!text_to_u64(bytes_of_text(digits), LEAF_INTEGER_MAX / 1000, &lifetime_s)) return false;
-    const int64_t end_ms = found->time_ms + (int64_t)lifetime_s * 1000;
-    if (lifetime_s == 0) return row->end_ms == 0;
-    return row->end_ms >= end_ms - END_MARGIN_MS && row->end_ms <= end_ms + END_MARGIN_MS;
+    const int64_t told_ms = found->time_ms + (int64_t)lifetime_s * 1000;
+    if (lifetime_s == 0) return end_ms == 0;
+    return end_ms >= told_ms - END_MARGIN_MS && end_ms <= told_ms + END_MARGIN_MS;
+}
+
+/* Of an earlier version it tells no subject. */
+static bool is_told(const struct check_found *found, const struct row_of_binding *row)
+{
+    const char *subject = check_word_after(found->detail, BINDING_TOLD_SUBJECT);
+
+    if (subject != NULL && (strlen(row->subject) != ROW_TOLD_DIGITS || strncmp(subject, row->subject, ROW_TOLD_DIGITS) != 0))
+        return false;
+    return check_end_is_told(found, row->end_ms);
 }
 
 /* Bindings of a first start have an event without their id, or only that of their robot. */

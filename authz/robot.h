@@ -16,9 +16,9 @@
 /** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
 extern const struct pg_table robot_table, robot_rotate_table;
 
-#define ROBOT_SECRET_PREFIX "sijil_"         /* secret scanners look for it */
-#define ROBOT_SECRET_SIZE   50               /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
-#define ROBOT_TOLD_SIZE     (1 + 7 + 32 + 1) /* what robot_secret_told() writes */
+#define ROBOT_SECRET_PREFIX "sijil_" /* secret scanners look for it */
+#define ROBOT_SECRET_SIZE   50       /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
+#define ROBOT_TOLD_SIZE     64       /* what robot_told() writes: " secret=", 32 digits, " for=", a number */
 #define ROBOT_SECONDS_MAX   (INT64_C(86400) * ROBOT_DAYS_MAX)
 
 /** Whether a text has the form of a robot's name, and at most ROBOT_NAME_SIZE - 1 bytes. */
@@ -38,16 +38,15 @@ struct robot_create {
     char created_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the maker, whose person becomes the robot's; or "system" */
     char maker_issuer[256];              /* of a subject */
     bool is_administrator;               /* made by "system": counts as the person PERSON_ADMINISTRATOR */
-    char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE +
-                ROBOT_TOLD_SIZE]; /* of the event: name, id, and a digest of the secret's hash */
+    char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE + ROBOT_TOLD_SIZE]; /* of the event: name, id, and what robot_told() writes */
 };
 RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation, int64_t lifetime_s,
                          struct error *err);
 void robot_create_done(struct robot_create *create);
 /** A new secret as text with '\0', and its hash for the row. The caller owns *secret_out. */
 RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRET_HASH], struct error *err);
-/** The word by which an event tells the secret (audit/format/row_told.h), with a blank before it. The hash is of random bits, or of a certificate. */
-void robot_secret_told(const uint8_t hash[ROBOT_SECRET_HASH], char told_out[ROBOT_TOLD_SIZE]);
+/** The words by which an event tells secret and end (audit/format/row_told.h), with a blank before each. The hash is of random bits, or of a certificate. */
+void robot_told(const uint8_t hash[ROBOT_SECRET_HASH], int64_t lifetime_s, char told_out[ROBOT_TOLD_SIZE]);
 
 /**
  * Replaces a robot's secret, under ACTION_ROBOT_ROTATE on its organisation or the system. The robot then lives
@@ -73,7 +72,7 @@ struct robot_rotate {
     char rotator_issuer[256];            /* of a subject */
     char name[ROBOT_NAME_SIZE];          /* set by the change, like the next members */
     int64_t expires_ms, previous_until_ms;
-    char detail[UUID_TEXT_SIZE + ROBOT_TOLD_SIZE]; /* of the event: the id, and a digest of the secret's hash */
+    char detail[UUID_TEXT_SIZE + ROBOT_TOLD_SIZE]; /* of the event: the id, and what robot_told() writes */
 };
 RESULT robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,
                          int64_t lifetime_s, int64_t grace_s, struct error *err);

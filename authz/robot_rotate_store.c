@@ -54,7 +54,7 @@ struct result robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBO
 }
 
 /* As told_secret() makes it in the database. */
-void robot_secret_told(const uint8_t hash[ROBOT_SECRET_HASH], char told_out[ROBOT_TOLD_SIZE])
+void robot_told(const uint8_t hash[ROBOT_SECRET_HASH], int64_t lifetime_s, char told_out[ROBOT_TOLD_SIZE])
 {
     static const char what[] = "sijil robot secret";
     uint8_t text[sizeof what - 1 + ROBOT_SECRET_HASH], of_hash[SHA256_SIZE];
@@ -64,16 +64,17 @@ void robot_secret_told(const uint8_t hash[ROBOT_SECRET_HASH], char told_out[ROBO
     memcpy(text + sizeof what - 1, hash, ROBOT_SECRET_HASH);
     sha256_of((struct bytes){text, sizeof text}, of_hash);
     text_hex(of_hash, sizeof of_hash, digits);
-    (void)snprintf(told_out, ROBOT_TOLD_SIZE, " " ROBOT_TOLD_SECRET "%.*s", ROW_TOLD_DIGITS, digits);
+    (void)snprintf(told_out, ROBOT_TOLD_SIZE, " " ROBOT_TOLD_SECRET "%.*s " ROW_TOLD_LIFETIME "%lld", ROW_TOLD_DIGITS, digits,
+                   (long long)lifetime_s);
 }
 
-/* The event has the digest of the secret that the row gets. */
-static void tell_secret(struct robot_rotate *rotate)
+/* The event has the digest of the secret, and the lifetime, that the row gets. */
+static void tell(struct robot_rotate *rotate)
 {
     char id[UUID_TEXT_SIZE], told[ROBOT_TOLD_SIZE];
 
     uuid_format(&rotate->robot, id);
-    robot_secret_told(rotate->secret_hash, told);
+    robot_told(rotate->secret_hash, rotate->lifetime_s, told);
     (void)snprintf(rotate->detail, sizeof rotate->detail, "%s%s", id, told);
     rotate->change.detail = rotate->detail;
 }
@@ -116,7 +117,7 @@ struct result robot_rotate_init(struct robot_rotate *rotate, const struct uuid *
     assert(lifetime_s >= 1 && lifetime_s <= ROBOT_SECONDS_MAX && grace_s >= 0 && grace_s <= ROBOT_GRACE_SECONDS_MAX);
     TRY(robot_secret_new(&made.secret, made.secret_hash, err));
     *rotate = made;
-    tell_secret(rotate);
+    tell(rotate);
     return SUCCESS;
 }
 
@@ -126,7 +127,7 @@ struct result robot_rotate_to(struct robot_rotate *rotate, const char *certifica
         return failure(err, ERROR_INVALID, "certificate: x5t#S256: and its SHA-256 in base64url, dns: or uri: and a name in it");
     (void)snprintf(rotate->certificate, sizeof rotate->certificate, "%s", certificate);
     robot_secret_hash(bytes_of_text(certificate), rotate->secret_hash);
-    tell_secret(rotate);
+    tell(rotate);
     robot_rotate_done(rotate);
     return SUCCESS;
 }

@@ -135,7 +135,7 @@ struct result robot_create_init(struct robot_create *create, const char *name, c
     if (organisation != NULL) made.robot.organisation = *organisation;
     (void)snprintf(made.robot.name, sizeof made.robot.name, "%s", name);
     uuid_format(&made.robot.id, id);
-    robot_secret_told(made.robot.secret_hash, told);
+    robot_told(made.robot.secret_hash, lifetime_s, told);
     (void)snprintf(made.detail, sizeof made.detail, "%s %s%s", name, id, told);
     *create = made;
     create->change.detail = create->detail;

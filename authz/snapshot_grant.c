@@ -44,9 +44,9 @@ void authz_grant_told(const struct authz_binding *wanted, int64_t lifetime_s, ui
     text_hex(hash, sizeof hash, digits);
     digits[ROW_TOLD_DIGITS] = '\0';
     if (wanted->kind == PRINCIPAL_EXTERNAL)
-        (void)snprintf(told_out, AUTHZ_TOLD_SIZE, " " BINDING_TOLD_SUBJECT "%.32s " BINDING_TOLD_LIFETIME "%lld", digits,
+        (void)snprintf(told_out, AUTHZ_TOLD_SIZE, " " BINDING_TOLD_SUBJECT "%.32s " ROW_TOLD_LIFETIME "%lld", digits,
                        (long long)lifetime_s);
-    else (void)snprintf(told_out, AUTHZ_TOLD_SIZE, " " BINDING_TOLD_LIFETIME "%lld", (long long)lifetime_s);
+    else (void)snprintf(told_out, AUTHZ_TOLD_SIZE, " " ROW_TOLD_LIFETIME "%lld", (long long)lifetime_s);
 }
 
 /* Splits "role grantee". */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-enum { ROW_TOLD_DIGITS = 32 };          /* of a digest, in hexadecimal */
-#define BINDING_TOLD_SUBJECT  "as="     /* a digest of issuer and subject, over the salt of the row */
-#define BINDING_TOLD_LIFETIME "for="    /* seconds from the event on; 0: without end */
-#define ROBOT_TOLD_SECRET     "secret=" /* a digest of the secret's hash */
+enum { ROW_TOLD_DIGITS = 32 };         /* of a digest, in hexadecimal */
+#define BINDING_TOLD_SUBJECT "as="     /* a digest of issuer and subject, over the salt of the row */
+#define ROW_TOLD_LIFETIME    "for="    /* seconds from the event on; 0: without end */
+#define ROBOT_TOLD_SECRET    "secret=" /* a digest of the secret's hash */

@@ -636,7 +636,7 @@ def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
     role = admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": "id-of-ann", "role": "auditor", "scope": "main", "expires_days": 1})["id"]
     told = next(each for each in events("binding.create") if f" {role} " in each["res"])["res"].split(" ")
     assert told[3].startswith("as=") and told[4] == "for=86400", told
-    assert any(f"{ident} secret=" in each["res"] for each in events("robot.rotate"))
+    assert any(f"{ident} secret=" in each["res"] and " for=" in each["res"] for each in events("robot.rotate"))
     wait_until(lambda: rows_wrong() == 0, 90, "the service finds something where nothing is wrong")
     has_role = lambda who: any(row["role"] == "auditor" and row["scope"] == "main" for row in reviewed("id-of-" + who))
     comes_in = lambda secret: server.client((name, secret)).call("GET", "/token", headers={"Authorization": "Basic " + basic((name, secret))}).status == 200
@@ -646,6 +646,7 @@ def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
             ("binding", f"SET subject = 'id-of-thief' {a_binding}", f"SET subject = 'id-of-ann' {a_binding}", lambda: has_role("thief")),
             ("binding", f"SET expires_at = expires_at + interval '30 days' {a_binding}", f"SET expires_at = expires_at - interval '30 days' {a_binding}", lambda: has_role("ann")),
             ("robot", f"SET secret_hash = '\\x{third}', kept = secret_hash {a_robot}", f"SET secret_hash = kept {a_robot}", lambda: comes_in("sijil_intruder")),
+            ("robot", f"SET expires_at = expires_at - interval '1 day' {a_robot}", f"SET expires_at = expires_at + interval '1 day' {a_robot}", lambda: comes_in(first)),
             ("robot", f"SET previous_hash = '\\x{third}', kept = previous_hash {a_robot}", f"SET previous_hash = kept {a_robot}", lambda: comes_in("sijil_intruder"))):
         sql(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS kept bytea; UPDATE {table} {edit}; SELECT raise_authorization_epoch()")
         is_found_by_the_service(f"UPDATE {table} {back}; SELECT raise_authorization_epoch()", lambda wrong: wrong == 1)
