@@ -48,16 +48,38 @@ const struct scim_entry *scim_entry_of_issuer(const struct trust_rules *rules, c
     return NULL;
 }
 
-const struct scim_entry *scim_entry_of_client(const struct trust_rules *rules, const struct principal *principal, int64_t now_ms)
+/* The next one after *at that names this principal as its client. */
+static const struct scim_entry *next_of_client(const struct trust_rules *rules, const struct principal *principal, size_t *at)
 {
     char key[PRINCIPAL_KEY_SIZE];
 
     if (scim_entries_count(rules) == 0 || principal->kind != PRINCIPAL_ROBOT) return NULL;
     principal_key(principal, key);
-    for (size_t i = 0; i < rules->service_count; i++)
-        if (pinned_entry_is_in_force(&rules->services[i].pinned, now_ms) && strcmp(rules->services[i].service.client, key) == 0)
-            return &rules->services[i];
+    while (*at < rules->service_count) {
+        const struct scim_entry *entry = &rules->services[(*at)++];
+        if (strcmp(entry->service.client, key) == 0) return entry;
+    }
     return NULL;
+}
+
+const struct scim_entry *scim_entry_of_client(const struct trust_rules *rules, const struct principal *principal, int64_t now_ms)
+{
+    const struct scim_entry *entry;
+    size_t at = 0;
+
+    while ((entry = next_of_client(rules, principal, &at)) != NULL)
+        if (pinned_entry_is_in_force(&entry->pinned, now_ms)) return entry;
+    return NULL;
+}
+
+bool scim_entry_names(const struct trust_rules *rules, const struct principal *principal, int64_t now_ms)
+{
+    const struct scim_entry *entry;
+    size_t at = 0;
+
+    while ((entry = next_of_client(rules, principal, &at)) != NULL)
+        if (now_ms < entry->pinned.expires_ms) return true;
+    return false;
 }
 
 /* ---- persons ---- */
@@ -84,10 +106,11 @@ bool scim_admits(const struct authz_snapshot *snapshot, const char *issuer, cons
     return entry == NULL || entry->service.admits_others;
 }
 
-static struct result not_active(struct error *err)
+/* `sijil` finds by the last words that another login does not help. */
+static struct result not_active(const struct scim_person *person, struct error *err)
 {
-    return failure(err, ERROR_DENIED,
-                   "the directory of the token's issuer has not provisioned this person here, or has deactivated it");
+    return failure(err, ERROR_DENIED, "the directory of the token's issuer has %s: ask who keeps the directory",
+                   person == NULL ? "not provisioned this person here" : "deactivated this person");
 }
 
 /* NULL with success: the person was never provisioned, and the service admits others. */
@@ -106,7 +129,7 @@ static struct result find_person(const struct scim_login *login, const struct sc
         return failure(err, ERROR_DENIED, "the token has no %s, which tells whose it is, and its subject is not known",
                        entry->service.claim);
     if (known != NULL) found = known;
-    if (found != NULL ? !found->is_active : !entry->service.admits_others) return not_active(err);
+    if (found != NULL ? !found->is_active : !entry->service.admits_others) return not_active(found, err);
     *person_out = found;
     return SUCCESS;
 }
@@ -123,9 +146,10 @@ struct result scim_login(const struct scim_login *login, char external_id_out[SC
     const struct scim_person *person = NULL;
 
     external_id_out[0] = '\0';
-    if (entry == NULL)
-        return scim_admits(login->snapshot, login->claims->issuer, login->claims->subject, login->now_ms) ? SUCCESS
-                                                                                                          : not_active(err);
+    if (entry == NULL) {
+        person = scim_persons_of_subject(authz_snapshot_persons(login->snapshot), login->claims->issuer, login->claims->subject);
+        return person == NULL || person->is_active ? SUCCESS : not_active(person, err);
+    }
     if (!login->is_at_token)
         return failure(err, ERROR_DENIED, "a token of this issuer, whose persons are provisioned, is accepted at /token only");
     const char *external_id = json_string_value(claim_find(login->payload, entry->service.claim));

@@ -27,6 +27,8 @@ const struct scim_entry *scim_entries_at(const struct trust_rules *rules, size_t
 const struct scim_entry *scim_entry_of_issuer(const struct trust_rules *rules, const char *issuer, int64_t now_ms);
 /** The one in force that names this principal as its client; NULL: none. */
 const struct scim_entry *scim_entry_of_client(const struct trust_rules *rules, const struct principal *principal, int64_t now_ms);
+/** Whether one that has not expired names it, also one that begins later. Nobody but who made the robot has seen its secret then. */
+bool scim_entry_names(const struct trust_rules *rules, const struct principal *principal, int64_t now_ms);
 
 /** Whether a subject of an issuer may come in, as far as SCIM decides that. */
 bool scim_admits(const struct authz_snapshot *snapshot, const char *issuer, const char *subject, int64_t now_ms);

@@ -236,31 +236,20 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
     return NULL;
 }
 
-/* A signed document gives this robot the persons of the registry's issuer, whichever organisation it belongs to. */
-static bool takes_a_directory(const struct authz_snapshot *snapshot, const struct principal *principal,
-                              const struct principal *robot, int64_t now_ms)
-{
-    static const struct uuid registry = {{0}};
-    const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];
-
-    return scim_entry_of_client(snapshot->rules, robot, now_ms) != NULL &&
-           authz_snapshot_permitting(snapshot, &registry, principal, ACTION_ROBOT_ROTATE, now_ms, bindings) == 0;
-}
-
 const struct authz_refusal *rotation_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
                                              const struct resource *resource, int64_t now_ms)
 {
     static const struct authz_refusal unknown = {"SYS-NO-BINDING", "there is no such robot in this organisation"};
     static const struct authz_refusal directory = {
         "SYS-GRANT",
-        "this robot provisions the persons of the registry (SCIM): an administrator of the registry gives it another secret"};
+        "two approvers have signed that this robot provisions persons (SCIM): make another robot, and have them sign the document with it"};
     struct principal robot = {.kind = PRINCIPAL_ROBOT};
 
     if (!uuid_parse(bytes_of_text(resource->detail), &robot.id)) return &unknown;
     const struct authz_robot *found = authz_snapshot_robot(snapshot, &robot.id);
     if (found == NULL || !uuid_equal(&found->organisation, &resource->organisation)) return &unknown;
     if (principal->kind == PRINCIPAL_ROBOT && uuid_equal(&principal->id, &robot.id)) return &yourself;
-    if (takes_a_directory(snapshot, principal, &robot, now_ms)) return &directory;
+    if (scim_entry_names(snapshot->rules, &robot, now_ms)) return &directory;
     for (size_t i = 0; i < snapshot->part_count; i++) {
         const struct authz_refusal *why = rotation_refusal_in(snapshot, snapshot->parts[i], principal, &robot, now_ms);
         if (why != NULL) return why;

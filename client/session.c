@@ -260,7 +260,8 @@ static struct result login_refused(struct session *session, const struct http_re
     char text[600];
 
     failure_name(http_host(session->http), err);
-    if (response->status != 401) return refused;
+    /* a person whom a directory (SCIM) has deactivated gets nothing by another login */
+    if (response->status != 401 || strstr(buffer_text(&response->body), "ask who keeps the directory") != NULL) return refused;
     report_explain(session->report, "name", session->login.username);
     (void)snprintf(text, sizeof text, "sijil login %s, with %s", http_host(session->http),
                    !token_is_login(&session->login)

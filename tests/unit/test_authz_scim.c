@@ -129,12 +129,12 @@ static const struct login_row {
     bool admitted;            /* a token of the registry */
 } logins[] = {
     {"active", GOOD("/sub", ""), NOW_MS, 1, "ann", "{\"sub\":\"e-ann\"}", true, NULL, "", true},
-    {"not active", GOOD("/oid", ""), NOW_MS, 1, "ben", "{\"oid\":\"e-ben\"}", true, "has deactivated it", "", false},
+    {"not active", GOOD("/oid", ""), NOW_MS, 1, "ben", "{\"oid\":\"e-ben\"}", true, "has deactivated this person", "", false},
     {"a stranger", GOOD("/oid", ""), NOW_MS, 1, "zoe", "{\"oid\":\"e-zoe\"}", true, "has not provisioned", "", false},
     {"a stranger who is admitted", GOOD("/oid", ",\"others\":\"admit\""), NOW_MS, 1, "zoe", "{\"oid\":\"e-zoe\"}", true, NULL, "",
      true},
     {"deactivated, where strangers are admitted", GOOD("/oid", ",\"others\":\"admit\""), NOW_MS, 1, "ben", "{}", true,
-     "has deactivated it", "", false},
+     "has deactivated this person", "", false},
     {"for the first time", GOOD("/oid", ""), NOW_MS, 1, "cyd-sub", "{\"oid\":\"e-cyd\"}", true, NULL, "e-cyd", false},
     {"with a second subject", GOOD("/oid", ""), NOW_MS, 1, "dan-2", "{\"oid\":\"e-dan\"}", true, NULL, "", true},
     {"with what no event tells", GOOD("/oid", ""), NOW_MS, 1, "gil", "{\"oid\":\"e-gil\"}", true, NULL, "e-gil", true},
@@ -154,7 +154,8 @@ static const struct login_row {
      "has not provisioned", "", false},
     {"the document is to come", GOOD("/oid", ""), NOW_MS + DAY_MS, 1, "zoe", "{\"oid\":\"e-zoe\"}", true, NULL, "", true},
     {"no document, a stranger", NULL, 0, 0, "zoe", "{}", false, NULL, "", true},
-    {"no document, deactivated", NULL, 0, 0, "ben", "{}", true, "has deactivated it", "", false},
+    {"no document, deactivated", NULL, 0, 0, "ben", "{}", true, "has deactivated this person: ask who keeps the directory", "",
+     false},
 };
 
 static void check_login(void **state)
@@ -207,6 +208,9 @@ static void only_the_named_robot_provisions(void **state)
     assert_null(scim_entry_of_client(rules, &robot, NOW_MS - 60001));
     assert_non_null(scim_entry_of_client(rules, &robot, NOW_MS - 60000)); /* the version before has ended already */
     assert_null(scim_entry_of_client(NULL, &robot, NOW_MS));
+    assert_true(scim_entry_names(rules, &robot, NOW_MS) &&
+                scim_entry_names(rules, &robot, NOW_MS - 9 * DAY_MS)); /* also before */
+    assert_false(scim_entry_names(rules, &robot, NOW_MS + 2 * DAY_MS) || scim_entry_names(rules, &other, NOW_MS));
     assert_true(authz_snapshot_has_role(snapshot, &robot, NOW_MS));
     assert_false(authz_snapshot_has_role(snapshot, &other, NOW_MS));
 }
