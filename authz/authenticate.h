@@ -27,7 +27,7 @@ struct authenticator_options {
 RESULT authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                          struct error *err);
 
-/* constant, name in RFC 6750, 6749, 9449 or 9470 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
+/* constant, name in RFC 6750, 6749, 8693, 9449 or 9470 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
 #define OAUTH_ERRORS(X)                                       \
     X(OAUTH_INVALID_REQUEST, "invalid_request", 400)          \
     X(OAUTH_INVALID_TOKEN, "invalid_token", 401)              \
@@ -35,6 +35,7 @@ RESULT authenticator_new(const struct authenticator_options *options, struct aut
     X(OAUTH_INVALID_GRANT, "invalid_grant", 400)              \
     X(OAUTH_INSUFFICIENT_SCOPE, "insufficient_scope", 401)    \
     X(OAUTH_INVALID_SCOPE, "invalid_scope", 400)              \
+    X(OAUTH_INVALID_TARGET, "invalid_target", 400)            \
     X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400) \
     X(OAUTH_INVALID_PROOF, "invalid_dpop_proof", 400)         \
     X(OAUTH_USE_NONCE, "use_dpop_nonce", 400)                 \

@@ -22,7 +22,7 @@ from signing_keys import canonical, sign, utc
 GATEWAYS, BANKS, ROUNDS, GRANTS, SECONDS = 4, 25, 20, 500, 10
 ROBOTS, SUBJECTS, ISSUERS, GRANTS_OF_DOCUMENT = 10000, 25000, 1000, 64  # five roles each robot, two each subject
 GRANTERS = 8  # at a time
-SETTINGS = {"reader_threads": 12, "rights_rate_per_organisation": 1000, "rights_rate_per_principal": 1000}
+SETTINGS = {"audit_verify_rest": 31536000, "reader_threads": 12, "rights_rate_per_organisation": 1000, "rights_rate_per_principal": 1000}
 SECRET = "sijil_" + "A" * 43
 DOCUMENT = "application/vnd.sijil.group-roles.v1+json"
 

@@ -177,7 +177,10 @@ struct result command_authz_explain(struct invocation *invocation, struct error 
 
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     TRY(line_check(invocation, read_line(invocation, body, err)));
-    TRY(api_call(invocation, "POST", "/authz/explain", body, &answer, err));
+    const struct result asked = api_call(invocation, "POST", "/authz/explain", body, &answer, err);
+    if (!asked.ok && err->kind == ERROR_NOT_FOUND && json_object_get(body, "robot") != NULL)
+        invocation_explain(invocation, "try", "--issuer URL, if WHO is a person: then it is the subject of the issuer's tokens");
+    TRY(asked);
     if (invocation->json) return api_print_json(answer, err);
     show(invocation, answer);
     return SUCCESS;

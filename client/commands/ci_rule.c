@@ -12,6 +12,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PATH_ROOM    1024
 #define BASE         "/trust-rules"
+#define SCOPE_ADVICE "--scope ORGANISATION or ORGANISATION/PROJECT lists those of one"
 
 static const struct documents_list rules = {BASE, "rules", "trust rule", false};
 
@@ -225,7 +226,12 @@ struct result command_ci_rule_list(struct invocation *invocation, struct error *
 
     if (rows == NULL || flat == NULL) return api_no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, &rules, rows, err));
+    const struct result listed = documents_get_all(invocation, session, &rules, rows, err);
+    const bool is_of_registry = documents_scope(invocation)[0] == '\0';
+    if (!listed.ok && err->kind == ERROR_DENIED && is_of_registry) invocation_explain(invocation, "try", SCOPE_ADVICE);
+    TRY(listed);
+    if (json_array_size(rows) == 0 && is_of_registry && !invocation->json)
+        (void)fprintf(stderr, "The registry itself has no trust rules; " SCOPE_ADVICE "\n");
     TRY(flatten(rows, flat, err));
     return api_print_rows(invocation, flat, columns, COUNT(columns), err);
 }

@@ -98,8 +98,8 @@ static struct result check(const struct provider *issuer, struct callback *callb
     if (callback->error[0] == '\0') return SUCCESS;
     terminal_sanitize(callback->error);
     terminal_sanitize(callback->description);
-    return failure(err, ERROR_DENIED, "the issuer refuses the login: %s%s%s", callback->error,
-                   callback->description[0] == '\0' ? "" : ": ", callback->description);
+    return failure(err, ERROR_DENIED, "the issuer refuses the login: %s%s%s%s", callback->error,
+                   callback->description[0] == '\0' ? "" : ": ", callback->description, provider_advice(callback->error));
 }
 
 static struct result redeem(struct provider *issuer, const struct attempt *attempt, const char *code, const char *address,

@@ -139,6 +139,12 @@ struct result provider_post(struct provider *issuer, const char *endpoint, const
     return SUCCESS;
 }
 
+const char *provider_advice(const char *error)
+{
+    if (strcmp(error, "invalid_target") != 0) return "";
+    return " (--resource must be known to the issuer, and be the AUDIENCE of \"admin issuer list\")";
+}
+
 struct result provider_refused(const struct provider_answer *answer, const char *what, struct error *err)
 {
     const char *description = json_text_of(answer->object, "error_description");
@@ -147,7 +153,8 @@ struct result provider_refused(const struct provider_answer *answer, const char 
     if (description != NULL) (void)snprintf(shown, sizeof shown, ": %s", description);
     terminal_sanitize(shown);
     return failure(err, answer->status == 429 || answer->status >= 500 ? ERROR_UNAVAILABLE : ERROR_DENIED,
-                   "the issuer refuses %s: %ld %s%s", what, answer->status, answer->error, shown);
+                   "the issuer refuses %s: %ld %s%s%s", what, answer->status, answer->error, shown,
+                   provider_advice(answer->error));
 }
 
 /* ---- Discovery ---- */

@@ -59,6 +59,8 @@ void provider_answer_done(struct provider_answer *answer);
 RESULT provider_post(struct provider *issuer, const char *endpoint, const struct buffer *form, const char *bearer,
                      struct provider_answer *answer_out, struct error *err);
 /** The failure for a refusal: "the issuer refuses WHAT: ...". ERROR_UNAVAILABLE for 429 and 5xx, else ERROR_DENIED. */
+/** What may help, in brackets after a blank: of invalid_target (RFC 8707) that --resource names another; "" of other errors. */
+const char *provider_advice(const char *error);
 RESULT provider_refused(const struct provider_answer *answer, const char *what, struct error *err);
 
 /**

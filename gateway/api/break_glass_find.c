@@ -54,7 +54,10 @@ struct result break_glass_find(const struct request *request, const char *name, 
     struct document_view *view = request->gateway->documents;
 
     TRY(approver_keys_read(view, &approvers, err));
-    TRY(document_view_find(view, &one, note_glass, &finding, err));
+    const struct result found = document_view_find(view, &one, note_glass, &finding, err);
+    if (!found.ok && err->kind == ERROR_NOT_FOUND)
+        return failure(err, ERROR_NOT_FOUND, "there is no broken glass %.63s; it counts from its approval on", name);
+    TRY(found);
     *known_out = finding.known;
     return SUCCESS;
 }

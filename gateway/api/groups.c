@@ -1,5 +1,6 @@
 /* /api/v1/groups: which groups of an issuer get which roles; docs/identity.md. */
 #include "authz/group_entry.h"
+#include "authz/snapshot.h"
 #include "gateway/api/log_document_priv.h"
 
 PART(group_grant, "a role of a group", HAS_TEXT("group", REQUIRED, FORM_FREE, 1, GROUP_NAME_MAX, "as the issuer writes it"),
@@ -43,6 +44,32 @@ SCHEMA(groups, "a page of roles of groups", HAS_LIST("groups", REQUIRED, 1000, s
 SCHEMA(group_approval, "all signatures of a draft",
        HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_group_envelope,
                 "the draft's, then the approver's, of the same payload"))
+
+/* Such a document is no mistake: an issuer may be trusted after it. */
+static void warn_of_issuer(struct request *request, const struct document *document)
+{
+    OWNED(authz_snapshot) *rights = authz_directory_take(request->gateway->directory);
+    struct error ignored = {0};
+    struct group_roles roles;
+
+    if (rights == NULL || !group_roles_read(document, &roles, &ignored).ok) return;
+    if (authz_snapshot_issuer(rights, roles.issuer) != NULL) return;
+    response_warning(request,
+                     "the issuer %.150s is not trusted: its groups give nobody a role until it is (sijil admin issuer add)",
+                     roles.issuer);
+}
+
+static struct result handle_draft(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct signed_body *body = NULL;
+
+    TRY(log_document_handle_draft(request, pg, err));
+    TRY(request_envelope(request, &body, err));
+    warn_of_issuer(request, body->document);
+    return SUCCESS;
+}
+
+const struct handler handler_groups_draft = {.handle = handle_draft};
 
 struct result target_groups_draft(struct request *request, struct lookup *lookup, struct error *err)
 {

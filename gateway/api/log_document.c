@@ -164,7 +164,7 @@ static struct result check_signers(const struct request *request, const struct s
     return documents->check_signers == NULL ? SUCCESS : documents->check_signers(request, body->document, signers_out, err);
 }
 
-static struct result handle_draft(struct request *request, struct pg *pg, struct error *err)
+struct result log_document_handle_draft(struct request *request, struct pg *pg, struct error *err)
 {
     const struct log_documents *documents = log_documents_of(request->pairs[0].action);
     const struct signed_body *body = NULL;
@@ -247,7 +247,7 @@ static struct result handle_reject(struct request *request, struct pg *pg, struc
     return document_remove_drafts(request, log_documents_of(request->pairs[0].action)->kind, NULL, err);
 }
 
-const struct handler handler_log_document_draft = {.handle = handle_draft};
+const struct handler handler_log_document_draft = {.handle = log_document_handle_draft};
 const struct handler handler_log_document_approve = {.handle = handle_approve};
 const struct handler handler_log_document_revoke = {.handle = handle_revoke};
 const struct handler handler_log_document_reject = {.handle = handle_reject};

@@ -47,5 +47,8 @@ RESULT log_document_check_new(struct request *request, struct pg *pg, const stru
 RESULT log_document_put_in_force(struct request *request, struct pg *pg, const struct signed_body *body, enum action action,
                                  struct error *err);
 
+/** What handler_log_document_draft does, for a handler that adds something. */
+RESULT log_document_handle_draft(struct request *request, struct pg *pg, struct error *err);
+
 /** The kind whose routes have this action. */
 const struct log_documents *log_documents_of(enum action action);

@@ -206,6 +206,16 @@ static bool names_other_service(const struct request *request, const char *param
     return value != NULL && strcmp(value, request->gateway->settings->service) != 0;
 }
 
+/* The challenge names it to everybody. */
+static void refuse_service(struct request *request, enum oauth_error error, const char *parameter)
+{
+    char text[320];
+
+    (void)snprintf(text, sizeof text, "%s must be %.255s, which is the only one here", parameter,
+                   request->gateway->settings->service);
+    token_refuse(request, error, text);
+}
+
 /* RFC 6749, RFC 8693 and the forms of OCI's clients; clients also send parameters that are not used here. */
 static const struct schema_member members_of_token_form[] = {
     HAS_WORD("grant_type", OPTIONAL, "client_credentials password " GRANT_EXCHANGE,
@@ -259,8 +269,8 @@ struct result target_token_mint(struct request *request, struct lookup *lookup, 
     token_grant->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
     struct resource *resource = request_add_pair(request, ACTION_TOKEN_MINT, "");
     if (request->principal->kind == PRINCIPAL_NONE) return SUCCESS; /* gets a challenge, whatever the request */
-    if (names_other_service(request, "service") || names_other_service(request, "audience"))
-        token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
+    if (names_other_service(request, "service")) refuse_service(request, OAUTH_INVALID_REQUEST, "service");
+    else if (names_other_service(request, "audience")) refuse_service(request, OAUTH_INVALID_TARGET, "audience");
     else if (!read_scopes(request, &token_grant->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
     /* The event must show exactly the tokens for the administration that are issued, so the event's scope must not name the administration if the
      * token will not have it (docs/keys.md). */

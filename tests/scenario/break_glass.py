@@ -234,6 +234,8 @@ def the_holder_ends_it_and_a_third_person_reviews_it():
     assert max(map(len, narrow)) <= 80 and any(line.startswith(name) for line in narrow) and "--wide shows all" in narrow[-1], narrow
     assert max(map(len, wide)) > 80 and any("the model is down" in line for line in wide), wide
     assert f"{name} waits for a review" in sijil("alice", "whoami", at())
+    assert "there is no broken glass nobodys" in sijil("carol", "admin", "break-glass", "review", at(), "nobodys", "--finding", "justified", "--note", "n", "--key",
+                                                       keys["carol"].path, works=False)
     text = server.client().call("GET", "/metrics").body.decode()
     assert "sijil_break_glass_unreviewed 1\n" in text and "sijil_break_glass_in_force 0\n" in text, [line for line in text.split("\n") if "glass" in line]
     assert "another person than those who broke" in sijil("bob", "admin", "break-glass", "review", at(), name, "--finding", "justified", "--note", "n", "--key", keys["bob"].path,

@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -13,7 +14,7 @@ import urllib.parse
 
 import description
 
-from sijil_test import Issuer, Server, make_person, make_robot, program, run, sha256
+from sijil_test import Issuer, Server, make_person, make_robot, program, run, sha256, wait_until
 
 server = Server().start()
 admin = server.client(server.admin)
@@ -171,6 +172,9 @@ def wrong_secrets_are_refused():
     many = " ".join(f"repository:main/models/r{i}:pull" for i in range(17))
     refused(admin.call("GET", "/token?scope=" + urllib.parse.quote(many), headers=basic(server.admin)), 400, "invalid_scope")
     refused(admin.call("GET", "/token?service=another", headers=basic(server.admin)), 400, "invalid_request")
+    target = admin.call("GET", "/token?audience=another", headers=basic(server.admin))
+    refused(target, 400, "invalid_target")  # RFC 8693, 2.2.2
+    assert "audience must be sijil" in target.body.decode(), target.body
     assert admin.call("GET", "/v2/", headers=basic(server.admin)).status == 401  # only at /token
 
 
@@ -339,6 +343,9 @@ def a_secret_is_replaced():
 
 def nobody_gives_a_robot_a_secret_that_is_not_seen():
     """An attacker with only the gateways' database role could add a second secret that was valid for years, without an event and in no list."""
+    # The verifier of the server would doubt such a row at the end of its first round. The next one begins an hour later.
+    wait_until(lambda: not re.search("^sijil_audit_verify_last_seconds 0$", server.client().call("GET", "/metrics").body.decode(), re.M), 120,
+               "the first round of the verification does not end")
     login = make_robot(server, "doubled", "publisher", "main/models")
     forged = (login[0], "forged")
 
@@ -463,7 +470,7 @@ def a_right_that_is_taken_during_an_upload_is_gone_at_its_end():
 
     try:
         answer = repository.call("PUT", repository.begin() + "?digest=" + sha256(data), halves(),
-                                 {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))})
+                                 {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}, connection=admin.connection())
         assert answer.status == 404, (answer.status, answer.body)  # the same answer as to all callers without a role there
     except (ssl.SSLError, ConnectionError):
         pass  # it is decided again while the rest comes, and the connection ended before all was sent
@@ -637,9 +644,11 @@ def a_grant_says_to_whom():
         "GET", "/audit/events/" + answer["Sijil-Audit"].rsplit("/", 1)[1])
     made = api(server.admin, "POST", "/robots", {"organisation": "main", "name": "granted"})
     robot = made.json["id"]
-    assert audited(made)["entry"]["res"] == f"main#robot$main+granted {robot}"
+    told = audited(made)["entry"]["res"]
+    assert re.fullmatch(rf"main#robot\$main\+granted {robot} secret=[0-9a-f]{{32}} for=7776000", told), told
     given = api(server.admin, "POST", "/bindings", {"robot": robot, "role": "publisher", "scope": scope})
-    assert audited(given)["entry"]["res"] == f"{scope}#publisher robot:{robot} {given.json['id']}"
+    told = audited(given)["entry"]["res"]
+    assert re.fullmatch(rf"{scope}#publisher robot:{robot} {given.json['id']} for=\d+", told), told
 
     issuer = Issuer("https://people.example", f"https://127.0.0.1:{server.port}")
     trusted = api(server.admin, "POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
@@ -648,7 +657,7 @@ def a_grant_says_to_whom():
     assert given.status == 201, given.body
     event = audited(given)
     pseudonym = event["entry"]["res"].rsplit(" ", 1)[1]
-    assert event["entry"]["res"] == f"{scope}#consumer external {given.json['id']} {pseudonym}"
+    assert re.fullmatch(rf"{scope}#consumer external {given.json['id']} as=[0-9a-f]{{32}} for=\d+ {pseudonym}", event["entry"]["res"]), event
     assert len(pseudonym) == 64 and pseudonym != event["entry"]["actor"]
     assert "alice" not in json.dumps(event) and issuer.url not in json.dumps(event)  # the granting person's data is erased with another key
     again = api(server.admin, "POST", "/bindings", to_alice)

@@ -439,6 +439,7 @@ def lies_are_refused():
         ({OPENID: (200, {}, b" " * (10 << 20))}, "", 5),
         ({OPENID: (503, {}, b"")}, "503", 5),
         ({OPENID: about(), "/device": (400, {}, b'{"error":"invalid_client","error_description":"\\u001b[31mno"}')}, "invalid_client: ?[31mno", 4),
+        ({OPENID: about(), "/device": (400, {}, b'{"error":"invalid_target"}')}, "--resource must be known to the issuer", 4),
         ({OPENID: about(), "/device": offer(verification_uri="http://localhost/page")}, "verification_uri", 1),
         ({OPENID: about(), "/device": offer(user_code="\u001b[2J")}, "code that can be shown", 1),
         ({OPENID: about(), "/device": offer(expires_in=0)}, "how long", 1),

@@ -138,6 +138,8 @@ def a_document_names_no_mail():
     shown = sijil("admin", "scim", "show", at, "bank", "--json")
     assert shown["provisioned"] == {"active": 0, "inactive": 0, "groups": 0, "deactivated": 0}, shown
     assert "bank" in sijil("admin", "scim", "list", at)
+    assert "--issuer URL, if WHO is a person" in sijil("authz", "explain", at, "id-of-ann", "project.read", "main/models", code=3)
+    assert "--scope ORGANISATION" in sijil("ci", "rule", "list", at)
 
 
 def only_the_named_client_provisions():
@@ -320,6 +322,9 @@ def groups_get_roles_by_documents():
     direct = [("consumer", "main", None)]
     assert roles_of("ann") == direct
     draft("groups", "of-scim", issuer=issuer.url, claim="scim", grant=[{"group": "group-7", "role": "publisher", "on": "main/models"}])
+    untrusted = draft("groups", "elsewhere", issuer="https://other.example", claim="/groups", grant=[{"group": "g", "role": "consumer", "on": "main"}])
+    assert "https://other.example is not trusted" in untrusted and "is not trusted" not in draft("groups", "of-scim-too", issuer=issuer.url, claim="scim", grant=[
+        {"group": "group-8", "role": "consumer", "on": "main"}]), untrusted
     assert "no officer" in draft("groups", "officers", code=1, issuer=issuer.url, claim="scim", grant=[{"group": "group-7", "role": "security-officer", "on": "main"}])
     more = [("consumer", "main", None), ("publisher", "main/models", "of-scim")]
     wait_until(lambda: roles_of("ann") == more, 10, "a document gives no role")
