@@ -50,3 +50,19 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION doubt_row(uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION doubt_row(uuid) TO sijil_app;
+
+-- As before (0119), and the salt of a role that an event tells goes with the name.
+CREATE OR REPLACE FUNCTION erasure_rename(pseudonym text, old_issuer text, old_subject text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    changed bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM audit_erasure a WHERE a.pseudonym = erasure_rename.pseudonym AND a.ended IS NULL) THEN
+        RAISE EXCEPTION 'this erasure has not begun, or has ended' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    DELETE FROM audit_named n WHERE n.pseudonym = erasure_rename.pseudonym;
+    UPDATE binding SET subject = 'erased:' || erasure_rename.pseudonym, salt = NULL
+        WHERE issuer = old_issuer AND subject = old_subject AND (revoked_at IS NOT NULL OR expires_at <= now());
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    RETURN changed;
+END $$;
