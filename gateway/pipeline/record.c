@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/row_told.h"
 #include "audit/format/signed_act.h"
 #include "authz/authenticate.h"
 #include "base/clock.h"
@@ -92,7 +93,7 @@ struct result exchange_take_event_quota(struct exchange *exchange, struct pg *pg
 
 void exchange_record_prepare(struct exchange *exchange, struct change *change)
 {
-    static const char *const repeated[] = {"a repeat: nothing was done again", "; a repeat: nothing done"}; /* in 80 bytes */
+    static const char *const repeated[] = {EVENT_OF_REPEAT " was done again", "; " EVENT_OF_REPEAT " done"}; /* in 80 bytes */
 
     record_done(&exchange->record);
     exchange->record = (struct record){.decision = exchange->decision, .context = exchange_context(exchange), .change = change};
@@ -353,7 +354,9 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     record_done(&record);
     if (status != RECORD_STALE) return result;
 
-    /* Decided under an older epoch, so the rest of the operation is decided again. */
+    /* Decided under an older epoch, so the rest of the operation is decided again. The first event of the request has its signature. */
+    exchange->act = NULL;
+    exchange->act_key[0] = '\0';
     await_newer_rights(request, outdated_epoch);
     return record_decision(exchange, change, err);
 }
