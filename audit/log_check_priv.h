@@ -195,6 +195,8 @@ const char *check_word_at(const char *detail, unsigned place, char *word, size_t
 const char *check_word_after(const char *detail, const char *begins);
 /** Whether the event tells this end of a row (0: none), give or take a minute. One of an earlier version tells none, so it tells any. */
 bool check_end_is_told(const struct check_found *found, int64_t end_ms);
+/** Whether the robot was revoked, or was the administrator that the server made, and another one took its place. */
+RESULT check_is_ended(struct log_check *check, const char *robot, bool *is_ended_out, struct error *err);
 /** check_note_row() for a role or a robot, which gateways believe no longer then. */
 RESULT check_doubt(struct log_check *check, struct row_findings *findings, const char *kind, const struct uuid *id,
                    const char *fault, struct error *err);

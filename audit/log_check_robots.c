@@ -48,6 +48,7 @@ static struct result judge(struct log_check *check, const char *id, const struct
                            struct error *err)
 {
     struct check_found last, earlier;
+    bool is_ended = false;
 
     TRY(find_giving(check, id, 0, &last, err));
     *fault_out = "no event has made it";
@@ -56,8 +57,9 @@ static struct result judge(struct log_check *check, const char *id, const struct
     if (tells_other(&last, row->secret)) return SUCCESS;
     *fault_out = "its newest event tells another end";
     if (!check_end_is_told(&last, row->end_ms)) return SUCCESS;
-    *fault_out = NULL;
-    if (row->previous[0] == '\0') return SUCCESS;
+    TRY(check_is_ended(check, id, &is_ended, err));
+    *fault_out = is_ended ? "it was revoked, or another administrator took its place" : NULL;
+    if (is_ended || row->previous[0] == '\0') return SUCCESS;
     TRY(find_giving(check, id, last.sequence, &earlier, err));
     if (!earlier.is_found || tells_other(&earlier, row->previous))
         *fault_out = "a secret counts as the one before, and the event before tells another";

@@ -27,13 +27,15 @@ static const struct pg_statement rights_raise_binding_sql = {
     "int8"};
 #define IS_DEACTIVATED \
     "EXISTS (SELECT FROM scim_subject s JOIN scim_user u USING (person) WHERE s.issuer = b.issuer AND s.subject = b.subject AND NOT u.active)"
+/* Gateways believe it no longer, so nobody is left by it. */
+#define IS_DOUBTED "EXISTS (SELECT FROM doubted_row d WHERE d.id = b.binding_id OR d.id = b.robot_id)"
 static const struct pg_statement rights_administrators_sql = {
     "rights_administrators",
     "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL"
     " AND b.role = 'registry-admin' AND b.organisation_id IS NULL AND (b.expires_at IS NULL OR b.expires_at > now())"
     " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
     " AND NOT " IS_DEACTIVATED
-    " ELSE r.revoked_at IS NULL AND r.expires_at > now() END",
+    " ELSE r.revoked_at IS NULL AND r.expires_at > now() END AND NOT " IS_DOUBTED,
     "", "int8"};
 /*
  * A grant as nearly all are, in one round trip: the giver is not the grantee, the robot is there, the role is new, no other one of the grantee has expired, and they are
@@ -94,19 +96,19 @@ static const struct pg_statement rights_give_all_sql = {
     " SELECT expires_at, coalesce(giver, ''), 1::int8 / (SELECT (count(*) = cardinality($1))::int4 FROM made)"
     " FROM unnest($1) WITH ORDINALITY AS wanted (id, place) LEFT JOIN made ON binding_id = id ORDER BY place",
     "uuid[] uuid[] text[] text[] text[] uuid[] uuid[] text[] text[] int8[] text[] text[] int8 bytea[]", "timestamptz text int8"};
-/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. An officer that SCIM has deactivated is no officer that is left.
+/* The officers whose role ends, that are the last ones of their scope, and that somebody else has appointed. An officer that SCIM has deactivated, or whose row is doubted, is no officer that is left.
    But nobody else ends its role, either: whoever could do that would then appoint the next first officer alone. */
 static const struct pg_statement rights_last_officers_sql = {
     "rights_last_officers",
     "WITH live AS MATERIALIZED (SELECT b.binding_id, b.robot_id, b.issuer, b.organisation_id, b.granted_by, b.giver,"
-    " b.robot_id IS NULL AND " IS_DEACTIVATED " AS is_deactivated"
+    " b.robot_id IS NULL AND " IS_DEACTIVATED " OR " IS_DOUBTED " AS is_out"
     " FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL AND b.role = 'security-officer'"
     " AND (b.expires_at IS NULL OR b.expires_at > now())"
     " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"
     " ELSE r.revoked_at IS NULL AND r.expires_at > now() END),"
     " lost AS (SELECT * FROM live WHERE binding_id = $1 OR robot_id = $2 OR issuer = (SELECT url FROM trusted_issuer WHERE issuer_id = $3))"
     " SELECT count(*) FROM lost WHERE granted_by <> $4 AND coalesce(giver <> " PERSON_BEHIND("$4") ", true) AND NOT EXISTS"
-    " (SELECT FROM live WHERE NOT is_deactivated AND live.organisation_id IS NOT DISTINCT FROM lost.organisation_id AND live.binding_id NOT IN (SELECT binding_id FROM lost))",
+    " (SELECT FROM live WHERE NOT is_out AND live.organisation_id IS NOT DISTINCT FROM lost.organisation_id AND live.binding_id NOT IN (SELECT binding_id FROM lost))",
     "uuid uuid uuid text", "int8"};
 #define THERE_AT(time) "created_at <= " time " AND (revoked_at IS NULL OR revoked_at > " time ")"
 /* A rotation gives the robot another end, so the end of then is not known: it counts as if it had not come. */

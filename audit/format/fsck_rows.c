@@ -154,7 +154,7 @@ static struct result delete_place(struct fsck_rows *rows, const struct happening
     return SUCCESS;
 }
 
-/* "ROLE HOLDER ID ...". Bindings of a first start are recorded before they have an id. */
+/* "ROLE HOLDER ID ...". Bindings of a first start are recorded before they have an id. So is a repeat of somebody's request, which has given nothing. */
 static struct result grant(struct fsck_rows *rows, const struct happening *event, struct error *err)
 {
     const struct words *words = &event->detail;
@@ -162,7 +162,7 @@ static struct result grant(struct fsck_rows *rows, const struct happening *event
 
     if (words->count < 2) return SUCCESS;
     const uint64_t value = hash_of(rows, 'G', words->words[0], words->words[1], event->name);
-    if (words->count == 2) return get(rows, value, &slot, err);
+    if (words->count == 2) return strcmp(event->leaf->actor, "system") == 0 ? get(rows, value, &slot, err) : SUCCESS;
     TRY(get(rows, fsck_rows_hash(rows, 'B', words->words[2]), &slot, err));
     slot->value = value;
     slot->sequence = event->leaf->sequence + 1;

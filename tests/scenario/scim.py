@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import urllib.parse
+import uuid
 
 import signing_keys
 import sijil_test
@@ -640,11 +641,15 @@ def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
     found = make_robot(server, "doubted", "auditor", "")
     name, first = found
     ident = sql(f"SELECT robot_id FROM robot WHERE name = '{name}' AND revoked_at IS NULL")
-    second = admin.api("POST", f"/robots/{ident}/secret", {"grace_seconds": 3600})["secret"]
+    rotate = lambda: admin.call("POST", f"/api/v1/robots/{ident}/secret", json.dumps({"grace_seconds": 3600}), {"Content-Type": "application/json", "Idempotency-Key": key}, scope="registry:admin:*")
+    key = str(uuid.uuid4())
+    second = rotate().json["secret"]
+    assert rotate().status == 409, "the client's second try: nothing is done again, and its event tells no secret"
     role = admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": "id-of-ann", "role": "auditor", "scope": "main", "expires_days": 1})["id"]
     told = next(each for each in events("binding.create") if f" {role} " in each["res"])["res"].split(" ")
     assert told[3].startswith("as=") and told[4] == "for=86400", told
-    assert any(f"{ident} secret=" in each["res"] and " for=" in each["res"] for each in events("robot.rotate"))
+    assert [f"{ident} secret=" in each["res"] and " for=" in each["res"] for each in events("robot.rotate") if ident in each["res"]].count(True) == 1
+    sql(f"UPDATE binding SET expires_at = expires_at - interval '10 minutes' WHERE binding_id = '{role}'")  # as of a log whose clock was ahead: it ends before what its event tells, and gives no more
     wait_until(lambda: rows_wrong() == 0, 90, "the service finds something where nothing is wrong")
     has_role = lambda who: any(row["role"] == "auditor" and row["scope"] == "main" for row in reviewed("id-of-" + who))
     comes_in = lambda secret: server.client((name, secret)).call("GET", "/token", headers={"Authorization": "Basic " + basic((name, secret))}).status == 200
@@ -654,7 +659,7 @@ def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
             ("binding", f"SET subject = 'id-of-thief' {a_binding}", f"SET subject = 'id-of-ann' {a_binding}", lambda: has_role("thief")),
             ("binding", f"SET expires_at = expires_at + interval '30 days' {a_binding}", f"SET expires_at = expires_at - interval '30 days' {a_binding}", lambda: has_role("ann")),
             ("robot", f"SET secret_hash = '\\x{third}', kept = secret_hash {a_robot}", f"SET secret_hash = kept {a_robot}", lambda: comes_in("sijil_intruder")),
-            ("robot", f"SET expires_at = expires_at - interval '1 day' {a_robot}", f"SET expires_at = expires_at + interval '1 day' {a_robot}", lambda: comes_in(first)),
+            ("robot", f"SET expires_at = expires_at + interval '1 day' {a_robot}", f"SET expires_at = expires_at - interval '1 day' {a_robot}", lambda: comes_in(first)),
             ("robot", f"SET previous_hash = '\\x{third}', kept = previous_hash {a_robot}", f"SET previous_hash = kept {a_robot}", lambda: comes_in("sijil_intruder"))):
         sql(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS kept bytea; UPDATE {table} {edit}; SELECT raise_authorization_epoch()")
         is_found_by_the_service(f"UPDATE {table} {back}; SELECT raise_authorization_epoch()", lambda wrong: wrong == 1)
@@ -664,6 +669,33 @@ def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
     wait_until(lambda: has_role("ann") and comes_in(second) and comes_in(first), 10, "a row that is as it was gives nothing")
     sql("ALTER TABLE binding DROP COLUMN kept; ALTER TABLE robot DROP COLUMN kept")
     admin.api("DELETE", "/bindings/" + role)
+    admin.api("DELETE", "/robots/" + ident)
+    sql(f"UPDATE robot SET revoked_at = NULL {a_robot}; SELECT raise_authorization_epoch()")
+    is_found_by_the_service(f"UPDATE robot SET revoked_at = now() {a_robot}; SELECT raise_authorization_epoch()", lambda wrong: wrong == 1)
+    assert sql("DELETE FROM doubted_row RETURNING id") == ident, "a robot that was revoked comes in again"
+
+
+def a_repeat_of_a_grant_gives_nothing():
+    """Its event has no id of a role, as those of a first start. Nobody puts a row beside it, also where only fsck looks."""
+    wanted = json.dumps({"issuer": issuer.url, "subject": "id-of-ann", "role": "auditor", "scope": "main"})
+    headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
+    role, again = (admin.call("POST", "/api/v1/bindings", wanted, headers, scope="registry:admin:*").json["id"] for _ in range(2))
+    assert role == again
+    columns = "issuer, role, organisation_id, granted_by, giver, giver_issuer"
+    sql(f"INSERT INTO binding (binding_id, subject, {columns}) SELECT gen_random_uuid(), 'id-of-thief', {columns} FROM binding WHERE binding_id = '{role}'")
+    found = fsck()["found"]
+    sql("DELETE FROM binding WHERE subject = 'id-of-thief'; DELETE FROM doubted_row")
+    assert found != {}, "fsck takes the repeat for a grant"
+    admin.api("DELETE", "/bindings/" + role)
+
+
+def who_is_doubted_is_no_administrator_that_is_left():
+    make_robot(server, "spare", "registry-admin", "")
+    mine = sql(f"SELECT binding_id FROM binding b JOIN robot r USING (robot_id) WHERE r.name = '{server.admin[0]}' AND role = 'registry-admin' AND b.revoked_at IS NULL")
+    sql(f"SELECT count(doubt_row(binding_id)) FROM binding WHERE role = 'registry-admin' AND revoked_at IS NULL AND binding_id <> '{mine}'")
+    assert sql("SELECT count(*) > 0 FROM doubted_row") == "t"
+    assert "last registry-admin" in admin.api("DELETE", "/bindings/" + mine, expect=(409,))["detail"]
+    sql("DELETE FROM doubted_row; SELECT raise_authorization_epoch()")
 
 
 def a_person_is_erased():
@@ -689,5 +721,5 @@ if __name__ == "__main__":
         persons_are_found, a_person_is_changed, only_provisioned_persons_come_in, deactivated_means_out, each_gateway_knows_a_person_at_once, a_running_download_ends, groups_get_roles_by_documents,
         bad_groups_are_refused, a_person_that_comes_back_is_the_same_by_its_id_alone, mass_deactivation_stops,
         who_was_let_in_is_not_made_inactive_beyond_the_bound, an_edit_of_who_is_in_a_group_is_found, an_edit_of_who_may_come_in_is_found,
-        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, a_first_token_joins_its_subject_with_the_person, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer, an_edit_is_found_behind_the_next_event, a_person_is_erased,
+        an_edit_of_who_a_person_is_gives_nothing_and_is_found, a_row_of_an_earlier_version_is_told_by_the_next_token, a_first_token_joins_its_subject_with_the_person, no_row_of_the_past_keeps_a_person_from_leaving, an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer, a_repeat_of_a_grant_gives_nothing, who_is_doubted_is_no_administrator_that_is_left, an_edit_is_found_behind_the_next_event, a_person_is_erased,
         out_stays_out_without_the_document, server=server)
