@@ -79,8 +79,10 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
-/* Commas and blanks have a meaning in an alarm's text. What has no room is left out whole. */
-static void add_name(struct event_known *known, const char *name)
+#define MORE_SIZE (sizeof ",+4096" - 1)
+
+/* Commas and blanks have a meaning in an alarm's text. False: it has no room. */
+static bool add_name(struct event_known *known, const char *name)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@._+:/-";
     const size_t length = strlen(known->told);
@@ -89,30 +91,44 @@ static void add_name(struct event_known *known, const char *name)
 
     for (; name[i] != '\0' && i + 1 < sizeof own; i++) own[i] = strchr(plain, name[i]) == NULL ? '_' : name[i];
     own[i] = '\0';
-    if (is_named(known->told, own) || length + 1 + i >= sizeof known->told) return;
+    if (is_named(known->told, own)) return true;
+    if (name[i] != '\0' || length + 1 + i + MORE_SIZE >= sizeof known->told) return false;
     (void)snprintf(known->told + length, sizeof known->told - length, "%s%s", length == 0 ? "" : ",", own);
+    return true;
 }
 
-static void add_names(struct bytes facts, struct event_known *known)
+/* How many have no room. */
+static size_t add_names(struct bytes facts, struct event_known *known)
 {
     struct error ignored = {0};
     OWNED_JSON json = NULL;
-    size_t i = 0, k = 0;
+    size_t i = 0, k = 0, left = 0;
     json_t *entry = NULL, *name = NULL;
 
-    if (memmem(facts.data, facts.length, "\"told\":", 7) == NULL || !json_read(facts, PAYLOAD_MAX, &json, &ignored).ok) return;
+    if (memmem(facts.data, facts.length, "\"told\":", 7) == NULL || !json_read(facts, PAYLOAD_MAX, &json, &ignored).ok) return 0;
     json_array_foreach (json_object_get(json, "judged"), i, entry)
         json_array_foreach (json_object_get(entry, "told"), k, name)
-            if (json_is_string(name)) add_name(known, json_string_value(name));
+            if (json_is_string(name) && !add_name(known, json_string_value(name))) left++;
+    return left;
+}
+
+void known_told_add(enum facts_state state, struct bytes facts, struct event_known *known)
+{
+    const size_t left = state == FACTS_SOUND ? add_names(facts, known) : 0;
+    const size_t length = strlen(known->told);
+
+    if (state != FACTS_SOUND) (void)add_name(known, "facts-are-missing");
+    if (left > 0 && length + MORE_SIZE < sizeof known->told)
+        (void)snprintf(known->told + length, sizeof known->told - length, "%s+%zu", length == 0 ? "" : ",", left % 10000);
 }
 
 void known_told_of(const struct audit_page *page, size_t index, struct event_known *known)
 {
-    struct bytes facts;
+    struct bytes facts = {NULL, 0};
 
     known->told[0] = '\0';
     for (size_t i = 0; i < audit_page_facts_count(page, index); i++)
-        if (audit_page_facts(page, index, i, &facts) == FACTS_SOUND) add_names(facts, known);
+        known_told_add(audit_page_facts(page, index, i, &facts), facts, known);
 }
 
 /* ---- persons ---- */

@@ -24,7 +24,9 @@ struct wanted_sizes {
 /** Fills the sizes in, those that are not kept by one statement for all. `hash_key`: as of engine_new(). */
 RESULT known_sizes_of(struct known_sizes *sizes, const uint8_t hash_key[16], struct pg *pg, struct wanted_sizes *wanted,
                       struct error *err) __attribute__((nonnull));
-/** Whom duties want told, by the facts of the event, which the page has. Facts that are missing or damaged name nobody. */
+/** Adds whom the facts of one target want told: "dpo,ciso", and "+3" if that many more have no room. Of facts that are missing or damaged "facts-are-missing". */
+void known_told_add(enum facts_state state, struct bytes facts, struct event_known *known) __attribute__((nonnull));
+/** Whom duties want told, by the facts of the event, which the page has. */
 void known_told_of(const struct audit_page *page, size_t index, struct event_known *known) __attribute__((nonnull));
 /** The persons behind the actor, in `known`. None if nobody knows, and after an erasure. */
 RESULT known_persons_of(const struct first_place_source *source, struct audit_page *page, size_t index, struct event_known *known,

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "detection/detective.h"
+#include "detection/event_known_priv.h"
 #include "detection/rules.h"
 #include "tests/unit/detection_attacks.h"
 
@@ -211,6 +212,33 @@ static void keeps_its_memory(void **state)
     engine_free(played.engine);
 }
 
+#define FACTS(names) "{\"judged\":[{\"told\":[" names "]}]}"
+#define LETTERS      "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
+
+static const struct told_row {
+    const char *name;
+    enum facts_state state;
+    const char *facts, *told;
+} told_rows[] = {
+    {"nobody", FACTS_SOUND, "{\"judged\":[{}]}", ""},
+    {"two, one of them twice", FACTS_SOUND, FACTS("\"ciso\",\"dpo\",\"ciso\""), "ciso,dpo"},
+    {"a name with a comma and a blank", FACTS_SOUND, FACTS("\"a, b\""), "a__b"},
+    {"more than have room", FACTS_SOUND,
+     FACTS("\"" LETTERS "1\",\"" LETTERS "2\",\"" LETTERS "3\",\"dpo\",\"" LETTERS LETTERS LETTERS LETTERS "\""),
+     LETTERS "1," LETTERS "2,dpo,+2"},
+    {"facts that are missing", FACTS_MISSING, "", "facts-are-missing"},
+    {"facts that are damaged", FACTS_DAMAGED, FACTS("\"nobody\""), "facts-are-missing"},
+};
+
+static void knows_who_is_told(void **state)
+{
+    const struct told_row *row = *state;
+    struct event_known known = {.size_bytes = 0};
+
+    known_told_add(row->state, bytes_of_text(row->facts), &known);
+    assert_string_equal(known.told, row->told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,7 +249,7 @@ int main(void)
         cmocka_unit_test(says_what_was_found),
         cmocka_unit_test(keeps_its_memory),
     };
-    int failed = RUN_TABLE(attacks, finds_the_attack_and_nothing_else);
+    int failed = RUN_TABLE(attacks, finds_the_attack_and_nothing_else) + RUN_TABLE(told_rows, knows_who_is_told);
 
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }
