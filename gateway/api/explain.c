@@ -266,8 +266,7 @@ static struct result add_unknown(const struct wanted *wanted, const struct reque
     OWNED_JSON list = json_array();
     int failures = 0;
 
-    if (question->client.address == NULL && question->client.listener == NULL &&
-        (action_operations(question->action) & OP_OF_CLIENTS) != 0)
+    if (question->client.address == NULL && (action_operations(question->action) & OP_OF_CLIENTS) != 0)
         failures |= json_array_append_new(list, json_string("where the client is: give its address"));
     if (question->action == ACTION_PROJECT_LABEL || question->action == ACTION_REPOSITORY_LABEL ||
         question->action == ACTION_PROJECT_CREATE)
