@@ -158,15 +158,34 @@ static int64_t assurance_of(const struct set_network *place)
     return fact->is_known ? fact->number : 0;
 }
 
+/* The less certain one; of equal ones the first. */
+static const struct set_network *lower(const struct set_network *one, const struct set_network *other)
+{
+    if (one == NULL || other == NULL) return one == NULL ? other : one;
+    return assurance_of(other) < assurance_of(one) ? other : one;
+}
+
+/* Which of several authorities a chain leads to is nobody's choice: an authority may stand under another one, or be renewed. */
+static const struct set_network *authority_of(const struct policy_set *set, const char *names)
+{
+    const struct set_network *lowest = NULL;
+    char name[POLICY_PLACE_SIZE];
+
+    while (names != NULL && *names != '\0') {
+        const size_t length = strcspn(names, " ");
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, names);
+        lowest = lower(lowest, named(set, "authority", name));
+        names += length + strspn(names + length, " ");
+    }
+    return lowest;
+}
+
 const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,
                                               const char **name_out)
 {
-    const struct set_network *const found[] = {network_of(set, client->address), named(set, "listener", client->listener),
-                                               named(set, "authority", client->authority)};
-    const struct set_network *lowest = NULL;
+    const struct set_network *lowest = lower(network_of(set, client->address), named(set, "listener", client->listener));
 
-    for (size_t i = 0; i < sizeof found / sizeof found[0]; i++)
-        if (found[i] != NULL && (lowest == NULL || assurance_of(found[i]) < assurance_of(lowest))) lowest = found[i];
+    lowest = lower(lowest, authority_of(set, client->authorities));
     if (lowest == NULL) return NULL;
     *name_out = lowest->cidr;
     return lowest->target;

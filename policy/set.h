@@ -92,12 +92,13 @@ const json_t *policy_set_region_key(const struct policy_set *set, const char *re
 /** How a client has come. NULL: not known, or none. */
 struct policy_client {
     const struct sockaddr *address;
-    const char *authority; /* "sha256:..." of the certificate that has signed the client's, of those of tls_client_ca */
-    const char *listener;  /* name of the gateway's port that it has come to */
+    const char *
+        authorities; /* of tls_client_ca, that the client's certificate leads to: "sha256:..." of each one's, with spaces between */
+    const char *listener; /* name of the gateway's port that it has come to */
 };
 #define POLICY_PLACE_SIZE 96 /* "authority:sha256:..." */
 /**
- * Facts of a client, and the name of what they are from: the network with the longest prefix ("10.1.0.0/16"), its listener ("listener:ae") or the authority
+ * Facts of a client, and the name of what they are from: the network with the longest prefix ("10.1.0.0/16"), its listener ("listener:ae") or an authority
  * of its certificate ("authority:sha256:..."). Of several the one with the lowest assurance. NULL: the set has none of them.
  */
 const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "crypto/runner_certificate.h"
+#include "gateway/http/authorities.h"
 #include "gateway/http/framer.h"
 #include "gateway/http/network_quota.h"
 #include "gateway/http/proxy_head.h"
@@ -48,8 +49,8 @@ struct connection {
     struct credentials *credentials;      /* the ones that the handshake used; NULL without TLS */
     uint64_t verified_by;                 /* generation of the authorities that verified the client's certificate; 0: none */
     char confirmation[44];                /* x5t#S256 of the client's certificate, or "" */
-    char authority[72];                   /* "sha256:..." of the authority of clients that has signed it, or "" */
-    const char *listener;                 /* name of the port that it has come to; "": none. Of the server's options */
+    char authorities[AUTHORITIES_TEXT_SIZE]; /* of clients, that it leads to */
+    const char *listener;                    /* name of the port that it has come to; "": none. Of the server's options */
     char names
         [CONNECTION_NAMES_SIZE]; /* of a certificate that an authority of clients has signed: lines "dns:..." and "uri:..." */
     struct runner_certificate runner; /* of the client's certificate; not_after_ms 0: it is not a runner's */

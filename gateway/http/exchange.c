@@ -26,9 +26,9 @@ const char *http_client_confirmation(const struct http_exchange *exchange)
     return exchange->connection->confirmation;
 }
 
-const char *http_client_authority(const struct http_exchange *exchange)
+const char *http_client_authorities(const struct http_exchange *exchange)
 {
-    return exchange->connection->authority;
+    return exchange->connection->authorities;
 }
 
 const char *http_client_listener(const struct http_exchange *exchange)

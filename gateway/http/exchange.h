@@ -85,8 +85,8 @@ const struct sockaddr *http_client(const struct http_exchange *exchange);
 /** Thumbprint of the client's certificate (RFC 8705), or "". Valid while the connection exists. */
 const char *http_client_confirmation(const struct http_exchange *exchange);
 
-/** "sha256:..." of the certificate (DER) of the authority of clients that the client's certificate leads to, or "". Valid while the connection exists. */
-const char *http_client_authority(const struct http_exchange *exchange);
+/** "sha256:..." of the certificate (DER) of each authority of clients that the client's certificate leads to, with spaces between, or "". Valid while the connection exists. */
+const char *http_client_authorities(const struct http_exchange *exchange);
 /** The name of the port that the client has come to, or "". Valid while the server runs. */
 const char *http_client_listener(const struct http_exchange *exchange);
 

@@ -12,6 +12,7 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "crypto/secret.h"
+#include "gateway/http/authorities.h"
 #include "gateway/http/metrics.h"
 
 #define PEM_MAX ((size_t)CERTIFICATE_PEM_MAX)
@@ -337,49 +338,6 @@ static void note_names(struct connection *connection, gnutls_x509_crt_t certific
     }
 }
 
-/* Which authority it is: the one by which alone the chain is good, too. A name in a certificate says nothing. */
-static bool leads_to(gnutls_x509_crt_t authority, gnutls_x509_crt_t *certificates, unsigned count)
-{
-    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_purpose};
-    gnutls_x509_trust_list_t alone = NULL;
-    unsigned status = GNUTLS_CERT_INVALID;
-
-    if (gnutls_x509_trust_list_init(&alone, 0) < 0) return false;
-    const bool verified =
-        gnutls_x509_trust_list_add_cas(alone, &authority, 1, 0) == 1 &&
-        gnutls_x509_trust_list_verify_crt2(alone, certificates, count, &purpose, 1, 0, &status, NULL) == GNUTLS_E_SUCCESS;
-    gnutls_x509_trust_list_deinit(alone, 0);
-    return verified && status == 0;
-}
-
-static void note_authority(struct connection *connection, gnutls_x509_crt_t authority)
-{
-    gnutls_datum_t der = {NULL, 0};
-    uint8_t digest[SHA256_SIZE];
-    char hex[2 * SHA256_SIZE + 1];
-
-    if (gnutls_x509_crt_export2(authority, GNUTLS_X509_FMT_DER, &der) < 0) return;
-    sha256_of((struct bytes){der.data, der.size}, digest);
-    gnutls_free(der.data);
-    text_hex(digest, sizeof digest, hex);
-    (void)snprintf(connection->authority, sizeof connection->authority, "sha256:%s", hex);
-}
-
-/* Of several that it leads to, the first one of the file. */
-static void find_authority(struct connection *connection, gnutls_x509_trust_list_t authorities, gnutls_x509_crt_t *certificates,
-                           unsigned count)
-{
-    gnutls_x509_trust_list_iter_t at = NULL;
-    gnutls_x509_crt_t authority = NULL;
-
-    while (connection->authority[0] == '\0' &&
-           gnutls_x509_trust_list_iter_get_ca(authorities, &at, &authority) == GNUTLS_E_SUCCESS) {
-        if (leads_to(authority, certificates, count)) note_authority(connection, authority);
-        gnutls_x509_crt_deinit(authority);
-    }
-    if (at != NULL) gnutls_x509_trust_list_iter_deinit(at);
-}
-
 /* Verifies by the newest authorities, not by those of the handshake. The status counts, not only the return code. */
 static bool is_trusted(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
 {
@@ -395,10 +353,10 @@ static bool is_trusted(struct tls *tls, struct connection *connection, const gnu
     const bool verified = all && authorities != NULL &&
                           gnutls_x509_trust_list_verify_crt2(authorities, certificates, imported, &purpose, 1, 0, &status,
                                                              NULL) == GNUTLS_E_SUCCESS;
-    connection->authority[0] = '\0';
+    connection->authorities[0] = '\0';
     if (verified && status == 0) {
         note_names(connection, certificates[0]);
-        find_authority(connection, authorities, certificates, imported);
+        authorities_find(authorities, certificates, imported, connection->authorities);
     }
     for (unsigned i = 0; i < imported; i++) gnutls_x509_crt_deinit(certificates[i]);
     credentials_drop(newest);

@@ -38,7 +38,7 @@ const struct sockaddr *request_client(const struct request *request)
 
 struct policy_client request_place(const struct request *request)
 {
-    return (struct policy_client){request_client(request), request->client_authority, request->client_listener};
+    return (struct policy_client){request_client(request), request->client_authorities, request->client_listener};
 }
 
 struct resource *request_add_pair(struct request *request, enum action action, const char *name)
@@ -90,7 +90,7 @@ void request_take_head(struct request *request, const struct http_exchange *http
     request->client_runner = http_client_runner(http);
     request->client_names = http_client_names(http);
     request->client_listener = http_client_listener(http);
-    (void)snprintf(request->client_authority, sizeof request->client_authority, "%s", http_client_authority(http));
+    (void)snprintf(request->client_authorities, sizeof request->client_authorities, "%s", http_client_authorities(http));
     (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
 }
 

@@ -14,6 +14,7 @@
 #include "authz/principal.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "gateway/http/authorities.h"
 #include "gateway/http/message.h"
 #include "registry/recorder.h"
 
@@ -37,10 +38,10 @@ struct request {
     char id[37];    /* request id, also in X-Request-Id and in the event */
     char trace[33]; /* trace id of the caller's traceparent (W3C Trace Context), or "" */
     struct sockaddr_storage client;
-    char client_address[46];      /* "127.0.0.1", or "unix" */
-    char client_confirmation[44]; /* x5t#S256 of the client's certificate (RFC 8705), or "" */
-    char client_authority[72];    /* "sha256:..." of the authority that has signed it (gateway/http/exchange.h), or "" */
-    const char *client_listener;  /* name of the port that it came to, or "" */
+    char client_address[46];                        /* "127.0.0.1", or "unix" */
+    char client_confirmation[44];                   /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    char client_authorities[AUTHORITIES_TEXT_SIZE]; /* of clients, that it leads to (gateway/http/exchange.h), or "" */
+    const char *client_listener;                    /* name of the port that it came to, or "" */
     const char *client_names; /* of this certificate, if an authority of clients has signed it: lines (gateway/http/exchange.h) */
     const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     const struct principal *principal;              /* of the kind PRINCIPAL_NONE until a credential is accepted */

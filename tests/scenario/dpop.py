@@ -23,7 +23,13 @@ os.chmod(authorities.name, 0o755)
 with open(authorities.name + "/plain.cnf", "w", encoding="ascii") as plain:
     plain.write("[req]\ndistinguished_name = name\n[name]\n")
 subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=clients",
-                "-keyout", authorities.name + "/ca.key", "-out", authorities.name + "/ca.pem"], check=True, capture_output=True)
+                "-keyout", authorities.name + "/ca.key", "-out", authorities.name + "/old.pem"], check=True, capture_output=True)
+subprocess.run(["openssl", "req", "-x509", "-key", authorities.name + "/ca.key", "-days", "2", "-subj", "/CN=clients", "-out", authorities.name + "/renewed.pem"],
+               check=True, capture_output=True)
+with open(authorities.name + "/ca.pem", "w", encoding="ascii") as both:
+    for part in ("old", "renewed"):
+        with open(f"{authorities.name}/{part}.pem", encoding="ascii") as one:
+            both.write(one.read())
 server = Fleet(2, allowed_hosts="127.0.0.1:*", step_up_acr="phr mfa", step_up_clients="sijil web", tls_client_any="yes", listeners=["abroad"], tls_client_ca=authorities.name + "/ca.pem").start()
 first, second = server.clients(server.admin)
 login = make_robot(server, "bound", "publisher", "main/models")
@@ -245,7 +251,7 @@ def with_certificate(folder, name, says="DNS:example", authority=False):
     """A connection with a certificate that the client has signed itself, or the authority of clients, and the certificate's SHA-256 as cnf has it."""
     path = os.path.join(folder, name)
     if not os.path.exists(path + ".pem"):
-        by = ["-CA", authorities.name + "/ca.pem", "-CAkey", authorities.name + "/ca.key"] if authority else []
+        by = ["-CA", authorities.name + "/old.pem", "-CAkey", authorities.name + "/ca.key"] if authority else []
         subprocess.run(["openssl", "req", "-x509", "-config", authorities.name + "/plain.cnf", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                         "-days", "1", "-subj", "/CN=" + name, "-addext", "subjectAltName=" + says, "-addext", "extendedKeyUsage=clientAuth", "-addext", "basicConstraints=critical,CA:FALSE", *by,
                         "-keyout", path + ".key", "-out", path + ".pem"], check=True, capture_output=True)
@@ -283,8 +289,10 @@ def a_token_is_bound_to_a_self_signed_certificate():
 
 def clients_are_where_their_certificate_or_port_says():
     """Of several statements of the signed set the one with the lowest assurance counts; nothing that a client writes does."""
-    with open(authorities.name + "/ca.pem", encoding="ascii") as file:
-        authority = "sha256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read())).hexdigest()
+    def digest_of(name):
+        with open(f"{authorities.name}/{name}.pem", encoding="ascii") as file:
+            return "sha256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read())).hexdigest()
+    authority, old = digest_of("renewed"), digest_of("old")
     base = first.api("GET", "/policies")
     policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
               "metadata": {"id": "proven", "version": 1, "scope": ["main/models/**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
@@ -321,8 +329,10 @@ def clients_are_where_their_certificate_or_port_says():
         status, where = look(certified())
         assert status in (200, 404) and where == "authority:" + authority, (status, where)
         assert look(certified(server.listeners["abroad"][0])) == (403, "listener:abroad")
-        load([*policies, policy], [here, {**abroad, "facts": {"geo": "AE", "assurance": 2}}, {"cidr": "127.0.0.0/8", "facts": {"geo": "AE", "assurance": 1}}])
-        assert look(certified(server.listeners["abroad"][0])) == (403, "127.0.0.0/8")
+        load([*policies, policy], [here, {**abroad, "facts": {"geo": "AE", "assurance": 2}}, {"cidr": "127.0.0.0/8", "facts": {"geo": "AE", "assurance": 1}},
+                                   {"authority": old, "facts": {"geo": "AE"}}])
+        assert look(with_certificate(folder, "stranger")[0]) == (403, "127.0.0.0/8")
+        assert look(certified(server.listeners["abroad"][0])) == (403, "authority:" + old)  # its certificate leads to both
         load(policies, base["set"]["networks"])
     assert first.call("GET", "/healthz").status == 200
 

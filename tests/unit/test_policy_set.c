@@ -67,6 +67,7 @@ static void an_envelope_of_another_type_is_no_set(void **state)
 #define DIGEST_OF(letter) "sha256:" letter letter letter letter letter letter letter letter
 #define DIGEST_A          DIGEST_OF("aaaaaaaa")
 #define DIGEST_B          DIGEST_OF("bbbbbbbb")
+#define DIGEST_C          DIGEST_OF("cccccccc")
 
 static const struct set_row {
     const char *name, *member, *value; /* value NULL: the member is removed */
@@ -321,6 +322,9 @@ static const struct place_row {
     {"a network of which nothing certain is said", "10.2.0.1", "ae-front", DIGEST_A, "10.2.0.0/16"},
     {"a network of the same assurance comes first", "10.3.0.1", "ae-front", "", "10.3.0.0/16"},
     {"a network that is proven", "10.4.0.1", "", DIGEST_A, "authority:" DIGEST_A},
+    {"of two authorities the less certain one", "192.0.2.1", "", DIGEST_A " " DIGEST_C, "authority:" DIGEST_C},
+    {"of two authorities the less certain one, first", "192.0.2.1", "", DIGEST_C " " DIGEST_A, "authority:" DIGEST_C},
+    {"of two authorities the one that the set knows", "192.0.2.1", "", DIGEST_B " " DIGEST_A, "authority:" DIGEST_A},
 };
 
 static void the_lowest_assurance_wins(void **state)
@@ -330,6 +334,7 @@ static void the_lowest_assurance_wins(void **state)
         "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"assurance\":1}},{\"cidr\":\"10.2.0.0/16\",\"facts\":{\"geo\":\"FR\"}},"
         "{\"cidr\":\"10.3.0.0/16\",\"facts\":{\"assurance\":2}},{\"cidr\":\"10.4.0.0/16\",\"facts\":{\"assurance\":4}},"
         "{\"facts\":{\"assurance\":2,\"geo\":\"AE\"},\"listener\":\"ae-front\"},"
+        "{\"authority\":\"" DIGEST_C "\",\"facts\":{\"assurance\":1,\"geo\":\"FR\"}},"
         "{\"authority\":\"" DIGEST_A "\",\"facts\":{\"assurance\":3,\"geo\":\"AE\"}}]");
     const struct policy_set_parts parts = {.epoch = 3, .networks = networks};
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
@@ -355,7 +360,7 @@ static void nobody_is_in_no_network(void **state)
 
     (void)state;
     assert_null(policy_set_client(set, &(struct policy_client){.address = NULL}, &name));
-    assert_null(policy_set_client(set, &(struct policy_client){.address = &local, .authority = "", .listener = ""}, &name));
+    assert_null(policy_set_client(set, &(struct policy_client){.address = &local, .authorities = "", .listener = ""}, &name));
 }
 
 /* All steps of a set, and of one evaluation with it. */
