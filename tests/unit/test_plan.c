@@ -106,9 +106,8 @@ static void names_are_decided_alike(void **state)
     struct error err = {0};
 
     rules.self = &rules;
-    entry_place_note(&entry.place, &organisations[0].id);
     struct policy_plan plan = {.snapshot = &snapshot, .proposed = snapshot.set, .now_ms = NOW_MS, .names = &nobody};
-    must(restricted_new(snapshot.set, &rules, &snapshot.tenancy, &plan.restricted, &err), &err);
+    must(restricted_new(snapshot.set, &rules, NULL, &plan.restricted, &err), &err);
     const struct policy_documents *documents = NULL;
     must(restricted_documents(plan.restricted, snapshot.set, "acme/models/a", &documents, &err), &err);
     class_of(&plan, "acme/models/a", &one);
