@@ -133,7 +133,9 @@ static struct result work(struct copy_round *round, struct error *err)
     if (round->claim.is_withdrawn) return withdraw_all(round, err);
     if (!round->claim.is_home_reached)
         copy_note(round, COPIES_UNREACHABLE,
-                  "no gateway that serves both regions, or fetches from the home region, looks after them");
+                  round->claim.way.is_move
+                      ? "no gateway that serves both regions moves the project"
+                      : "no gateway that serves both regions, or fetches from the home region, looks after them");
     TRY(copying_delete_unwanted(round->pg, &round->claim.way, err));
     TRY(copy_all(round, err));
     if (round->state == COPIES_NEW) round->state = round->waiting_blobs > 0 ? COPIES_COPYING : COPIES_CURRENT;

@@ -20,7 +20,7 @@ struct copy_claim {
     bool is_deleted;           /* the project is */
     bool was_home;             /* way.to was the home before: what is there goes as soon as nothing refers to it */
     bool is_home_served;       /* by this gateway */
-    bool is_home_reached;      /* or fetched from the gateway that serves it; else no copy is made */
+    bool is_home_reached;      /* or, but for a move, fetched from the gateway that serves it; else no copy is made */
     uint64_t reviewed_version; /* decider_copies_version() at which all copies were decided again */
     int64_t reviewed_age_s;    /* since then */
 };

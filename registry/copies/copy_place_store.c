@@ -32,16 +32,18 @@ static const struct pg_statement copy_place_list_sql = {
     " ORDER BY c.withdrawn_at IS NOT NULL, c.region_id COLLATE \"C\" LIMIT $2",
     "uuid int8", "text bool text text int8 int8 int8 int8 int8 timestamptz timestamptz text"};
 /* A gateway that starts again under its name takes up its own claim. One that reads nothing of the home region comes when no other one has come for a minute: what is
- * not allowed any more must go. */
+ * not allowed any more must go. Nobody moves a home by fetching: manifests need the keys of both ends, and the other gateway would decide `replicate`. */
+#define REACHED(home, copy) \
+    home " = ANY(CASE WHEN " copy ".move = CASE WHEN " copy ".withdrawn_at IS NULL THEN 'to' ELSE 'from' END THEN $2 ELSE $3 END)"
 static const struct pg_statement copy_place_claim_sql = {
     "copy_place_claim",
     "UPDATE project_copy c SET runner = $1, lease_until = now() + interval '30 seconds' FROM project p JOIN organisation o USING (organisation_id)"
     " WHERE p.project_id = c.project_id AND (c.project_id, c.region_id) = (SELECT d.project_id, d.region_id FROM project_copy d JOIN project q USING (project_id)"
-    " WHERE d.due_at <= now() - CASE WHEN q.home_region = ANY($3) THEN interval '0' ELSE interval '1 minute' END AND d.region_id = ANY($2) AND (d.lease_until IS NULL OR d.lease_until <= now() OR d.runner = $1)"
+    " WHERE d.due_at <= now() - CASE WHEN " REACHED("q.home_region", "d") " THEN interval '0' ELSE interval '1 minute' END AND d.region_id = ANY($2) AND (d.lease_until IS NULL OR d.lease_until <= now() OR d.runner = $1)"
     " ORDER BY d.due_at LIMIT 1 FOR UPDATE OF d SKIP LOCKED)"
     " RETURNING p.organisation_id, p.project_id, coalesce(p.deleted_name, o.name || '/' || p.name), p.home_region, c.region_id,"
     " c.withdrawn_at IS NOT NULL OR p.deleted_at IS NOT NULL, c.reviewed_version,"
-    " least(extract(epoch FROM now() - greatest(c.reviewed_at, '1970-01-01')), 1e12)::int8, p.home_region = ANY($2), p.home_region = ANY($3), p.deleted_at IS NOT NULL,"
+    " least(extract(epoch FROM now() - greatest(c.reviewed_at, '1970-01-01')), 1e12)::int8, p.home_region = ANY($2), " REACHED("p.home_region", "c") ", p.deleted_at IS NOT NULL,"
     " coalesce(c.move, '') = 'to', coalesce(c.move, '') = 'from' AND p.deleted_at IS NULL",
     "text text[] text[]", "uuid uuid text text text bool int8 int8 bool bool bool bool bool"};
 static const struct pg_statement copy_place_renew_sql = {

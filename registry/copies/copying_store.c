@@ -38,11 +38,12 @@ static const struct pg_statement copy_present_sql = {
     " AND o.blob_id <> b.blob_id AND o.damaged_at IS NULL) FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND b.digest > $3"
     " ORDER BY b.digest LIMIT $4",
     "uuid text text int8 text", ITEM_TYPES};
+/* A home does not move by this way. */
 static const struct pg_statement copy_lent_sql = {
     "copy_lent",
     "SELECT " ITEMS ", false, b.damaged_at IS NOT NULL, false, p.organisation_id, o.name || '/' || p.name, p.home_region FROM project p"
     " JOIN organisation o USING (organisation_id) JOIN project_copy c ON c.project_id = p.project_id AND c.region_id = $2 AND c.withdrawn_at IS NULL"
-    " JOIN blob b ON b.project_id = p.project_id AND b.region_id = p.home_region AND b.digest = $3 WHERE p.project_id = $1 AND p.deleted_at IS NULL"
+    " AND c.move IS DISTINCT FROM 'to' JOIN blob b ON b.project_id = p.project_id AND b.region_id = p.home_region AND b.digest = $3 WHERE p.project_id = $1 AND p.deleted_at IS NULL"
     " AND EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
     " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id)",
     "uuid text text", ITEM_TYPES " uuid text text"};
