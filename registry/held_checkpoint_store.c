@@ -24,10 +24,10 @@ static const struct pg_statement held_checkpoint_insert_sql = {
 /* Runs of the same content may keep the same checkpoint. The one that counts is that of the run which was noted with the request. */
 static const struct pg_statement held_checkpoint_find_sql = {
     "held_checkpoint_find",
-    "SELECT c.size_bytes, k.key_id, k.key_version, k.wrapped_key, k.commitment, c.sealed, c.run_id FROM run_checkpoint c JOIN run n USING (run_id)"
+    "SELECT c.size_bytes, k.key_id, k.key_version, k.wrapped_key, k.commitment, c.sealed, c.run_id, k.region_id FROM run_checkpoint c JOIN run n USING (run_id)"
     " JOIN project_key k USING (key_id) JOIN run_resume u ON u.source = c.run_id AND u.digest = c.digest WHERE c.repository_id = $1 AND c.digest = $2"
     " AND u.run_id = $3 AND n.state <> 'quarantined'",
-    "uuid text uuid", "int4 uuid int4 bytea bytea bytea uuid"};
+    "uuid text uuid", "int4 uuid int4 bytea bytea bytea uuid text"};
 static const struct pg_statement *const statements[] = {&held_checkpoint_insert_sql, &held_checkpoint_find_sql};
 /* clang-format on */
 const struct pg_table held_checkpoint_statements = PG_TABLE(statements);
@@ -62,9 +62,12 @@ static struct result open_row(struct registry *registry, const struct pg_rows *r
 {
     const struct uuid run = pg_uuid(rows, 0, 6);
     struct key_record key = {.id = pg_uuid(rows, 0, 1)};
+    struct resource sealed_at = *query->where;
 
+    (void)snprintf(sealed_at.region, sizeof sealed_at.region, "%s",
+                   pg_text(rows, 0, 7)); /* another one while a project's home moves */
     TRY(key_record_read(rows, 0, 2, &key, err));
-    const struct sealing sealing = {.where = query->where, .digest = query->reference, .key = &key, .run = &run};
+    const struct sealing sealing = {.where = &sealed_at, .digest = query->reference, .key = &key, .run = &run};
     TRY(manifest_unseal(registry, &sealing, pg_bytes(rows, 0, 5), &manifest->body, err));
     const struct digest actual = digest_of(DIGEST_SHA256, buffer_bytes(&manifest->body));
     digest_format(&actual, manifest->digest);

@@ -78,8 +78,10 @@ struct result held_manifests_insert(const struct permit *permit, struct pg *pg, 
 static struct result open_row(struct registry *registry, const struct held_row *row, struct held_manifest *held,
                               struct error *err)
 {
-    const struct sealing sealing = {.where = &held->where, .digest = held->digest, .key = &row->key};
+    struct resource sealed_at = held->where;
+    const struct sealing sealing = {.where = &sealed_at, .digest = held->digest, .key = &row->key};
 
+    (void)snprintf(sealed_at.region, sizeof sealed_at.region, "%s", row->key_region);
     TRY(manifest_unseal(registry, &sealing, row->sealed, &held->body, err));
     const struct digest digest = digest_of(DIGEST_SHA256, buffer_bytes(&held->body));
     char found[DIGEST_TEXT_SIZE];

@@ -25,10 +25,10 @@ static const struct pg_statement held_insert_sql = {
 static const struct pg_statement held_find_sql = {
     "held_find",
     "SELECT h.name, h.digest, coalesce(r.deleted_name, r.full_name), p.home_region, h.repository_id, k.key_id, k.key_version, k.wrapped_key,"
-    " k.commitment, h.sealed, r.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL FROM held_manifest h JOIN repository r USING (repository_id)"
+    " k.commitment, h.sealed, r.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL, k.region_id FROM held_manifest h JOIN repository r USING (repository_id)"
     " JOIN project p USING (project_id) JOIN project_key k ON k.key_id = h.key_id"
     " WHERE h.run_id = $1 AND h.attempt = CASE WHEN $2 = 0 THEN (SELECT attempt FROM run WHERE run_id = $1) ELSE $2 END AND h.node = $3 AND r.project_id = $4 ORDER BY h.name",
-    "uuid int4 int4 uuid", "text text text text uuid uuid int4 bytea bytea bytea bool"};
+    "uuid int4 int4 uuid", "text text text text uuid uuid int4 bytea bytea bytea bool text"};
 static const struct pg_statement held_link_sql = {
     "held_link",
     "INSERT INTO repository_blob AS l (repository_id, digest, blob_id) SELECT DISTINCT $2::uuid, s.digest, s.blob_id FROM unnest($3::text[]) AS d"
@@ -120,7 +120,8 @@ struct result held_row_read(const struct pg_rows *rows, size_t row, struct held_
                             .repository = pg_uuid(rows, row, 4),
                             .key = {.id = pg_uuid(rows, row, 5)},
                             .sealed = pg_bytes(rows, row, 9),
-                            .is_deleted = pg_bool(rows, row, 10)};
+                            .is_deleted = pg_bool(rows, row, 10),
+                            .key_region = pg_text(rows, row, 11)};
 
     TRY(key_record_read(rows, row, 6, &read.key, err));
     *row_out = read;

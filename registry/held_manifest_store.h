@@ -39,6 +39,7 @@ RESULT held_row_insert(struct pg *pg, const struct held_key *key, const struct h
 /** A row: views of `rows`. */
 struct held_row {
     const char *name, *digest, *full_name, *region;
+    const char *key_region; /* of the key that it is sealed under: another one while a project's home moves */
     struct uuid repository;
     struct key_record key;
     struct bytes sealed;

@@ -186,6 +186,37 @@ static void an_admission_shows_the_blobs(void **state)
     assert_false(can_read(&other, image.digest)); /* what the manifest does not need stays held */
 }
 
+/* Its home is another region already, and what runs hold is still sealed under the key of the old one. */
+static void what_is_held_is_read_while_its_project_moves(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held/i");
+    OWNED_HELD held = {.key = {.attempt = 1}}, found = {.count = 0};
+    const struct uuid run = {{0xb1}};
+    struct pushed image;
+    char digest[DIGEST_TEXT_SIZE];
+    OWNED(permit) *permit = NULL;
+
+    (void)state;
+    push(&where, 8, true, digest);
+    collect_write_image(&image, digest, NULL, 1);
+    held.key.run = run;
+    permit = fixture_permit(ACTION_RUN_ADMIT, &where);
+    execute("INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at) SELECT"
+            " 'b1000000-0000-0000-0000-000000000000', project_id, 'finishing', sha256('x'), 'robot', 0, 'default', now()"
+            " FROM repository WHERE name = 'held/i'");
+    const struct held_text text = {ACTION_RUN_ADMIT, "model", &where, bytes_of_text(image.body)};
+    MUST(held_manifests_add(permit, fixture.registry, fixture.stack->pg, &text, &held, &err));
+    MUST(held_manifests_insert(permit, fixture.stack->pg, ACTION_RUN_ADMIT, &held, &err));
+    execute(
+        "ALTER TABLE project DISABLE TRIGGER home_moves_as_asked; CREATE TABLE was AS SELECT project_id, home_region FROM project;"
+        "UPDATE project SET home_region = 'test/there' WHERE project_id = (SELECT project_id FROM repository WHERE name = 'held/i')");
+    MUST(held_manifests_read(permit, fixture.registry, fixture.stack->pg, &held.key, &found, &err));
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.each[0].where.region, "test/there");
+    execute("UPDATE project p SET home_region = w.home_region FROM was w WHERE w.project_id = p.project_id; DROP TABLE was;"
+            "ALTER TABLE project ENABLE TRIGGER home_moves_as_asked");
+}
+
 /* It is stored, and shown to who may read the project. */
 static void why_a_copy_failed_names_no_place(void **state)
 {
@@ -204,7 +235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_finds_what_a_run_uploads),     cmocka_unit_test(who_has_the_bytes_pushes_them),
         cmocka_unit_test(a_mount_shows_only_what_it_has_read), cmocka_unit_test(a_run_repairs_a_damaged_blob),
-        cmocka_unit_test(an_admission_shows_the_blobs),        cmocka_unit_test(why_a_copy_failed_names_no_place),
+        cmocka_unit_test(an_admission_shows_the_blobs),        cmocka_unit_test(what_is_held_is_read_while_its_project_moves),
+        cmocka_unit_test(why_a_copy_failed_names_no_place),
     };
 
     return cmocka_run_group_tests_name("what runs upload", tests, fixture_set_up, fixture_tear_down);
