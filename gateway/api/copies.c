@@ -177,6 +177,17 @@ static json_t *plan_json(const char *project, const struct move_plan *plan, cons
                      "holds", (json_int_t)plan->holds, "room", plan->has_room, "cut", plan->is_cut, "denials", denials);
 }
 
+/* It names regions, rules and all that is in the project, so it is for those who may end copies and moves. project.migrate itself would need a fresh login. */
+static struct result check_planner(struct request *request, struct error *err)
+{
+    struct action_pair pair = request->pairs[0];
+    bool may = false;
+
+    pair.action = ACTION_PROJECT_WITHDRAW;
+    TRY(api_may(request, &pair, &may, err));
+    return may ? SUCCESS : failure(err, ERROR_DENIED, "only who may move the project plans a move");
+}
+
 static struct result handle_move(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = &request->pairs[0].resource;
@@ -187,6 +198,7 @@ static struct result handle_move(struct request *request, struct pg *pg, struct 
 
     if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
+    TRY(check_planner(request, err));
     if (to == NULL) return failure(err, ERROR_INVALID, "a plan needs the parameter region");
     if (!decider_region_state(request->gateway->decider, to, &state))
         return failure(err, ERROR_NOT_FOUND, "there is no region '%.64s' here", to);

@@ -54,6 +54,7 @@ RESULT copy_place_list(const struct permit *permit, struct pg *pg, struct copy_p
 
 #define MOVE_DENIALS_MAX 100   /* that a plan names; the others are counted */
 #define MOVE_BLOBS_MAX   20000 /* that a plan decides; beyond that it says that it is cut */
+#define MOVE_LINKS_MAX   50000 /* of blobs and repositories, likewise */
 
 struct decider;
 struct move_denial {
@@ -70,7 +71,7 @@ struct move_plan {
     uint64_t uploads;  /* that are open now: what has not ended when the home changes begins anew */
     uint64_t holds;    /* legal holds: as long as they are in force, the old home keeps its copies */
     bool has_room;     /* the quota has, for both at once */
-    bool is_cut;       /* there are more than MOVE_BLOBS_MAX: the rest was not decided */
+    bool is_cut;       /* there are more than MOVE_BLOBS_MAX or MOVE_LINKS_MAX: the rest was not decided */
     size_t denial_count;
     struct move_denial denials[MOVE_DENIALS_MAX];
 };

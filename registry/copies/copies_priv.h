@@ -127,7 +127,7 @@ struct home_link {
     char name[RESOURCE_NAME_MAX + 1];
     struct uuid repository;
     uint64_t bytes;
-    int64_t links;
+    int64_t links; /* COPY_LINKS_MAX + 1: as many, or more */
     bool is_damaged;
 };
 #define HOME_PAGE_MAX 500

@@ -117,16 +117,16 @@ static const struct pg_statement copy_home_count_sql = {
     "uuid", "text int8 int8 int8 int8 bool"};
 static const struct pg_statement copy_home_links_sql = {
     "copy_home_links",
-    "SELECT b.digest, p.full_name, p.repository_id, b.size_bytes, (SELECT count(*) FROM repository_blob n JOIN repository m USING (repository_id)"
-    " WHERE n.blob_id = b.blob_id AND m.deleted_at IS NULL), b.damaged_at IS NOT NULL FROM blob b JOIN repository_blob r USING (blob_id)"
+    "SELECT b.digest, p.full_name, p.repository_id, b.size_bytes, (SELECT count(*) FROM (SELECT FROM repository_blob n JOIN repository m USING (repository_id)"
+    " WHERE n.blob_id = b.blob_id AND m.deleted_at IS NULL LIMIT $6) few), b.damaged_at IS NOT NULL FROM blob b JOIN repository_blob r USING (blob_id)"
     " JOIN repository p ON p.repository_id = r.repository_id AND p.deleted_at IS NULL WHERE b.project_id = $1 AND b.region_id = $2"
     " AND b.digest >= $3 AND (b.digest, p.repository_id) > ($3, $4) ORDER BY b.digest, p.repository_id LIMIT $5",
-    "uuid text text uuid int8", "text text uuid int8 int8 bool"};
+    "uuid text text uuid int8 int8", "text text uuid int8 int8 bool"};
 static const struct pg_statement *const statements[] = {
-    &copy_home_pending_sql, &copy_home_lock_sql, &copy_home_flags_sql, &copy_home_uploads_sql, &copy_home_old_key_sql, &copy_home_set_sql,
+    &copy_home_pending_sql, &copy_home_lock_sql, &copy_home_flags_sql, &copy_home_leases_sql, &copy_home_uploads_sql, &copy_home_old_key_sql, &copy_home_set_sql,
     &copy_home_arrive_sql, &copy_home_leave_sql, &copy_home_raise_epoch_sql, &copy_home_manifest_sql, &copy_home_checkpoint_sql,
     &copy_home_held_sql, &copy_home_reseal_manifest_sql, &copy_home_reseal_checkpoint_sql, &copy_home_reseal_held_sql, &copy_home_holds_sql,
-    &copy_home_repository_sql, &copy_home_regions_sql, &copy_home_forget_keys_sql, &copy_home_forget_sql, &copy_home_count_sql,
+    &copy_home_repository_sql, &copy_home_regions_sql, &copy_home_forget_keys_sql, &copy_home_is_empty_sql, &copy_home_forget_sql, &copy_home_count_sql,
     &copy_home_links_sql,
 };
 /* clang-format on */
@@ -348,6 +348,7 @@ struct result copy_home_links(struct pg *pg, const struct copy_way *way, const s
     pg_add_text(&arguments, after->digest);
     pg_add_uuid(&arguments, &after->repository);
     pg_add_int8(&arguments, HOME_PAGE_MAX);
+    pg_add_int8(&arguments, COPY_LINKS_MAX + 1);
     TRY(pg_run(pg, &copy_home_links_sql, &arguments, &rows, err));
     *count_out = pg_rows_count(rows);
     assert(*count_out <= HOME_PAGE_MAX);

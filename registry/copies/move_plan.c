@@ -12,6 +12,7 @@ struct planning {
     struct copy_way way;
     char digest[DIGEST_TEXT_SIZE]; /* of the links that are looked at */
     bool is_denied;
+    size_t links; /* seen */
 };
 
 static struct result ask(struct planning *planning, const struct resource *where, const char *digest, enum action action,
@@ -46,6 +47,7 @@ static struct result plan_link(struct planning *planning, const struct home_link
         plan->damaged_blobs += link->is_damaged;
         plan->crowded_blobs += link->links > COPY_LINKS_MAX;
     }
+    if (link->links > COPY_LINKS_MAX) return SUCCESS; /* the mover decides it neither */
     const struct copy_link known = {.repository = link->repository};
     struct resource where = copy_where(&planning->way, &known, planning->way.to, link->digest);
     (void)snprintf(where.name, sizeof where.name, "%s", link->name);
@@ -60,7 +62,8 @@ static struct result plan_blobs(struct planning *planning, struct pg *pg, struct
     while (count == HOME_PAGE_MAX && !planning->plan->is_cut) {
         TRY(copy_home_links(pg, &planning->way, &last, page, &count, err));
         for (size_t i = 0; i < count && !planning->plan->is_cut; i++) {
-            planning->plan->is_cut = planning->plan->blobs == MOVE_BLOBS_MAX && strcmp(planning->digest, page[i].digest) != 0;
+            planning->plan->is_cut = planning->links++ == MOVE_LINKS_MAX ||
+                                     (planning->plan->blobs == MOVE_BLOBS_MAX && strcmp(planning->digest, page[i].digest) != 0);
             if (!planning->plan->is_cut) TRY(plan_link(planning, &page[i], err));
         }
         if (count > 0) last = page[count - 1];
