@@ -153,6 +153,14 @@ static void list_served(const struct registry *registry, bool fetches, struct co
             served->reached[served->reached_count++] = bytes_of_text(elsewhere->each[i].region);
 }
 
+/* A damaged manifest of an old home stays so until somebody pushes it again: each try has two events. */
+static unsigned pause_of(const struct copy_round *round)
+{
+    if (round->is_cut) return 0;
+    if (round->claim.was_home && round->state == COPIES_DAMAGED) return REVIEW_EVERY_S * 1000;
+    return round->options->pause_ms == 0 ? PAUSE_MS : round->options->pause_ms;
+}
+
 struct result copier_work(struct registry *registry, struct pg *pg, const struct copier_options *options, bool *worked_out,
                           struct error *err)
 {
@@ -168,7 +176,7 @@ struct result copier_work(struct registry *registry, struct pg *pg, const struct
     const struct result worked = work(&round, &problem);
     if (!worked.ok) copy_note_failure(&round, &problem);
     if (pg_is_broken(pg)) TRY(pg_reopen(pg, err));
-    TRY(copy_place_release(&round, round.is_cut ? 0 : options->pause_ms == 0 ? PAUSE_MS : options->pause_ms, err));
+    TRY(copy_place_release(&round, pause_of(&round), err));
     return worked.ok ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
 }
 

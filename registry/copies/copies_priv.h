@@ -117,6 +117,8 @@ RESULT copy_home_repository(struct pg *pg, const struct uuid *project, const cha
 /** The home, and further regions that lack nothing. */
 RESULT copy_home_regions(struct pg *pg, const struct uuid *project, struct placed_region regions_out[COPY_REGIONS_MAX + 1],
                          size_t *count_out, struct error *err);
+/** Whether neither blobs nor manifests need the old home. */
+RESULT copy_home_is_empty(struct pg *pg, const struct copy_way *way, bool *is_empty_out, struct error *err);
 /** For changes: keys of manifests and the row of the old home go. ERROR_CONFLICT: something is left. */
 RESULT copy_home_forget(struct pg *pg, const struct copy_way *way, struct error *err);
 /** Counts of a plan; the blobs follow. */

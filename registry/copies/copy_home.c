@@ -83,23 +83,30 @@ static struct result decide_home(struct copy_round *round, uint64_t version, str
     return record_home(round, &home, GIVE(decision), err);
 }
 
-/* All blobs are decided at one version of labels and policies, and the change is decided at the same one. */
+static void note_pending(struct copy_round *round, const struct home_pending *pending)
+{
+    char why[160];
+
+    (void)snprintf(why, sizeof why,
+                   "the home stays until these are no more: blobs that have no sound copy there %" PRIu64 ", mounts %" PRIu64
+                   ", runs that go on %" PRIu64,
+                   pending->blobs, pending->links, pending->runs);
+    copy_note(round, COPIES_COPYING, why);
+}
+
+/* All blobs are decided at one version of labels and policies, and the change is decided at the same one. It looks for what is pending once more. */
 struct result copy_home_change(struct copy_round *round, struct error *err)
 {
     const uint64_t version = decider_copies_version(round->options->decider);
     struct home_pending pending;
-    char why[160];
 
-    TRY(copy_review(round, err));
-    if (!round->is_reviewed || !copy_go_on(round)) return SUCCESS;
     TRY(copy_home_pending(round->pg, &round->claim.way, &pending, err));
-    if (pending.blobs == 0 && pending.links == 0 && pending.runs == 0) return decide_home(round, version, err);
-    (void)snprintf(why, sizeof why,
-                   "the home stays until these are no more: blobs that have no sound copy there %" PRIu64 ", mounts %" PRIu64
-                   ", runs that go on %" PRIu64,
-                   pending.blobs, pending.links, pending.runs);
-    copy_note(round, COPIES_COPYING, why);
-    return SUCCESS;
+    if (pending.blobs > 0 || pending.links > 0 || pending.runs > 0) {
+        note_pending(round, &pending);
+        return SUCCESS;
+    }
+    TRY(copy_review(round, err));
+    return round->is_reviewed && copy_go_on(round) ? decide_home(round, version, err) : SUCCESS;
 }
 
 /* ---- Manifests are sealed again ---- */
@@ -140,21 +147,40 @@ static struct result record_reseal(struct copy_round *round, struct reseal *rese
     struct buffer OWNED_BUFFER plain = BUFFER(MANIFEST_SIZE_MAX);
     struct error why = {0};
     struct record record = {.under = permit, .outcome = OUTCOME_COMPLETED, .change = &reseal->change};
+    const bool is_sealed = seal_again(round, reseal, &plain, &why).ok, is_damaged = why.kind == ERROR_CORRUPT;
 
-    if (!seal_again(round, reseal, &plain, &why).ok) {
-        record = (struct record){.under = permit, .outcome = OUTCOME_FAILED, .note = "stored bytes do not verify"};
+    if (is_sealed) (void)snprintf(record.note, sizeof record.note, "a manifest of %zu bytes", plain.length);
+    else {
+        record = (struct record){.under = permit, .outcome = OUTCOME_FAILED};
+        (void)snprintf(record.note, sizeof record.note, "%s", is_damaged ? "stored bytes do not verify" : "not moved");
         copy_note_failure(round, &why);
-    } else (void)snprintf(record.note, sizeof record.note, "a manifest of %zu bytes", plain.length);
+    }
     sequencer_submit_and_wait(round->registry->sequencer, &record);
     const enum record_status status = record.status;
     const struct error said = record.error;
     record_done(&record);
+    if (status == RECORD_DONE && !is_sealed && !is_damaged)
+        return failure(err, why.kind, "%s", why.message); /* so would the others */
     if (status == RECORD_DONE) return SUCCESS;
     if (status == RECORD_STALE || (status == RECORD_REFUSED && said.kind == ERROR_CONFLICT)) {
         copy_note(round, COPIES_COPYING, "a right or a manifest has changed meanwhile: the next round goes on");
         return SUCCESS;
     }
     return failure(err, ERROR_UNAVAILABLE, "a manifest could not be moved: %.180s", said.message);
+}
+
+/* In memory: a denial that lasts is not an event of each round. */
+static struct result may_move(struct copy_round *round, const struct copy_question *question, bool *may_out, struct error *err)
+{
+    OWNED(decision) *decision = NULL;
+    char why[128];
+
+    TRY(decider_decide_copy(round->options->decider, question, &decision, err));
+    *may_out = decision_verdict(decision) == VERDICT_ALLOW;
+    if (*may_out) return SUCCESS;
+    (void)snprintf(why, sizeof why, "manifests may not move: %s", decision_denial(decision, 0)->rule);
+    copy_note(round, COPIES_HELD, why);
+    return SUCCESS;
 }
 
 /* Decided and recorded before it is opened. */
@@ -174,9 +200,11 @@ static struct result move_manifest(struct copy_round *round, const struct home_s
     const struct copy_question question = copy_question_of(&way, &reseal.where);
     OWNED(permit) *permit = NULL;
     uint64_t epoch = 0;
+    bool may = false;
 
     *moved_out = false;
-    TRY(copy_decide(round, &question, NULL, &permit, &epoch, err));
+    TRY(may_move(round, &question, &may, err));
+    if (may) TRY(copy_decide(round, &question, NULL, &permit, &epoch, err));
     if (permit == NULL) return SUCCESS;
     const struct result recorded = record_reseal(round, &reseal, permit, err);
     buffer_done(&reseal.sealed);
@@ -273,14 +301,23 @@ static struct result run_leaving(const struct permit *permit, struct change *cha
     return copy_home_forget(pg, leaving->way, err);
 }
 
+/* A change that fails is an event, too. */
 struct result copy_home_end(struct copy_round *round, struct error *err)
 {
+    bool is_empty = false;
+
     const struct copy_way *way = &round->claim.way;
     const struct action_pair pair = {.action = ACTION_PROJECT_LEFT, .resource = project_at(way, way->to, way->from)};
     struct leaving leaving = {
         .change = {.run = run_leaving, .invalidates = CHANGE_INVALIDATES_NOTHING}, .way = way, .where = pair.resource};
     struct record record;
 
+    TRY(copy_home_is_empty(round->pg, way, &is_empty, err));
+    if (!is_empty) {
+        copy_note(round, COPIES_HELD,
+                  "something needs the old home yet: a last sound copy, or manifests of a deleted repository");
+        return SUCCESS;
+    }
     TRY(record_prepare_for_job(&pair, &leaving.change, &record, err));
     sequencer_submit_and_wait(round->registry->sequencer, &record);
     const enum record_status status = record.status;

@@ -37,6 +37,12 @@ static const struct pg_statement copy_home_flags_sql = {
     " AND k.repository_id = r.repository_id AND k.digest = r.digest AND k.blob_id = c.blob_id"
     " AND (k.is_pushed <> r.is_pushed OR k.is_held <> r.is_held)",
     "uuid text text", ""};
+/* So does who asks for a blob before a push of its manifest: it is kept as long as was promised. */
+static const struct pg_statement copy_home_leases_sql = {
+    "copy_home_leases",
+    "UPDATE blob c SET lease_until = b.lease_until FROM blob b WHERE b.project_id = $1 AND b.region_id = $2 AND c.project_id = $1 AND c.region_id = $3"
+    " AND c.digest = b.digest AND c.lease_until < b.lease_until",
+    "uuid text text", ""};
 static const struct pg_statement copy_home_uploads_sql = {
     "copy_home_uploads",
     "WITH gone AS (DELETE FROM upload WHERE project_id = $1 AND region_id = $2" UPLOAD_ENDED ")," UPLOAD_RELEASE
@@ -99,6 +105,12 @@ static const struct pg_statement copy_home_forget_keys_sql = {
     "DELETE FROM project_key k WHERE k.project_id = $1 AND k.region_id = $2 AND NOT k.is_current"
     NEEDS_KEY("manifest") NEEDS_KEY("run_checkpoint") NEEDS_KEY("held_manifest"),
     "uuid text", ""};
+static const struct pg_statement copy_home_is_empty_sql = {
+    "copy_home_is_empty",
+    "SELECT NOT EXISTS (SELECT FROM blob WHERE project_id = $1 AND region_id = $2) AND (SELECT count(*) FROM project_key WHERE project_id = $1 AND region_id = $2)"
+    " = (SELECT count(*) FROM project_key k WHERE k.project_id = $1 AND k.region_id = $2 AND NOT k.is_current"
+    NEEDS_KEY("manifest") NEEDS_KEY("run_checkpoint") NEEDS_KEY("held_manifest") ")",
+    "uuid text", "bool"};
 static const struct pg_statement copy_home_forget_sql = {
     "copy_home_forget",
     "DELETE FROM project_copy c WHERE c.project_id = $1 AND c.region_id = $2 AND c.move = 'from' AND c.withdrawn_at IS NOT NULL"
@@ -204,6 +216,7 @@ struct result copy_home_set(struct pg *pg, const struct copy_way *way, const str
     TRY(check(pg, way, err));
     add_way(&arguments, way);
     TRY(pg_run(pg, &copy_home_flags_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, &copy_home_leases_sql, &arguments, NULL, err));
     TRY(run_at(pg, &copy_home_uploads_sql, &way->project, way->from, err));
     TRY(set_key(pg, way, key, err));
     TRY(run_at(pg, &copy_home_set_sql, &way->project, way->to, err));
@@ -303,6 +316,18 @@ struct result copy_home_regions(struct pg *pg, const struct uuid *project, struc
         regions_out[i] = (struct placed_region){.stale_s = 0};
         (void)snprintf(regions_out[i].region, sizeof regions_out[i].region, "%s", pg_text(rows, i, 0));
     }
+    return SUCCESS;
+}
+
+struct result copy_home_is_empty(struct pg *pg, const struct copy_way *way, bool *is_empty_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &way->project);
+    pg_add_text(&arguments, way->to);
+    TRY(pg_run(pg, &copy_home_is_empty_sql, &arguments, &rows, err));
+    *is_empty_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
 

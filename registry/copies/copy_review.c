@@ -13,7 +13,17 @@ struct withdrawal {
     struct change change;
     struct resource where;
     const struct uuid *copy;
+    bool is_left; /* of an old home */
 };
+
+/* One may have come since the round has looked, also between the look before and the change. */
+static struct result check_holds(const struct withdrawal *withdrawal, struct pg *pg, struct error *err)
+{
+    uint64_t holds = 0;
+
+    if (withdrawal->is_left) TRY(copy_home_holds(pg, &withdrawal->where.project, &holds, err));
+    return holds == 0 ? SUCCESS : failure(err, ERROR_CONFLICT, "a legal hold keeps the old home");
+}
 
 static struct result run_withdrawal(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
@@ -21,6 +31,7 @@ static struct result run_withdrawal(const struct permit *permit, struct change *
 
     permit_require(permit, ACTION_COPY_WITHDRAW, &withdrawal->where);
     permit_require_detail(permit, ACTION_COPY_WITHDRAW, withdrawal->where.detail);
+    TRY(check_holds(withdrawal, pg, err));
     return copy_row_withdraw(pg, withdrawal->copy, err);
 }
 
@@ -37,14 +48,21 @@ static struct result withdraw(struct copy_round *round, const struct copy_item *
     (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", item->digest);
     struct withdrawal withdrawal = {.change = {.run = run_withdrawal, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .where = pair.resource,
-                                    .copy = &item->row.key.id};
+                                    .copy = &item->row.key.id,
+                                    .is_left = round->claim.was_home && round->claim.is_withdrawn};
+    const struct result free_of_holds = check_holds(&withdrawal, round->pg, err);
+    if (!free_of_holds.ok && err->kind != ERROR_CONFLICT) return free_of_holds;
+    if (!free_of_holds.ok) {
+        copy_note(round, COPIES_HELD, "a legal hold has come");
+        return SUCCESS;
+    }
     TRY(record_prepare_for_job(&pair, &withdrawal.change, &record, err));
     (void)snprintf(record.note, sizeof record.note, "%s", why);
     sequencer_submit_and_wait(round->registry->sequencer, &record);
     const enum record_status status = record.status;
     const struct error error = record.error;
     record_done(&record);
-    if (status == RECORD_REFUSED && error.kind == ERROR_CONFLICT) return SUCCESS; /* a collection was first */
+    if (status == RECORD_REFUSED && error.kind == ERROR_CONFLICT) return SUCCESS; /* a collection, or a hold, was first */
     if (status != RECORD_DONE)
         return failure(err, ERROR_UNAVAILABLE, "a withdrawal could not be recorded: %.180s", error.message);
     metric_add(&registry_metrics_rows[METRIC_COPIES_WITHDRAWN], 1);

@@ -215,10 +215,14 @@ def found(name="moved"):
     return dict(one.split(" ") for one in text.split(",") if one)
 
 
+def begin_a_round():
+    ask("WITH due AS (UPDATE project_copy SET due_at = now() WHERE lease_until IS NULL AND due_at > now() RETURNING 1) SELECT count(*) FROM due")
+
+
 def soon(what, why):
     """Without the pause between two rounds."""
     def look():
-        ask("WITH due AS (UPDATE project_copy SET due_at = now() WHERE lease_until IS NULL AND due_at > now() RETURNING 1) SELECT count(*) FROM due")
+        begin_a_round()
         return what()
     wait_until(look, 120, why)
 
@@ -242,6 +246,30 @@ def put(place, content, tag):
     return sha256(content)
 
 
+def before(event, region, digest, then):
+    """What somebody does just before a copy comes or goes."""
+    row = "NEW" if event == "INSERT" else "OLD"
+    ask("CREATE OR REPLACE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "
+        f"IF {row}.region_id = '{region}' AND {row}.digest = '{digest}' THEN {then}; END IF; RETURN {row}; END $$")
+    ask(f"CREATE OR REPLACE TRIGGER meanwhile BEFORE {event} ON blob FOR EACH ROW EXECUTE FUNCTION meanwhile()")
+
+
+def what_may_not_move_is_no_event_of_each_round():
+    """Manifests are as before the move, and the new home takes nothing. One event of each may come from a gateway that has not heard of it."""
+    sijil("region", "drain", "HOST", REGION)
+    ask("ALTER TABLE manifest DISABLE TRIGGER sealed_under_a_newer_key")
+    ask("UPDATE manifest m SET key_id = k.key_id, sealed = k.sealed FROM kept k WHERE k.repository_id = m.repository_id AND k.digest = m.digest")
+    ask("ALTER TABLE manifest ENABLE TRIGGER sealed_under_a_newer_key")
+    ask("DROP TABLE kept")
+    for _ in range(3):
+        begin_a_round()
+        wait_until(lambda: ask(f"SELECT due_at > now() + interval '5 seconds' AND why LIKE '%SYS-DRAINING%' FROM project_copy WHERE project_id = {MOVED_ID}") == "t",
+                   30, "the manifests move into a region that drains")
+    sijil("region", "drain", "HOST", REGION, "--end")
+    old = f"SELECT count(*) FROM manifest m JOIN project_key k USING (key_id) WHERE k.project_id = {MOVED_ID} AND k.region_id = '{HOME}'"
+    soon(lambda: ask(old) == "0", "the manifests stay")
+
+
 def a_plan_names_what_keeps_a_project_from_moving():
     fleet = world["fleet"]
     admin = fleet.client(fleet.admin)
@@ -259,6 +287,8 @@ def a_plan_names_what_keeps_a_project_from_moving():
     assert not planned["moves"] and planned["blobs"] == 4 and planned["manifests"] == 2 and planned["denied_blobs"] == 2, planned
     assert state["secret"] in of_secret and {(entry["name"], entry["rule"]) for entry in planned["denials"]} == {(SECRET, "M-STAY")}, planned
     assert "M-STAY denies " + SECRET in move(MOVED, REGION, "--plan")
+    told = client.api("GET", f"/projects/{MOVED}/move?region=no%2Fsuch", expect=(403,))
+    assert "no/such" not in json.dumps(told), told  # who pushes plans no move
     move(MOVED, REGION)
     assert "on its way" in move(MOVED, FOLDER, code=1)
     soon(lambda: found() == {REGION: "denied"}, "nothing is denied")
@@ -282,6 +312,9 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
     planned = move(MOVED, REGION, "--plan", "--json")
     assert planned["moves"] and planned["blobs"] == 4 and planned["holds"] == 1 and planned["denials"] == [], planned
     upload = state["open"].begin()
+    lonely = b"its manifest comes after the move"
+    before("INSERT", REGION, state["lonely"], "UPDATE blob SET lease_until = now() + interval '99 days' WHERE project_id = NEW.project_id AND digest = NEW.digest")  # asked for at home
+    ask(f"CREATE TABLE kept AS SELECT repository_id, digest, key_id, sealed FROM manifest JOIN repository USING (repository_id) WHERE project_id = {MOVED_ID}")
     fleet.store.process.send_signal(signal.SIGSTOP)
     try:
         move(MOVED, REGION)
@@ -296,11 +329,12 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
     fleet.wait_for_gateway(victim)
     soon(lambda: home() == REGION and found() == {HOME: "held"}, "the home stays")
     assert "legal hold" in places()[HOME]["why"] and where(state["first"]) == where(state["lonely"]) == {HOME, REGION}, places()
+    assert ask(f"SELECT bool_and(lease_until > now() + interval '98 days') FROM blob WHERE digest = '{state['lonely']}'") == "t", "the new home keeps it for less time"
+    what_may_not_move_is_no_event_of_each_round()
     clients = fleet.clients(state["mover"])
     state["open"] = clients[0].repository(MOVED + "/open")
     answer = state["open"].patch(upload, b"late")
     assert answer.status == 404, (answer.status, answer.body)  # an open upload ends with the change
-    lonely = b"its manifest comes after the move"
     assert state["open"].put_manifest("late", state["open"].manifest(lonely)).status == 201
     state["new"] = put(state["open"], b"n" * 5000, "v2")
     assert where(state["new"]) == {REGION}
@@ -309,8 +343,18 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
         assert place.call("GET", f"blobs/{state['first']}").body == b"o" * 100000 and place.call("GET", "manifests/v1").status == 200
         assert client.repository(SECRET).call("GET", "manifests/v1").status == 200
     assert ask(f"SELECT string_agg(DISTINCT k.region_id, ',') FROM manifest m JOIN project_key k USING (key_id) WHERE k.project_id = {MOVED_ID}") == REGION
-    ask("UPDATE content_hold SET release_reason = 'r', release_asked_by = 'x', release_asked_at = now(), released_by = 'y', released_at = now()"
-        f" WHERE project_id = {MOVED_ID} RETURNING 1")
+    release = ("UPDATE content_hold SET release_reason = 'r', release_asked_by = 'x', release_asked_at = now(), released_by = 'y', released_at = now()"
+               f" WHERE project_id = {MOVED_ID} AND released_at IS NULL")
+    first = ask(f"SELECT min(digest) FROM blob WHERE project_id = {MOVED_ID} AND region_id = '{HOME}'")
+    before("DELETE", HOME, first, "INSERT INTO content_hold (hold_id, organisation_id, project_id, reason, set_by) SELECT gen_random_uuid(), organisation_id,"
+           " project_id, 'another', 'x' FROM project WHERE project_id = OLD.project_id")
+    blobs = f"SELECT count(*) FROM blob WHERE project_id = {MOVED_ID} AND region_id = '{HOME}' AND digest > '{first}'"
+    later = ask(blobs)
+    ask(release)
+    soon(lambda: where(first) == {REGION} and found() == {HOME: "held"}, "the second hold keeps nothing")
+    assert ask(blobs) == later != "0", "copies went after the hold"
+    ask("DROP TRIGGER meanwhile ON blob")
+    ask(release)
     soon(lambda: found() == {}, "the old home stays")
     assert where(state["first"]) == where(state["secret"]) == {REGION}
     assert ask(f"SELECT string_agg(region_id, ',') FROM project_key WHERE project_id = {MOVED_ID}") == REGION, "the old key of manifests stays"
@@ -318,7 +362,8 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
     wait_until(lambda: ask(gone) == "1", 30, "no event proves that the key is gone")
     assert [entry["out"] for entry in events("project.moved")] == ["allowed"] and HOME in json.dumps(events("project.moved")) and len(events("project.left")) == 1
     moves = [entry for entry in events("move.write") if entry["out"] == "completed"]
-    assert len([entry for entry in moves if "a manifest of" in json.dumps(entry)]) == 2, moves
+    assert len([entry for entry in moves if "a manifest of" in json.dumps(entry)]) == 4, moves  # two manifests, twice
+    assert len([entry for entry in events("move.write") if entry["out"] == "denied"]) <= 2, "a denial is recorded in each round"
 
 
 def a_region_is_drained_to_another_one():
