@@ -177,10 +177,12 @@ static void a_changed_row_is_found(void **state)
     write_manifest(&two, config, "", "2");
     MUST(push_body(&where, "a", &one, &err));
     MUST(push_body(&where, "b", &two, &err));
-    execute("UPDATE manifest m SET sealed = o.sealed FROM manifest o, tag a, tag b, repository r"
+    execute("SET session_replication_role = replica;"
+            "UPDATE manifest m SET sealed = o.sealed FROM manifest o, tag a, tag b, repository r"
             " WHERE r.name = 'tampered' AND a.repository_id = r.repository_id AND a.name = 'a'"
             " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
-            " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");
+            " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest;"
+            "SET session_replication_role = origin");
     OWNED(permit) *permit = fixture_permit(ACTION_MANIFEST_READ, &where);
     const struct manifest_query query = {.action = ACTION_MANIFEST_READ, .where = &where, .reference = "a"};
     MUST_FAIL(ERROR_CORRUPT, stored_manifest_find(permit, fixture.registry, fixture.stack->pg, &query, &manifest, &err));

@@ -256,12 +256,31 @@ def check_exception(exception):
     check_ops(exception, exception["ops"], "exception")
 
 
+def check_restriction(policy):
+    """What an organisation adds for itself only restricts, below its own name."""
+    owner = policy["metadata"].get("organisation")
+    if owner is None:
+        return
+    if not re.fullmatch(r"[a-z0-9._-]+", owner):
+        raise Refused("policy.metadata.organisation: not a name")
+    if not all(scope.startswith(owner + "/") and len(scope) > len(owner) + 1 for scope in policy["metadata"]["scope"]):
+        raise Refused("policy.metadata.scope: not below the organisation")
+    if not policy["metadata"]["id"].startswith(owner + ".") or len(policy["metadata"]["id"]) == len(owner) + 1:
+        raise Refused("policy.metadata.id: does not begin with the organisation")
+    effects = {rule.get("effect") if isinstance(rule, dict) else None for rule in policy["rules"]}
+    if policy.get("closed") is not False or not effects <= {"require", "deny"}:
+        raise Refused("a policy of an organisation only restricts")
+    if {"labels", "exception_types"} & set(policy) or "applies_to_labels" in policy["metadata"]:
+        raise Refused("a policy of an organisation only restricts")
+
+
 def check_policy(policy):
     """Raise Refused unless the evaluator understands every member."""
     check(POLICY, policy, "policy")
     applies_to = policy["metadata"].get("applies_to_labels")
     if applies_to == {}:
         raise Refused("policy.metadata.applies_to_labels: empty")
+    check_restriction(policy)
     names = set()
     for rule in policy["rules"]:
         effect = rule.get("effect") if isinstance(rule, dict) else None
