@@ -55,9 +55,6 @@ struct plan_verdict {
     const char *operation;
     char scope[RESOURCE_NAME_MAX + 1], target[256], rule[65], policy[80];
 };
-/** The policies of a side at a name: of its set, and those that the organisation has added. ERROR_LIMIT. */
-RESULT plan_documents(const struct policy_plan *plan, enum plan_side side, const char *name,
-                      const struct policy_documents **documents_out, struct error *err);
 /** *decision_out: the caller's. ERROR_NO_MEMORY, ERROR_LIMIT. */
 RESULT plan_decide(const struct policy_plan *plan, enum plan_side side, const struct plan_question *question,
                    struct policy_decision **decision_out, struct error *err);

@@ -267,8 +267,8 @@ def check_restriction(policy):
         raise Refused("policy.metadata.scope: not below the organisation")
     if not policy["metadata"]["id"].startswith(owner + ".") or len(policy["metadata"]["id"]) == len(owner) + 1:
         raise Refused("policy.metadata.id: does not begin with the organisation")
-    effects = {rule.get("effect") if isinstance(rule, dict) else None for rule in policy["rules"]}
-    if policy.get("closed") is not False or not effects <= {"require", "deny"}:
+    effects = [rule.get("effect") if isinstance(rule, dict) else None for rule in policy["rules"]]
+    if policy.get("closed") is not False or not all(effect in ("require", "deny") for effect in effects):
         raise Refused("a policy of an organisation only restricts")
     if {"labels", "exception_types"} & set(policy) or "applies_to_labels" in policy["metadata"]:
         raise Refused("a policy of an organisation only restricts")
