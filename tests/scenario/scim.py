@@ -659,7 +659,8 @@ def an_edit_of_a_role_or_a_secret_is_found_and_believed_no_longer():
             ("binding", f"SET subject = 'id-of-thief' {a_binding}", f"SET subject = 'id-of-ann' {a_binding}", lambda: has_role("thief")),
             ("binding", f"SET expires_at = expires_at + interval '30 days' {a_binding}", f"SET expires_at = expires_at - interval '30 days' {a_binding}", lambda: has_role("ann")),
             ("robot", f"SET secret_hash = '\\x{third}', kept = secret_hash {a_robot}", f"SET secret_hash = kept {a_robot}", lambda: comes_in("sijil_intruder")),
-            ("robot", f"SET expires_at = expires_at + interval '1 day' {a_robot}", f"SET expires_at = expires_at - interval '1 day' {a_robot}", lambda: comes_in(first)),
+            ("robot", f"SET expires_at = expires_at + interval '1 day', secret_since = secret_since + interval '1 day' {a_robot}",
+             f"SET expires_at = expires_at - interval '1 day', secret_since = secret_since - interval '1 day' {a_robot}", lambda: comes_in(first)),
             ("robot", f"SET previous_hash = '\\x{third}', kept = previous_hash {a_robot}", f"SET previous_hash = kept {a_robot}", lambda: comes_in("sijil_intruder"))):
         sql(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS kept bytea; UPDATE {table} {edit}; SELECT raise_authorization_epoch()")
         is_found_by_the_service(f"UPDATE {table} {back}; SELECT raise_authorization_epoch()", lambda wrong: wrong == 1)
