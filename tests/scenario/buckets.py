@@ -14,7 +14,7 @@ import region_keyd_cases
 import sijil_test
 from fleet import Judge, RegionFleet
 from small_store import SmallStore
-from sijil_test import sha256
+from sijil_test import sha256, wait_until
 
 MIB = 1 << 20
 REPOSITORY = "main/models/bucket"
@@ -130,6 +130,7 @@ def a_bucket_that_moved_is_found_by_the_scan():
     admin = fleet.client(fleet.admin)
     digest = fleet.clients(state["login"])[0].repository(REPOSITORY).push_blob(b"before it moved")
     fleet.store.move("eu-elsewhere-1")
+    wait_until(lambda: region_cases.has_token(admin), 10, "there is no token")
     sijil_test.follow(admin, admin.api("POST", "/scrubs", {})["id"], seconds=60, state="failed")
     statuses = sorted(client.repository(REPOSITORY).call("GET", f"blobs/{digest}").status for client in fleet.clients(state["login"]))
     assert statuses[-1] in (403, 503) and statuses[0] in (200, 403, 503), statuses  # the other may have looked, too; 403: in quarantine by now

@@ -155,14 +155,26 @@ def a_withdrawn_copy_is_gone_with_its_key():
     assert "no copies" in sijil("admin", "project", "replicate", "HOST", PROJECT, REGION, "--end", code=3)
 
 
+def hold_ends(region):
+    """A copy into the region waits a while before its end, so that a kill meets it at its checkpoint."""
+    ask("CREATE FUNCTION hold_end() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(5); RETURN NEW; END';"
+        f"CREATE TRIGGER hold_end BEFORE INSERT ON blob FOR EACH ROW WHEN (NEW.region_id = '{region}') EXECUTE FUNCTION hold_end()")
+
+
+def let_end():
+    ask("DROP TRIGGER hold_end ON blob; DROP FUNCTION hold_end()")
+
+
 def a_copy_goes_on_at_its_checkpoint_after_a_kill():
     fleet = world["fleet"]
     big = push(os.urandom(112 * MIB), "big")
+    hold_ends(FOLDER)
     row = f"SELECT coalesce(max(blob_id::text || ' ' || offset_bytes), '') FROM copying WHERE digest = '{big}' AND sequence > 0"
     soon(lambda: ask(row), "the copy has no checkpoint")
     victim = int(ask(f"SELECT runner FROM project_copy WHERE project_id = {ME} AND region_id = '{FOLDER}'")[-1])
     fleet.kill(victim)
     fleet.wait_settled(victim)
+    let_end()
     blob, offset = ask(row).split(" ")
     assert 64 * MIB <= int(offset) < 65 * MIB, offset
     fleet.start_gateway(victim)

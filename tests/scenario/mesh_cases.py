@@ -11,7 +11,7 @@ import subprocess
 
 import region_keyd_cases
 import sijil_test
-from copy_cases import FOLDER, HOME, KEYED, ME, MIB, PROJECT, REPOSITORY, SMALL, ask, copies, is_current, push, put, rows_of, soon, with_policy
+from copy_cases import FOLDER, HOME, KEYED, ME, MIB, PROJECT, REPOSITORY, SMALL, ask, copies, hold_ends, is_current, let_end, push, put, rows_of, soon, with_policy
 from copy_cases import found as found_of
 from copy_cases import state as copied
 from region_cases import REGION, approve, sijil, world
@@ -221,6 +221,7 @@ def a_set_that_tightens_cuts_a_transfer_at_the_home_end():
 def a_fetched_copy_goes_on_after_either_end_was_killed():
     fleet = world["fleet"]
     big = push(os.urandom(112 * MIB), "fetched")
+    hold_ends(KEYED)
     row = f"SELECT coalesce(max(blob_id::text || ' ' || offset_bytes), '') FROM copying WHERE digest = '{big}' AND region_id = '{KEYED}' AND sequence > 0"
     there = f"SELECT coalesce(max(blob_id::text), '') FROM blob WHERE project_id = {ME} AND region_id = '{KEYED}' AND digest = '{big}'"
     soon(lambda: ask(row), "the copy has no checkpoint")
@@ -230,6 +231,7 @@ def a_fetched_copy_goes_on_after_either_end_was_killed():
     fleet.kill(REGIONAL)
     for number in (MAIN, REGIONAL):
         fleet.wait_settled(number)
+    let_end()
     start((MAIN,))
     sijil("admin", "rewrap", "HOST", "--detach")
     handed = f"SELECT coalesce(max(runner), 'none') FROM job WHERE kind = 'rewrap' AND region_id = '{KEYED}'"
