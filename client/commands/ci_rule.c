@@ -39,32 +39,6 @@ static struct result send(struct invocation *invocation, struct session *session
     return print_rule(invocation, answer, err);
 }
 
-static struct result rule_path(const char *id, const char *tail, const char *scope, struct buffer *path, struct error *err)
-{
-    TRY(buffer_add_text(path, BASE "/", err));
-    TRY(http_escape(path, id, err));
-    TRY(buffer_add_text(path, tail, err));
-    if (scope == NULL) return SUCCESS;
-    TRY(buffer_add_text(path, "?scope=", err));
-    return http_escape(path, scope, err);
-}
-
-/* The number of the newest version; 0 if there is none. */
-static struct result newest_version(struct session *session, const char *id, const char *scope, int64_t *version_out,
-                                    struct error *err)
-{
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED_JSON answer = NULL;
-    struct error none = {0};
-
-    *version_out = 0;
-    TRY(rule_path(id, "", scope, &path, err));
-    if (!api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &none).ok)
-        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
-    if (json_integer_of(json_object_get(answer, "document"), "version", version_out)) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the registry answered without the version of the rule");
-}
-
 /* ---- drafting ---- */
 
 struct result command_ci_rule_draft(struct invocation *invocation, struct error *err)
@@ -81,7 +55,7 @@ struct result command_ci_rule_draft(struct invocation *invocation, struct error 
     buffer_clear(&payload);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(newest_version(session, rule.id, rule.scope, &version, err));
+    TRY(documents_newest_version(session, &rules, rule.id, rule.scope, &version, err));
     TRY(ci_rule_compose(&rule, (uint64_t)version + 1, &payload, err));
     TRY(documents_sign(DOCUMENT_TRUST_RULE, buffer_bytes(&payload), key, &envelope, err));
     return send(invocation, session, BASE, envelope, err);
@@ -128,16 +102,12 @@ static struct result approve(struct invocation *invocation, struct session *sess
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(document) *document = NULL;
-    OWNED_JSON approval = NULL;
+    OWNED_JSON body = NULL;
 
     TRY(read_draft(invocation, json_object_get(draft, "envelopes"), &document, err));
     TRY(show_document(document, err));
-    TRY(documents_sign(DOCUMENT_TRUST_RULE, document_payload(document), key, &approval, err));
-    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
-    OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return api_no_memory(err);
-    TRY(rule_path(document->name, "/approval", NULL, &path, err));
+    TRY(documents_sign_too(draft, document, key, &body, err));
+    TRY(documents_path_of(BASE, document->name, "/approval", NULL, &path, err));
     return send(invocation, session, buffer_text(&path), body, err);
 }
 
@@ -169,7 +139,7 @@ struct result command_ci_rule_revoke(struct invocation *invocation, struct error
         return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the rule no longer counts"));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(newest_version(session, id, documents_scope(invocation), &version, err));
+    TRY(documents_newest_version(session, &rules, id, documents_scope(invocation), &version, err));
     if (version == 0) return failure(err, ERROR_NOT_FOUND, "there is no trust rule %.63s in this scope", id);
     const struct document_parts parts = {.kind = DOCUMENT_TRUST_RULE,
                                          .scope = documents_scope(invocation),
@@ -181,7 +151,7 @@ struct result command_ci_rule_revoke(struct invocation *invocation, struct error
                                          .body = nothing};
     TRY(document_compose(&parts, &payload, err));
     TRY(documents_sign(DOCUMENT_TRUST_RULE, buffer_bytes(&payload), key, &envelope, err));
-    TRY(rule_path(id, "/withdrawal", NULL, &path, err));
+    TRY(documents_path_of(BASE, id, "/withdrawal", NULL, &path, err));
     return send(invocation, session, buffer_text(&path), envelope, err);
 }
 

@@ -25,32 +25,33 @@ struct result documents_sign(enum document_kind kind, struct bytes payload, cons
     return json_read(buffer_bytes(&envelope), DOCUMENTS_ENVELOPE_ROOM, envelope_out, err);
 }
 
-static struct result list_path(const struct invocation *invocation, const struct documents_list *list, const json_t *next,
-                               struct buffer *path, struct error *err)
+struct collecting {
+    const struct documents_list *list;
+    json_t *rows;
+};
+
+static struct result take_page(void *context, const json_t *page, bool *is_enough_out, struct error *err)
 {
-    TRY(buffer_format(path, err, "%s?limit=1000", list->base));
-    if (!list->has_no_scope) TRY(buffer_add_text(path, "&scope=", err));
-    if (!list->has_no_scope) TRY(http_escape(path, documents_scope(invocation), err));
-    return api_add_after(path, next, err);
+    const struct collecting *collecting = context;
+
+    *is_enough_out = false;
+    if (json_array_extend(collecting->rows, json_object_get(page, "drafts")) == 0 &&
+        json_array_extend(collecting->rows, json_object_get(page, collecting->list->name)) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_INVALID, "the registry answered without '%s' and 'drafts'", collecting->list->name);
 }
 
 struct result documents_get_all(const struct invocation *invocation, struct session *session, const struct documents_list *list,
                                 json_t *rows, struct error *err)
 {
-    OWNED_JSON next = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    struct collecting collecting = {list, rows};
 
-    do {
-        struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-        OWNED_JSON answer = NULL;
-        TRY(list_path(invocation, list, next, &path, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
-        if (json_array_extend(rows, json_object_get(answer, "drafts")) != 0 ||
-            json_array_extend(rows, json_object_get(answer, list->name)) != 0)
-            return failure(err, ERROR_INVALID, "the registry answered without '%s' and 'drafts'", list->name);
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-    } while (json_is_string(next));
-    return SUCCESS;
+    TRY(buffer_format(&path, err, "%s?limit=1000", list->base));
+    if (!list->has_no_scope) TRY(buffer_add_text(&path, "&scope=", err));
+    if (!list->has_no_scope) TRY(http_escape(&path, documents_scope(invocation), err));
+    const struct page_walk walk = {buffer_text(&path), take_page, &collecting};
+    return api_walk(session, &walk, err);
 }
 
 /* Whoever forgets --scope looks among the documents of the registry itself. */
@@ -118,13 +119,48 @@ struct result documents_show_member(const char *name, const json_t *value, struc
     return SUCCESS;
 }
 
+struct result documents_path_of(const char *base, const char *name, const char *tail, const char *scope, struct buffer *path,
+                                struct error *err)
+{
+    TRY(buffer_format(path, err, "%s/", base));
+    TRY(http_escape(path, name, err));
+    TRY(buffer_add_text(path, tail, err));
+    if (scope == NULL) return SUCCESS;
+    TRY(buffer_add_text(path, "?scope=", err));
+    return http_escape(path, scope, err);
+}
+
 struct result documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
                              struct error *err)
 {
-    TRY(buffer_format(path, err, "%s/", base));
-    TRY(http_escape(path, invocation->operands[1], err));
-    TRY(buffer_format(path, err, "%s?scope=", tail));
-    return http_escape(path, documents_scope(invocation), err);
+    return documents_path_of(base, invocation->operands[1], tail, documents_scope(invocation), path, err);
+}
+
+struct result documents_newest_version(struct session *session, const struct documents_list *list, const char *name,
+                                       const char *scope, int64_t *version_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED_JSON answer = NULL;
+    struct error none = {0};
+
+    *version_out = 0;
+    TRY(documents_path_of(list->base, name, "", scope, &path, err));
+    if (!api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &none).ok)
+        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
+    if (json_integer_of(json_object_get(answer, "document"), "version", version_out)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the registry answered without the version of the %s", list->what);
+}
+
+struct result documents_sign_too(const json_t *draft, const struct document *document, const struct ecdsa_key *key,
+                                 json_t **body_out, struct error *err)
+{
+    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
+    OWNED_JSON approval = NULL;
+
+    TRY(documents_sign(document->kind, document_payload(document), key, &approval, err));
+    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
+    *body_out = json_pack("{s:O}", "envelopes", envelopes);
+    return *body_out == NULL ? api_no_memory(err) : SUCCESS;
 }
 
 struct result documents_end(struct invocation *invocation, const char *base, const char *tail, struct error *err)

@@ -34,6 +34,15 @@ RESULT documents_find(struct invocation *invocation, const struct documents_list
 /** Appends the path of the document that the second operand names, with --scope. `base`: as in a list. */
 RESULT documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
                       struct error *err);
+/** Appends the path of a document; without "?scope=" if `scope` is NULL. */
+RESULT documents_path_of(const char *base, const char *name, const char *tail, const char *scope, struct buffer *path,
+                         struct error *err);
+/** The number of the newest recorded version of the document; 0 if there is none. */
+RESULT documents_newest_version(struct session *session, const struct documents_list *list, const char *name, const char *scope,
+                                int64_t *version_out, struct error *err);
+/** The body of an approval: what the draft's `envelopes` have, and a signature over the document that was read from them. */
+RESULT documents_sign_too(const json_t *draft, const struct document *document, const struct ecdsa_key *key, json_t **body_out,
+                          struct error *err);
 /**
  * Shows a member of what is about to be signed, on standard error, because the answer goes to standard output. All of it, however long: what is cut would be
  * signed unseen. Characters that steer a terminal are replaced.

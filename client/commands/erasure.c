@@ -124,14 +124,10 @@ static struct result approve(const struct invocation *invocation, struct session
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(document) *document = NULL;
-    OWNED_JSON approval = NULL;
+    OWNED_JSON body = NULL;
 
     TRY(read_draft(json_text_of(draft, "name"), json_object_get(draft, "envelopes"), &document, err));
-    TRY(documents_sign(DOCUMENT_ERASURE, document_payload(document), key, &approval, err));
-    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
-    OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return api_no_memory(err);
+    TRY(documents_sign_too(draft, document, key, &body, err));
     TRY(buffer_format(&path, err, BASE "/%s/approval", document->name));
     return send(invocation, session, buffer_text(&path), body, err);
 }

@@ -41,25 +41,7 @@ static struct result post(struct invocation *invocation, struct session *session
 struct result log_document_path(const struct log_document_place *kind, const char *name, const char *tail, struct buffer *path,
                                 struct error *err)
 {
-    TRY(buffer_format(path, err, "%s/", kind->list.base));
-    TRY(http_escape(path, name, err));
-    return buffer_add_text(path, tail, err);
-}
-
-/* The number of the newest version; 0 if there is none. */
-static struct result newest_version(struct session *session, const struct log_document_place *kind, const char *name,
-                                    int64_t *version_out, struct error *err)
-{
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED_JSON answer = NULL;
-    struct error none = {0};
-
-    *version_out = 0;
-    TRY(log_document_path(kind, name, "", &path, err));
-    if (!api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &none).ok)
-        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
-    if (json_integer_of(json_object_get(answer, "document"), "version", version_out)) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the registry answered without the version of the %s", kind->of->what);
+    return documents_path_of(kind->list.base, name, tail, NULL, path, err);
 }
 
 /* ---- drafting ---- */
@@ -87,7 +69,7 @@ struct result log_document_draft(struct invocation *invocation, const struct log
     buffer_clear(&payload);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(newest_version(session, kind, document.name, &version, err));
+    TRY(documents_newest_version(session, &kind->list, document.name, NULL, &version, err));
     TRY(log_document_compose(kind->of, &document, (uint64_t)version + 1, &payload, err));
     TRY(documents_sign(kind->of->kind, buffer_bytes(&payload), key, &envelope, err));
     return post(invocation, session, kind->list.base, envelope, err);
@@ -135,15 +117,11 @@ static struct result sign_too(struct invocation *invocation, struct session *ses
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(document) *document = NULL;
-    OWNED_JSON approval = NULL;
+    OWNED_JSON body = NULL;
 
     TRY(read_draft(invocation, kind, json_object_get(found, "envelopes"), &document, err));
     TRY(show_document(kind, document, found, err));
-    TRY(documents_sign(kind->of->kind, document_payload(document), key, &approval, err));
-    OWNED_JSON envelopes = json_copy(json_object_get(found, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
-    OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return api_no_memory(err);
+    TRY(documents_sign_too(found, document, key, &body, err));
     TRY(log_document_path(kind, document->name, "/approval", &path, err));
     return post(invocation, session, buffer_text(&path), body, err);
 }
@@ -191,7 +169,7 @@ struct result log_document_revoke(struct invocation *invocation, const struct lo
     if (reason == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why it no longer counts"));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(newest_version(session, kind, name, &version, err));
+    TRY(documents_newest_version(session, &kind->list, name, NULL, &version, err));
     TRY(compose_end(kind, name, version, reason, &payload, err));
     TRY(documents_sign(kind->of->kind, buffer_bytes(&payload), key, &envelope, err));
     TRY(log_document_path(kind, name, "/withdrawal", &path, err));

@@ -43,32 +43,6 @@ static struct result post(struct invocation *invocation, struct session *session
     return print_one(invocation, answer, err);
 }
 
-static struct result path_of(const char *name, const char *tail, const char *organisation, struct buffer *path, struct error *err)
-{
-    TRY(buffer_add_text(path, BASE "/", err));
-    TRY(http_escape(path, name, err));
-    TRY(buffer_add_text(path, tail, err));
-    if (organisation == NULL) return SUCCESS;
-    TRY(buffer_add_text(path, "?scope=", err));
-    return http_escape(path, organisation, err);
-}
-
-/* The number of the newest version; 0 if there is none. */
-static struct result newest_version(struct session *session, const char *name, const char *organisation, int64_t *version_out,
-                                    struct error *err)
-{
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED_JSON answer = NULL;
-    struct error none = {0};
-
-    *version_out = 0;
-    TRY(path_of(name, "", organisation, &path, err));
-    if (!api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &none).ok)
-        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
-    if (json_integer_of(json_object_get(answer, "document"), "version", version_out)) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the registry answered without the version of the restriction");
-}
-
 /* ---- drafting ---- */
 
 /* What is wrong with the policy is said before it costs something: its form by the compiler of policies, then what does not only restrict. */
@@ -149,7 +123,7 @@ struct result command_restriction_draft(struct invocation *invocation, struct er
     composing.name = json_text_of(json_object_get(policy, "metadata"), "id");
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(newest_version(session, composing.name, composing.organisation, &composing.version, err));
+    TRY(documents_newest_version(session, &restrictions, composing.name, composing.organisation, &composing.version, err));
     composing.version++;
     return submit(invocation, session, &composing, key, err);
 }
@@ -168,7 +142,7 @@ struct result command_restriction_revoke(struct invocation *invocation, struct e
             failure(err, ERROR_INVALID, "--organisation and --reason are needed: whose it is, and why it no longer counts"));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(newest_version(session, composing.name, composing.organisation, &composing.version, err));
+    TRY(documents_newest_version(session, &restrictions, composing.name, composing.organisation, &composing.version, err));
     if (composing.version == 0)
         return failure(err, ERROR_NOT_FOUND, "there is no restriction %.63s in this organisation", composing.name);
     composing.version++;
@@ -208,16 +182,12 @@ static struct result approve(struct invocation *invocation, struct session *sess
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(document) *document = NULL;
-    OWNED_JSON approval = NULL;
+    OWNED_JSON body = NULL;
 
     TRY(read_draft(invocation, json_object_get(draft, "envelopes"), &document, err));
     TRY(show_document(document, err));
-    TRY(documents_sign(DOCUMENT_RESTRICTION, document_payload(document), key, &approval, err));
-    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
-    if (json_array_append(envelopes, approval) != 0) return api_no_memory(err);
-    OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL) return api_no_memory(err);
-    TRY(path_of(document->name, "/approval", NULL, &path, err));
+    TRY(documents_sign_too(draft, document, key, &body, err));
+    TRY(documents_path_of(BASE, document->name, "/approval", NULL, &path, err));
     return post(invocation, session, buffer_text(&path), body, err);
 }
 

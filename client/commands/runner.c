@@ -383,15 +383,12 @@ static struct result approve(struct invocation *invocation, struct session *sess
 {
     const json_t *list = json_object_get(draft, "envelopes");
     OWNED(document) *document = NULL;
-    OWNED_JSON approval = NULL;
-    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
+    OWNED_JSON body = NULL;
 
     TRY(read_draft(list, &document, err));
     TRY(check_draft(invocation, document, err));
     show_document(document);
-    TRY(documents_sign(DOCUMENT_RUNNER, document_payload(document), key, &approval, err));
-    OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
-    if (body == NULL || json_array_append(envelopes, approval) != 0) return api_no_memory(err);
+    TRY(documents_sign_too(draft, document, key, &body, err));
     return send(invocation, session, document, "approval", body, err);
 }
 
