@@ -13,6 +13,7 @@
 #include "gateway/http/server.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/metrics.h"
+#include "gateway/pipeline/serve.h"
 #include "policy/decider/decider.h"
 #include "registry/copies/copy_lend.h"
 #include "registry/metrics.h"
@@ -303,40 +304,27 @@ static const struct http_callbacks callbacks = {
 
 static struct http_options options_of(struct peering *peering)
 {
-    struct gateway *gateway = peering->gateway;
-    const struct settings *settings = gateway->settings;
+    const struct settings *settings = peering->gateway->settings;
+    struct http_options options = serve_options(peering->gateway);
 
-    return (struct http_options){.callbacks = &callbacks,
-                                 .context = gateway,
-                                 .listen_address = settings->peer_listen_address,
-                                 .listen_port = (int)settings->peer_listen_port,
-                                 .listen_socket = "",
-                                 .tls = {.certificate = settings->peer_certificate,
-                                         .key = settings->peer_key,
-                                         .client_ca = settings->peer_ca,
-                                         .demands_client = true},
-                                 .event_threads = 1,
-                                 .readers = gateway->readers,
-                                 .receivers = gateway->receivers,
-                                 .senders = gateway->senders,
-                                 .queue_max = (unsigned)settings->queue_max,
-                                 .queue_timeout_ms = settings->queue_timeout,
-                                 .first_reads_max = 1,
-                                 .limits = {.headers = (size_t)settings->header_size_max, .path = COPY_REQUEST_SIZE, .query = 0},
-                                 .leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size},
-                                 .connections_max = CONNECTIONS_MAX,
-                                 .connections_per_address = CONNECTIONS_MAX,
-                                 .connections_per_network = 100,
-                                 .drain_size_max = 0,
-                                 .idle_s = settings->idle_timeout,
-                                 .handshake_s = settings->handshake_timeout,
-                                 .head_s = settings->header_timeout,
-                                 .shutdown_s = settings->shutdown_timeout,
-                                 .rate_window_s = settings->rate_window,
-                                 .rate_minimum = settings->rate_minimum,
-                                 .rate_minimum_busy = settings->rate_minimum_busy,
-                                 .streams_many = CONNECTIONS_MAX,
-                                 .streams = &peering->streams};
+    options.callbacks = &callbacks;
+    options.context = peering->gateway;
+    options.listen_address = settings->peer_listen_address;
+    options.listen_port = (int)settings->peer_listen_port;
+    options.listen_socket = "";
+    options.tls = (struct tls_files){.certificate = settings->peer_certificate,
+                                     .key = settings->peer_key,
+                                     .client_ca = settings->peer_ca,
+                                     .demands_client = true};
+    options.event_threads = 1;
+    options.first_reads_max = 1;
+    options.limits = (struct http_limits){.headers = (size_t)settings->header_size_max, .path = COPY_REQUEST_SIZE, .query = 0};
+    options.connections_max = CONNECTIONS_MAX;
+    options.connections_per_address = CONNECTIONS_MAX;
+    options.connections_per_network = 100;
+    options.streams_many = CONNECTIONS_MAX;
+    options.streams = &peering->streams;
+    return options;
 }
 
 struct result peering_start(struct gateway *gateway, struct peering **peering_out, struct error *err)

@@ -24,30 +24,17 @@ static struct tls_files tls_of(const struct gateway *gateway)
     return files;
 }
 
-static struct http_options options_of(struct gateway *gateway)
+struct http_options serve_options(const struct gateway *gateway)
 {
     const struct settings *settings = gateway->settings;
 
     return (struct http_options){
-        .callbacks = &pipeline_callbacks,
-        .context = gateway,
-        .listen_address = settings->listen_address,
-        .listen_port = (int)settings->listen_port,
-        .listen_socket = settings->listen_socket,
-        .tls = tls_of(gateway),
-        .event_threads = (unsigned)settings->event_threads,
         .readers = gateway->readers,
         .receivers = gateway->receivers,
         .senders = gateway->senders,
         .queue_max = (unsigned)settings->queue_max,
         .queue_timeout_ms = settings->queue_timeout,
-        .first_reads_max = (int)settings->reader_threads / 2,
-        .limits = limits_of(settings),
         .leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size},
-        .connections_max = settings->connections_max,
-        .connections_per_address = settings->connections_per_address,
-        .connections_per_network = settings->connections_per_network,
-        .drain_size_max = settings->drain_size_max,
         .idle_s = settings->idle_timeout,
         .handshake_s = settings->handshake_timeout,
         .head_s = settings->header_timeout,
@@ -55,9 +42,30 @@ static struct http_options options_of(struct gateway *gateway)
         .rate_window_s = settings->rate_window,
         .rate_minimum = settings->rate_minimum,
         .rate_minimum_busy = settings->rate_minimum_busy,
-        .streams_many = settings->streams_max / 2,
-        .streams = &gateway->streams,
     };
+}
+
+static struct http_options options_of(struct gateway *gateway)
+{
+    const struct settings *settings = gateway->settings;
+    struct http_options options = serve_options(gateway);
+
+    options.callbacks = &pipeline_callbacks;
+    options.context = gateway;
+    options.listen_address = settings->listen_address;
+    options.listen_port = (int)settings->listen_port;
+    options.listen_socket = settings->listen_socket;
+    options.tls = tls_of(gateway);
+    options.event_threads = (unsigned)settings->event_threads;
+    options.first_reads_max = (int)settings->reader_threads / 2;
+    options.limits = limits_of(settings);
+    options.connections_max = settings->connections_max;
+    options.connections_per_address = settings->connections_per_address;
+    options.connections_per_network = settings->connections_per_network;
+    options.drain_size_max = settings->drain_size_max;
+    options.streams_many = settings->streams_max / 2;
+    options.streams = &gateway->streams;
+    return options;
 }
 
 struct result serve_start(struct gateway *gateway, struct server **server_out, struct error *err)

@@ -4,6 +4,8 @@
 #include "gateway/http/server.h"
 #include "gateway/pipeline/gateway.h"
 
+/** What each server of the gateway has alike: its workers, and the times and rates of the settings. The rest is empty. */
+struct http_options serve_options(const struct gateway *gateway);
 /** Listens as the settings say. The gateway's workers must run from now until serve_stop() has returned. */
 RESULT serve_start(struct gateway *gateway, struct server **server_out, struct error *err);
 /** Accepts no further connection, lets requests finish for up to shutdown_timeout, then cuts them. */
