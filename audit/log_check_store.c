@@ -57,7 +57,7 @@ static const struct pg_statement check_bindings_sql = {
 static const struct pg_statement check_doubt_row_sql = {"check_doubt_row", "SELECT doubt_row($1)", "uuid", "bool"};
 static const struct pg_statement check_robots_sql = {
     "check_robots",
-    "SELECT robot_id, secret, coalesce(previous, ''), expires_at FROM audit_robot JOIN robot USING (robot_id)"
+    "SELECT robot_id, secret, coalesce(previous, ''), expires_at FROM audit_robot"
     " WHERE ($1 IS NULL OR robot_id > $1) AND ($2 IS NULL OR robot_id = $2) ORDER BY robot_id LIMIT 16",
     "uuid uuid", "uuid text text timestamptz"};
 static const struct pg_statement check_logins_sql = {

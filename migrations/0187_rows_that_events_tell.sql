@@ -21,10 +21,10 @@ CREATE OR REPLACE VIEW audit_dump_binding AS
            CASE WHEN b.robot_id IS NULL THEN told_subject(b.salt, b.issuer, b.subject) END AS identity, b.expires_at
     FROM binding b LEFT JOIN robot r USING (robot_id) LEFT JOIN organisation o ON o.organisation_id = b.organisation_id
     LEFT JOIN project p ON p.project_id = b.project_id;
--- Robots that may come in, with the digests of both secrets that count.
+-- Robots that may come in, with the digests of both secrets that count, and their end.
 CREATE VIEW audit_robot AS
-    SELECT robot_id, told_secret(secret_hash) AS secret, CASE WHEN previous_until > now() THEN told_secret(previous_hash) END AS previous FROM robot
-    WHERE revoked_at IS NULL AND expires_at > now();
+    SELECT robot_id, told_secret(secret_hash) AS secret, CASE WHEN previous_until > now() THEN told_secret(previous_hash) END AS previous, expires_at
+    FROM robot WHERE revoked_at IS NULL AND expires_at > now();
 
 -- The rows of logins that an event tells: the groups of the token, and for a day from the event on. Each entry is looked up by its number.
 CREATE VIEW group_login_told AS
