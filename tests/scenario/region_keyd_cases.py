@@ -2,7 +2,6 @@
 import os
 import re
 import subprocess
-import time
 
 import sijil_test
 from region_cases import approve, rows, sijil, world
@@ -47,15 +46,8 @@ def end(how="terminate", name="onprem-dc9"):
 
 
 def until(what, why, show=lambda: ""):
-    """One credential gets two tokens of the administration a second: a look that was refused one is repeated."""
-    def look_again():
-        try:
-            return what()
-        except AssertionError:
-            time.sleep(0.5)
-            return False
     try:
-        wait_until(look_again, 60, why)
+        wait_until(what, 60, why)
     except AssertionError:
         raise AssertionError(f"{why}: {show()}") from None
 
