@@ -183,7 +183,7 @@ struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, 
 struct result policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count,
                                const struct replay_base *base, struct replay_report *report_out, struct error *err)
 {
-    struct replay replay = {.leaf = leaf, .set = base->set, .restrictions = base->restrictions};
+    struct replay replay = {.leaf = leaf, .set = base->set, .restrictions = base->restrictions, .told_from = base->told_from};
     struct error why = {0};
     const struct result replayed = replay_event(&replay, facts, facts_count, &why);
 

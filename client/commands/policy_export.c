@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/documents.h"
 #include "client/commands/policy_priv.h"
 #include "crypto/digest.h"
 #include "policy/set_export.h"
@@ -127,16 +128,31 @@ static struct result gather_one(struct session *session, const json_t *json, str
     return SUCCESS;
 }
 
-/* The set in force is the last one. */
-static struct result write_whole(struct session *session, const json_t *links, struct buffer *text, struct error *err)
+static struct result gather_all(struct session *session, const json_t *links, struct gathered *gathered, struct error *err)
 {
-    const size_t count = json_array_size(links);
-    OWNED_GATHERED gathered = {.count = 0};
+    TRY(begin(gathered, json_array_size(links), err));
+    for (size_t i = 0; i < json_array_size(links); i++) TRY(gather_one(session, json_array_get(links, i), gathered, i, err));
+    return SUCCESS;
+}
 
-    TRY(begin(&gathered, count, err));
-    for (size_t i = 0; i < count; i++) TRY(gather_one(session, json_array_get(links, i), &gathered, i, err));
-    const struct set_export_link *last = &gathered.links[count - 1];
-    const struct set_export_parts parts = {last->envelopes[0], last->entry, last->proof, gathered.links, count - 1};
+/* The set in force is the last one. `documents` NULL: no organisation is asked for. */
+static struct result write_whole(struct session *session, const json_t *links, const char *organisation, const json_t *documents,
+                                 struct buffer *text, struct error *err)
+{
+    OWNED_GATHERED gathered = {.count = 0};
+    OWNED_GATHERED more = {.count = 0};
+
+    TRY(gather_all(session, links, &gathered, err));
+    TRY(gather_all(session, documents, &more, err));
+    const struct set_export_link *last = &gathered.links[gathered.count - 1];
+    const struct set_export_parts parts = {.envelope = last->envelopes[0],
+                                           .entry = last->entry,
+                                           .proof = last->proof,
+                                           .chain = gathered.links,
+                                           .chain_count = gathered.count - 1,
+                                           .organisation = documents == NULL ? NULL : organisation,
+                                           .documents = more.links,
+                                           .document_count = more.count};
     return set_export_write(&parts, text, err);
 }
 
@@ -152,8 +168,8 @@ static struct result write_bare(struct session *session, const struct policy_sou
     TRY(find_event(session, resource, &number, err));
     TRY(fetch_bytes(session, number, "entry", &entry, err));
     TRY(fetch_bytes(session, number, "proof", &proof, err));
-    const struct set_export_parts parts = {buffer_bytes(&found->envelope), buffer_bytes(&entry.body), buffer_bytes(&proof.body),
-                                           NULL, 0};
+    const struct set_export_parts parts = {
+        .envelope = buffer_bytes(&found->envelope), .entry = buffer_bytes(&entry.body), .proof = buffer_bytes(&proof.body)};
     return set_export_write(&parts, text, err);
 }
 
@@ -162,16 +178,19 @@ struct result command_policy_export(struct invocation *invocation, struct error 
     struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
     struct policy_source OWNED_SOURCE found = {.name = NULL};
     OWNED(session) *session = NULL;
+    const char *organisation = documents_scope(invocation);
+    OWNED_JSON documents = NULL;
     OWNED_JSON links = NULL;
     OWNED_JSON rows = NULL;
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(policy_source_fetch(session, 0, &found, err));
-    if (!policy_set_names_others(found.set)) {
+    if (organisation[0] == '\0' && !policy_set_names_others(found.set)) {
         TRY(write_bare(session, &found, &text, err));
     } else {
         TRY(policy_links_fetch(session, &found, &rows, &links, err));
-        TRY(write_whole(session, links, &text, err));
+        if (organisation[0] != '\0') TRY(restriction_links_fetch(session, organisation, links, &documents, err));
+        TRY(write_whole(session, links, organisation, documents, &text, err));
     }
     return api_output(invocation, invocation_option(invocation, 'o'), buffer_bytes(&text), err);
 }
