@@ -64,10 +64,15 @@ static struct result find_set(const struct run_bundle *bundle, const struct run_
 struct result policy_run_day(const struct run_bundle *bundle, const struct run_day *day, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
+    OWNED(run_restrictions) *restrictions = NULL;
     struct error why = {0};
 
     TRY(find_set(bundle, day, &set, err));
-    const struct train_run run = {.set = set, .spec = run_member(bundle->chain.order, "spec"), .now_ms = day->now_ms};
+    TRY(run_restrictions_of_day(bundle, day, set, &restrictions, err));
+    const struct train_run run = {
+        .set = set, .spec = run_member(bundle->chain.order, "spec"), .now_ms = day->now_ms, .restrictions = restrictions};
     if (policy_run_check_day(bundle, &run, &why).ok) return SUCCESS;
-    return failure(err, why.kind, "the policy set in force: %.220s", why.message);
+    return failure(err, why.kind, "%s: %.200s",
+                   restrictions == NULL ? "the policy set in force" : "the policies in force, with restrictions of organisations",
+                   why.message);
 }

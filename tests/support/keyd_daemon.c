@@ -127,6 +127,7 @@ void keyd_daemon_remove(struct keyd_daemon *process)
     remove_in(process->directory, "log-keys");
     remove_in(process->directory, "policy-ids");
     remove_in(process->directory, "organisation-officers");
+    remove_in(process->directory, "organisation-restrictions");
     remove_in(process->directory, "replacements");
     (void)rmdir(process->directory);
     remove_in(process->folder, "socket");
