@@ -77,7 +77,7 @@ const struct program verify_program = {
         "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
         "A PLAN-FILE says that a log goes on under a new origin, signed by two officers (docs/recovery.md); 'succession' tells the new key.\n"
         "Without --signer it verifies a plan that the root of approvers alone has signed, as a registry with one administrator has it, and says so.\n"
-        "A SET-FILE is that of 'sijil policy export': the signed policy set, the log's event that loaded it, and, where several persons sign, what shows how many must.\n"
+        "A SET-FILE is that of 'sijil policy export': the signed policy set, the log's event that loaded it, and, where several persons sign, what shows how many must. Or it is that of 'sijil admin hold export': a legal hold, or its release.\n"
         "A REPORT-FILE is NAME.json of 'sijil report residency', with NAME.evidence.ndjson beside it. PAGE-FILE is a page or the CSV of it.\n"
         "Without --root 'report' does not check the signatures of policy sets.\n"
         "Without --signer 'replay' does not check the signatures of policy sets.\n"

@@ -194,6 +194,22 @@ struct result set_chain_add(struct set_chain *chain, const struct set_chain_link
     return SUCCESS;
 }
 
+struct result set_chain_check_hold(const struct set_chain *chain, const struct set_chain_link *link,
+                                   struct document **document_out, struct error *err)
+{
+    struct document_trust trust = chain->trust;
+    OWNED(document) *document = NULL;
+
+    TRY(check_order(chain, link, err));
+    TRY(document_read(link->envelopes, link->count, &document, err));
+    if (document->kind != DOCUMENT_LEGAL_HOLD) return failure(err, ERROR_INVALID, "this is no legal hold");
+    TRY(document_check_event(document, link->entry, link->sequence, err));
+    trust.now_ms = link->time_ms;
+    TRY(document_check(document, &trust, err));
+    *document_out = GIVE(document);
+    return SUCCESS;
+}
+
 void set_chain_end(const struct set_chain *chain, struct set_chain_end *end_out)
 {
     *end_out = chain->end;

@@ -34,6 +34,13 @@ struct set_chain_link {
  */
 RESULT set_chain_add(struct set_chain *chain, const struct set_chain_link *link, struct error *err);
 
+/**
+ * A legal hold, or its release, with the keys that the chain has: it adds nothing. ERROR_DENIED: too few persons have signed it, or the event is another one. ERROR_INVALID: it is none.
+ * The caller owns *document_out.
+ */
+RESULT set_chain_check_hold(const struct set_chain *chain, const struct set_chain_link *link, struct document **document_out,
+                            struct error *err);
+
 /** The last set. Views: they live as long as the chain. */
 struct set_chain_end {
     struct policy_set *set;     /* NULL: the chain has none */

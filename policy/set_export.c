@@ -24,28 +24,46 @@ static struct result write_link(const struct set_export_link *link, struct buffe
     return buffer_add_u8(text, '}', err);
 }
 
-static struct result write_chain(const struct set_export_parts *parts, struct buffer *text, struct error *err)
+static struct result write_chain(const struct set_export_link *chain, size_t count, struct buffer *text, struct error *err)
 {
-    if (parts->chain_count == 0) return SUCCESS;
+    if (count == 0) return SUCCESS;
     TRY(buffer_add_text(text, "\"chain\":[", err));
-    for (size_t i = 0; i < parts->chain_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (i > 0) TRY(buffer_add_text(text, ",\n", err));
-        TRY(write_link(&parts->chain[i], text, err));
+        TRY(write_link(&chain[i], text, err));
     }
     return buffer_add_text(text, "],", err);
 }
 
+static struct result write_file(const char *kind, const struct set_export_link *last, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "\"entry\":", err));
+    TRY(json_write_string(text, last->entry, err));
+    TRY(buffer_add_text(text, ",\"envelopes\":[", err));
+    for (size_t i = 0; i < last->count; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(json_write_string(text, last->envelopes[i], err));
+    }
+    TRY(buffer_format(text, err, "],\"kind\":\"%s\",\"proof\":", kind));
+    TRY(json_write_string(text, last->proof, err));
+    return buffer_add_text(text, "}\n", err);
+}
+
 struct result set_export_write(const struct set_export_parts *parts, struct buffer *text, struct error *err)
 {
+    const struct set_export_link last = {
+        .envelopes = {parts->envelope}, .count = 1, .entry = parts->entry, .proof = parts->proof};
+
     TRY(buffer_add_text(text, "{\"apiVersion\":\"sijil.policy/v1\",", err));
-    TRY(write_chain(parts, text, err));
-    TRY(buffer_add_text(text, "\"entry\":", err));
-    TRY(json_write_string(text, parts->entry, err));
-    TRY(buffer_add_text(text, ",\"envelopes\":[", err));
-    TRY(json_write_string(text, parts->envelope, err));
-    TRY(buffer_add_text(text, "],\"kind\":\"" SET_EXPORT_KIND "\",\"proof\":", err));
-    TRY(json_write_string(text, parts->proof, err));
-    return buffer_add_text(text, "}\n", err);
+    TRY(write_chain(parts->chain, parts->chain_count, text, err));
+    return write_file(SET_EXPORT_KIND, &last, text, err);
+}
+
+struct result hold_export_write(const struct set_export_link *links, size_t count, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "{\"apiVersion\":\"sijil.policy/v1\",", err));
+    TRY(write_chain(links, count - 1, text, err));
+    return write_file(HOLD_EXPORT_KIND, &links[count - 1], text, err);
 }
 
 /* ---- reading ---- */
@@ -57,11 +75,23 @@ struct checking {
     struct proof_report proof;       /* of the entry that was read last */
 };
 
+static bool is_of_kind(const json_t *json, const char *wanted)
+{
+    const char *kind = json_text_of(json, "kind"), *version = json_text_of(json, "apiVersion");
+
+    return kind != NULL && version != NULL && strcmp(kind, wanted) == 0 && strcmp(version, "sijil.policy/v1") == 0;
+}
+
 bool set_export_is(const json_t *json)
 {
     const char *kind = json_text_of(json, "kind");
 
     return kind != NULL && strcmp(kind, SET_EXPORT_KIND) == 0;
+}
+
+bool hold_export_is(const json_t *json)
+{
+    return is_of_kind(json, HOLD_EXPORT_KIND);
 }
 
 static struct result read_link(const json_t *json, struct set_export_link *link, struct error *err)
@@ -87,9 +117,8 @@ static struct result read_link(const json_t *json, struct set_export_link *link,
 static struct result read_file(const json_t *json, struct set_export_link *last, struct error *err)
 {
     const json_t *chain = json_object_get(json, "chain");
-    const char *version = json_text_of(json, "apiVersion");
 
-    if (!set_export_is(json) || version == NULL || strcmp(version, "sijil.policy/v1") != 0)
+    if (!is_of_kind(json, SET_EXPORT_KIND))
         return failure(err, ERROR_INVALID, "this is no policy set with its proof ('sijil policy export' writes one)");
     TRY(read_link(json, last, err));
     if (json_object_size(json) == (chain == NULL ? 5 : 6) && last->count == 1 && (chain == NULL || json_array_size(chain) > 0))
@@ -309,5 +338,84 @@ struct result set_export_report_json(const struct set_export_report *report, str
     TRY(buffer_add_text(text, ",\"set\":", err));
     TRY(policy_set_describe(report->set, text, err));
     if (report->chain != NULL) TRY(write_signers(report->chain, text, err));
+    return buffer_add_text(text, "}\n", err);
+}
+
+/* ---- legal holds ---- */
+
+void hold_export_report_done(struct hold_export_report *report)
+{
+    document_free(report->document);
+    report->document = NULL;
+}
+
+static struct result check_hold(struct bytes text, struct checking *checking, const struct ecdsa_key *root,
+                                struct document **document_out, struct error *err)
+{
+    const struct leaf *event = &checking->proof.event;
+    struct set_export_link last;
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(text, SET_EXPORT_MAX, &json, err));
+    const json_t *chain = json_object_get(json, "chain");
+    if (!hold_export_is(json) || json_object_size(json) != (chain == NULL ? 5 : 6))
+        return failure(err, ERROR_INVALID, "this is no legal hold with its proof ('sijil admin hold export' writes one)");
+    TRY(read_link(json, &last, err));
+    TRY(set_chain_new(root, &checking->chain, err));
+    TRY(follow_chain(checking, chain, err));
+    TRY(read_event(checking, &last, err));
+    const struct set_chain_link link = {last.envelopes, last.count, last.entry, event->sequence, event->time_ms, false};
+    const struct result checked = set_chain_check_hold(checking->chain, &link, document_out, err);
+    if (!checked.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_DENIED; /* another event */
+    return checked;
+}
+
+struct result hold_export_check(struct bytes text, const struct proof_trust *trust, const struct ecdsa_key *root,
+                                struct hold_export_report *report_out, struct error *err)
+{
+    struct checking checking = {.trust = trust};
+    struct document *document = NULL;
+    const struct result checked = check_hold(text, &checking, root, &document, err);
+
+    set_chain_free(checking.chain);
+    if (checked.ok) *report_out = (struct hold_export_report){checking.proof, document};
+    return checked;
+}
+
+struct result hold_export_report_text(const struct hold_export_report *report, struct buffer *text, struct error *err)
+{
+    const struct document *document = report->document;
+    const struct proof_report *proof = &report->proof;
+    char recorded[CLOCK_TEXT_SIZE];
+
+    clock_format(proof->event.time_ms, recorded);
+    TRY(buffer_format(text, err, "Verified: %s of the legal hold %s, version %" PRIu64 ":\n",
+                      document->is_withdrawn ? "the release" : "the document", document->name, document->version));
+    TRY(json_write_canonical(text, document->json, err));
+    TRY(buffer_format(text, err, "\n\nProven, given the keys of the log and of the root:\n  - %s;\n",
+                      legal_hold_persons(document) > 1 ? "two approvers of different principals have signed exactly this"
+                                                       : "an approver, or the root, has signed exactly this"));
+    TRY(buffer_format(text, err, "  - entry %" PRIu64 " of the log %s says that it came into force,\n    at %s.\n", proof->index,
+                      proof->checkpoint.origin, recorded));
+    TRY(certificate_witnesses_text(proof, text, err));
+    return buffer_add_text(
+        text,
+        "\nNot proven:\n"
+        "  - that no later version is in force: ask the registry for the newest event\n    about this hold;\n"
+        "  - that no key of these signers had been withdrawn before: whoever wrote the\n    file may have left that out.\n",
+        err);
+}
+
+struct result hold_export_report_json(const struct hold_export_report *report, struct buffer *text, struct error *err)
+{
+    const struct proof_report *proof = &report->proof;
+    char recorded[CLOCK_TEXT_SIZE];
+
+    clock_format(proof->event.time_ms, recorded);
+    TRY(buffer_format(text, err, "{\"verified\":true,\"entry\":%" PRIu64 ",\"recorded_at\":\"%s\",\"persons\":%u,\"origin\":",
+                      proof->index, recorded, legal_hold_persons(report->document)));
+    TRY(json_write_string(text, bytes_of_text(proof->checkpoint.origin), err));
+    TRY(buffer_add_text(text, ",\"document\":", err));
+    TRY(json_write_canonical(text, report->document->json, err));
     return buffer_add_text(text, "}\n", err);
 }

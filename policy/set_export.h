@@ -6,13 +6,17 @@
  * loaded it at that time. It does not prove that no later set is in force.
  *
  * Where several persons sign, or exceptions name persons that must have, the file has a chain: the sets before it, and the documents of the approvers' keys, each with its event and proof.
+ *
+ * A legal hold, or its release, is exported in the same form, with such a chain.
  */
 #pragma once
 
 #include "audit/format/proof_check.h"
+#include "documents/format/erasure.h"
 #include "policy/set_chain.h"
 
-#define SET_EXPORT_KIND "PolicySetExport"
+#define SET_EXPORT_KIND  "PolicySetExport"
+#define HOLD_EXPORT_KIND "LegalHoldExport"
 /* An envelope, an entry and a proof of 1 MiB, as JSON strings, of which only quotes and line ends are escaped; and the sets before it, which are mostly small. */
 #define SET_EXPORT_MAX      ((size_t)64 * 1024 * 1024)
 #define SET_EXPORT_BARE_MAX ((size_t)4 * POLICY_SET_ENVELOPE_MAX) /* of a file without the sets before it */
@@ -51,3 +55,21 @@ RESULT set_export_check(struct bytes text, const struct proof_trust *trust, cons
 RESULT set_export_report_text(const struct set_export_report *report, struct buffer *text, struct error *err);
 /** Appends {"verified", "entry", "loaded_at", "origin", "set", "signers"} and a line feed. */
 RESULT set_export_report_json(const struct set_export_report *report, struct buffer *text, struct error *err);
+
+/* --- legal holds --- */
+
+/** Appends the file of a hold: the last one of `links`, behind its chain. ERROR_LIMIT, ERROR_INVALID. */
+RESULT hold_export_write(const struct set_export_link *links, size_t count, struct buffer *text, struct error *err);
+bool hold_export_is(const json_t *json);
+struct hold_export_report {
+    struct proof_report proof;
+    struct document *document; /* owned */
+};
+void hold_export_report_done(struct hold_export_report *report);
+/** As set_export_check(). */
+RESULT hold_export_check(struct bytes text, const struct proof_trust *trust, const struct ecdsa_key *root,
+                         struct hold_export_report *report_out, struct error *err);
+/** Appends what is proven and what is not. */
+RESULT hold_export_report_text(const struct hold_export_report *report, struct buffer *text, struct error *err);
+/** Appends {"verified", "entry", "recorded_at", "origin", "persons", "document"} and a line feed. */
+RESULT hold_export_report_json(const struct hold_export_report *report, struct buffer *text, struct error *err);

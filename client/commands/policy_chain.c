@@ -184,6 +184,20 @@ struct result policy_links_fetch(struct session *session, const struct policy_so
     return SUCCESS;
 }
 
+struct result policy_links_until(struct session *session, const struct policy_source *source, json_t *last, json_t **links_out,
+                                 struct error *err)
+{
+    OWNED_JSON links = json_array();
+    OWNED_JSON rows = NULL;
+
+    if (links == NULL) return api_no_memory(err);
+    TRY(pages(session, "/policies/history?limit=16", "sets", &rows, err));
+    TRY(add_sets(session, rows, source, links, err));
+    TRY(add_keys(session, links, err));
+    if (json_array_append(links, last) != 0) return api_no_memory(err);
+    return in_order(links, number_of(last, "event"), links_out, err);
+}
+
 /* ---- counting ---- */
 
 struct result policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err)

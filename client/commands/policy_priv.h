@@ -15,6 +15,9 @@
  */
 RESULT policy_links_fetch(struct session *session, const struct policy_source *source, json_t **rows_out, json_t **links_out,
                           struct error *err);
+/** The same up to the document `last`, {"event", "envelopes"}, which is the last one. */
+RESULT policy_links_until(struct session *session, const struct policy_source *source, json_t *last, json_t **links_out,
+                          struct error *err);
 /** Counts who has signed the next document of such an array. Of its sets only the last one has to be good. ERROR_DENIED. */
 RESULT policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err);
 /** All of them, from source->root on: source->chain. ERROR_DENIED: not enough persons have signed, ERROR_CORRUPT: the registry shows something else than they have. */

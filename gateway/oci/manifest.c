@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "gateway/background/holds.h"
 #include "gateway/http/condition.h"
 #include "gateway/oci/manifest_evidence_priv.h"
 #include "gateway/oci/manifest_label_priv.h"
@@ -362,8 +363,8 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
     struct change *change = &deletion.tag.change;
     struct condition_on_manifest condition = condition_of(request);
 
-    (void)pg;
     if (is_digest(request->reference)) {
+        TRY(holds_follow(request->gateway, pg, err));
         TRY(decider_retention(request->gateway->decider, request->name, clock_wall_ms(), &retention, err));
         manifest_delete_prepare(oci_where(request), request->reference, &retention, &deletion.manifest);
         deletion.manifest.condition = &condition.condition;
