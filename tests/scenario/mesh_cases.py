@@ -158,6 +158,24 @@ def target_of(digest, region=KEYED, epoch=0, policies=None, project="copied"):
     return f"/v1/copies/{ask('SELECT project_id FROM project WHERE name = ' + repr(project))}/{digest}/{now['epoch'] + epoch}/{policies or now['digest']}/{region}"
 
 
+def damage_is_marked_where_it_is_lent(digest, mark):
+    """Nobody has read it here: the gateway of the other region asks for it."""
+    name = ask(f"SELECT replace(blob_id::text, '-', '') FROM blob WHERE project_id = {ME} AND region_id = '{HOME}' AND digest = '{digest}'")
+    (path,) = [found for found in glob.glob(world["fleet"].path("recorded/on-prem-a/**/*"), recursive=True) if os.path.basename(found).startswith(name)]
+    with open(path, "r+b") as file:
+        file.seek(100000)
+        sound = file.read(64)
+        file.seek(100000)
+        file.write(b"\0" * 64)
+        file.flush()
+        assert fetch("regional", target_of(digest))[1] != SMALL
+        wait_until(lambda: ask(f"SELECT count(*) FROM blob WHERE blob_id::text = '{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}' AND damaged_at IS NOT NULL") == "1", 30,
+                   "damage that was lent is not marked")
+        file.seek(100000)
+        file.write(sound)
+    ask(mark % "NULL")
+
+
 def only_the_gateway_of_the_region_gets_bytes():
     """Each is refused, and leaves no event of an allowed read."""
     digest, count = copied["small"], "SELECT count(*) FROM audit_entry WHERE action = 'copy.read'"
@@ -183,6 +201,8 @@ def only_the_gateway_of_the_region_gets_bytes():
     assert fetch("regional", target_of(digest)) == (422, b"SYS-DAMAGED: what is stored of the blob does not verify\n")
     ask(mark % "NULL")
     assert int(ask(count)) == before, "something was recorded as read"
+    damage_is_marked_where_it_is_lent(digest, mark)
+    before = int(ask(count))
     wait_until(lambda: int(ask(refused)) > turned_away, 30, "no event counts what was turned away")
     assert fetch("regional", target_of(digest)) == (200, SMALL)
     assert fetch("regional", target_of(digest), 299990) == (206, SMALL[299990:])
