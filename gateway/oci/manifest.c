@@ -379,7 +379,29 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
     return SUCCESS;
 }
 
+/* An exception is for digests, and the client has named a tag. The event then names the digest, and that is what is read. */
+static struct result pin_tag(struct request *request, struct lookup *lookup, enum pinning *pinning_out, struct error *err)
+{
+    struct resource *where = &request->pairs[0].resource;
+    char digest[DIGEST_TEXT_SIZE];
+
+    *pinning_out = PINNED_NOTHING;
+    if (is_digest(request->reference) || request->pairs[0].action == ACTION_RUN_FETCH ||
+        !decider_has_exceptions(request->gateway->decider, &where->project))
+        return SUCCESS;
+    *pinning_out = PINNED_LATER;
+    if (lookup == NULL) return SUCCESS;
+    *pinning_out = PINNED_NOTHING;
+    TRY(tag_stands_for(lookup, &where->repository, request->reference, digest, err));
+    if (digest[0] == '\0') return SUCCESS;
+    request->reference = arena_copy_text(request->arena, bytes_of_text(digest));
+    if (request->reference == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a digest");
+    (void)snprintf(where->detail, sizeof where->detail, "%s", digest);
+    *pinning_out = PINNED_DIGEST;
+    return SUCCESS;
+}
+
 const struct handler handler_manifest_read = {
-    .handle = read, .instead = oci_probe_instead, .fast_path = fast_path, .decides_on_event_thread = true};
+    .handle = read, .instead = oci_probe_instead, .pin = pin_tag, .fast_path = fast_path, .decides_on_event_thread = true};
 const struct handler handler_manifest_push = {.handle = push};
 const struct handler handler_manifest_delete = {.handle = delete};

@@ -202,6 +202,8 @@ bool pipeline_fast_path(struct http_exchange *http);
 /** Decides on request->pairs, and sets exchange->decision. */
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
 /** After a denial: decides on the handler's other pair (`instead`, gateway/pipeline/handler.h). */
+/** For a request that is denied: decides it for the digest that its reference stands for, if that may help. *is_later_out: a worker does it. */
+RESULT exchange_decide_pinned(struct exchange *exchange, struct pg *pg, bool *is_later_out, struct error *err);
 RESULT exchange_decide_instead(struct exchange *exchange, struct error *err);
 /** "" if the decision still holds; before a decision, "" if the credential is still valid. Else the rule that denies the request
  *  now. Thread-safe. */

@@ -27,6 +27,12 @@ typedef RESULT route_target(struct request *request, struct lookup *lookup, stru
 
 typedef RESULT handler_function(struct request *request, struct pg *pg, struct error *err);
 
+enum pinning {
+    PINNED_NOTHING,
+    PINNED_LATER, /* it needs a lookup */
+    PINNED_DIGEST
+};
+
 /**
  * `decides_on_event_thread`: the decision needs memory only, so it is made without a worker, which saves two hand-overs between threads. The target
  * is called on an event thread, with lookup NULL. `fast_path` does the same for the answer, after the record.
@@ -34,6 +40,9 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  *
  * `instead` is for a request that is denied but not hidden. It replaces the first pair by another one, of an action that the route lists.
  * If that is allowed, the request goes on with it; else the first denial stands.
+ *
+ * `pin` is for a request that is denied but not hidden, before `instead`: it may replace its reference, and the detail of its first pair, by the digest that the reference stands
+ * for, if an exception could be for that. Then it is decided again; if that denies, too, the first denial stands.
  *
  * `search` is for routes that record first. It returns a change that reads rows for the handler in the transaction of the record, which
  * saves a round trip. It is called when the request is allowed, on the thread that decided, and again if the decision was stale. It changes
@@ -54,6 +63,7 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
 struct handler {
     handler_function *handle;
     void (*instead)(struct request *request);
+    RESULT (*pin)(struct request *request, struct lookup *lookup, enum pinning *pinning_out, struct error *err);
     struct change *(*search)(struct request *request);
     void (*refused)(struct request *request, const struct error *why);
     bool (*fast_path)(struct request *request);

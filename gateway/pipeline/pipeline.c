@@ -184,7 +184,9 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
     if (request->route->record == RECORD_NONE) return STEP_NEXT;
     if (!resolve_repositories(request, lookup_of(pg), &is_later, &err).ok) return answer_failure(exchange, &err);
     if (is_later) return STEP_WORKER;
-    if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
+    if (!exchange_decide(exchange, &err).ok || !exchange_decide_pinned(exchange, pg, &is_later, &err).ok)
+        return answer_failure(exchange, &err);
+    if (is_later) return STEP_WORKER;
     if (decision_verdict(exchange->decision) == VERDICT_DENY && request->route->handler->instead != NULL &&
         !exchange_decide_instead(exchange, &err).ok)
         return answer_failure(exchange, &err);

@@ -322,6 +322,8 @@ int64_t decider_robot_expires(struct decider *decider, const struct principal *p
 int64_t decider_previous_until(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
 uint64_t decider_epoch(const struct decider *decider);
+/** Whether the policy set in force has exceptions for the project. */
+bool decider_has_exceptions(struct decider *decider, const struct uuid *project);
 /**
  * Changes whenever organisations, projects, repositories or labels may have changed. The result of a look-up by name
  * is valid for one version.
