@@ -157,7 +157,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 80 /* of statements; a gateway has 77 */
+#define SEQUENCER_TABLES_MAX 80 /* of statements; a gateway has 78 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */

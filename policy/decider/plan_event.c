@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "policy/decider/place.h"
 #include "policy/decider/plan_priv.h"
 #include "policy/replay_priv.h"
 
@@ -17,6 +18,7 @@ struct entry {
     bool compares; /* a new label is compared with the one before */
     struct label label, before;
     bool is_labelled, was_labelled;
+    bool is_of_server; /* nobody has asked for it */
 };
 
 /* Why an event can't be decided again; NULL: it can. */
@@ -94,6 +96,7 @@ static struct result ask_operation(const struct entry *entry, const json_t *json
         .label = entry->is_labelled ? &entry->label : NULL,
         .op = (enum policy_operation)(1U << word_index(operation_names, json_text_of(json, "op"))),
         .target_id = json_text_of(json, "target_id"),
+        .is_of_server = entry->is_of_server,
     };
 
     if ((question.op & OP_OF_CLIENTS) != 0) {
@@ -105,11 +108,28 @@ static struct result ask_operation(const struct entry *entry, const json_t *json
     return plan_ask(entry->plan, entry->side, &question, verdict, err);
 }
 
+/* Whoever reads is refused, too, if the content may not be where it is. */
+static struct result ask_place(const struct entry *entry, const json_t *operations, struct plan_verdict *verdict,
+                               struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(operations); i++) {
+        const json_t *operation = json_array_get(operations, i);
+        const struct plan_question read = {
+            .scope = entry->scope,
+            .digest = entry->digest,
+            .op = (enum policy_operation)(1U << word_index(operation_names, json_text_of(operation, "op"))),
+            .target_id = json_text_of(operation, "target_id")};
+        if ((read.op & (OP_READ | OP_TRAIN)) != 0) return plan_read_place(entry->plan, entry->side, &read, verdict, err);
+    }
+    return SUCCESS;
+}
+
 static struct result ask_entry(struct entry *entry, struct plan_verdict *verdict, struct doubt *doubt, struct error *err)
 {
     const json_t *operations = json_object_get(entry->json, "operations");
 
     TRY(find_label(entry, err));
+    TRY(ask_place(entry, operations, verdict, err));
     for (size_t i = 0; i < json_array_size(operations); i++)
         TRY(ask_operation(entry, json_array_get(operations, i), verdict, doubt, err));
     return SUCCESS;
@@ -131,6 +151,16 @@ static struct result judge(struct entry *entry, struct plan_verdict *verdict, st
     return SUCCESS;
 }
 
+/* Decided without a request (copy_decision.h, place.h). */
+static bool is_of_server(const char *action)
+{
+    static const enum action own[] = {ACTION_COPY_WRITE, ACTION_MOVE_WRITE, ACTION_PROJECT_MOVED, ACTION_PLACEMENT_CHECK};
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(action, action_name(own[i])) == 0) return true;
+    return false;
+}
+
 static struct result judge_all(const struct policy_plan *plan, const struct plan_event *event, const json_t *facts,
                                struct plan_verdict verdicts[PLAN_SIDES], struct doubt *doubt, struct error *err)
 {
@@ -145,6 +175,7 @@ static struct result judge_all(const struct policy_plan *plan, const struct plan
                                   .side = side,
                                   .scope = scope == NULL ? event->name : scope,
                                   .digest = json_is_true(json_object_get(facts, "digest")) ? event->digest : NULL,
+                                  .is_of_server = is_of_server(json_text_of(facts, "action")),
                                   .json = json};
             (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry.project); /* the shape has checked it */
             TRY(judge(&entry, &verdicts[side], doubt, err));
@@ -164,7 +195,7 @@ static bool take_refused(const json_t *facts, struct doubt *doubt)
         const char *rule = json_string_value(json_array_get(refused, i));
         if (strcmp(rule, "SYS-NO-POLICY") == 0) doubt->why = "no set was in force";
         else if (strcmp(rule, "SYS-LIMIT") == 0) doubt->why = "limit";
-        else is_by_rights = true;
+        else is_by_rights = is_by_rights || strcmp(rule, PLACE_RULE) != 0; /* where it is follows from the set */
     }
     if (json_object_get(facts, "omitted") != NULL) doubt->why = "facts were too large";
     return is_by_rights;

@@ -52,12 +52,17 @@ static const struct pg_statement decider_regions_sql = {
     "SELECT region_id, coalesce(mark, ''), coalesce(quarantined_for, ''), coalesce(quarantined_epoch, 0), draining_since IS NOT NULL,"
     " retired_at IS NOT NULL, coalesce(keyd, '') FROM region ORDER BY region_id COLLATE \"C\"",
     "", "text text text int8 bool bool text"};
+static const struct pg_statement decider_misplaced_sql = {
+    "decider_misplaced",
+    "SELECT r.full_name, m.region_id, m.operation <> 'ingest' FROM misplaced_content m JOIN repository r USING (repository_id)"
+    " JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL ORDER BY r.full_name COLLATE \"C\"",
+    "", "text text bool"};
 static const struct pg_statement decider_spent_sql = {
     "decider_spent", "SELECT exception FROM exception_use WHERE used >= uses ORDER BY exception", "", "bytea"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
     &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql, &decider_regions_sql,
-    &decider_spent_sql,
+    &decider_misplaced_sql, &decider_spent_sql,
 };
 /* clang-format on */
 const struct pg_table decider_table = PG_TABLE(statements);
@@ -274,6 +279,18 @@ static struct result load_regions(struct pg *pg, struct tenancy *tenancy, struct
     return SUCCESS;
 }
 
+static struct result load_misplaced(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    TRY(pg_run(pg, &decider_misplaced_sql, NULL, &tenancy->misplaced_rows, err));
+    const struct pg_rows *rows = tenancy->misplaced_rows;
+    tenancy->misplaced = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->misplaced);
+    if (tenancy->misplaced == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        tenancy->misplaced[tenancy->misplaced_count++] =
+            (struct tenant_misplaced){pg_text(rows, i, 0), pg_text(rows, i, 1), pg_bool(rows, i, 2)};
+    return SUCCESS;
+}
+
 struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     TRY(load_regions(pg, tenancy, err));
@@ -282,6 +299,7 @@ struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error 
     TRY(load_repositories(pg, tenancy, err));
     TRY(load_deleted(pg, tenancy, err));
     TRY(load_spent(pg, tenancy, err));
+    TRY(load_misplaced(pg, tenancy, err));
     return load_stored(pg, tenancy, err);
 }
 
@@ -369,6 +387,8 @@ void tenancy_done(struct tenancy *tenancy)
         free(tenancy->floors[i]);
     }
     pg_rows_free(tenancy->stored_rows);
+    pg_rows_free(tenancy->misplaced_rows);
+    free(tenancy->misplaced);
     free(tenancy->spent);
     free(tenancy->stored);
     free(tenancy->organisations);

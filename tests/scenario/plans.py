@@ -101,6 +101,7 @@ def load(document, *keys):
     state["epoch"] += 1
     state["admin"].api("POST", "/policies", envelope)
     wait_until(lambda: state["admin"].api("GET", "/policies")["epoch"] == state["epoch"], 30, "the set is not in force")
+    wait_until(lambda: server.psql.ask(f"SELECT after IS NULL AND done_version >> 40 = {state['epoch']} FROM placement_review") == "t", 30, "nobody looks what may stay where it is")
 
 
 def plan(document, days=1):

@@ -120,7 +120,7 @@ def utc(milliseconds):
 OPERATIONS = ("ingest", "mount", "replicate", "migrate", "cache", "backup", "restore", "read", "train", "promote", "metadata", "log", "key-wrap",
               "export", "stat", "list")
 REFUSALS = (("SYS-NO-CREDENTIAL", "SYS-NOT-LIVE", "SYS-SCOPE", "SYS-NO-BINDING", "SYS-GRANT", "SYS-SELF-GRANT", "SYS-BOTH-OFFICERS"),
-            ("SYS-STALE", "SYS-NOT-FOUND", "SYS-QUARANTINE", "SYS-DRAINING", "SYS-RETIRED", "SYS-NOT-CURRENT"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
+            ("SYS-STALE", "SYS-NOT-FOUND", "SYS-QUARANTINE", "SYS-DRAINING", "SYS-RETIRED", "SYS-NOT-CURRENT", "SYS-MISPLACED"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
 
 
 def actions():
