@@ -158,6 +158,13 @@ static int64_t assurance_of(const struct set_network *place)
     return fact->is_known ? fact->number : 0;
 }
 
+bool policy_set_places_authorities(const struct policy_set *set)
+{
+    for (size_t i = set->network_count; i < set->place_count; i++)
+        if (strncmp(set->networks[i].cidr, "authority:", sizeof "authority:" - 1) == 0) return true;
+    return false;
+}
+
 /* The less certain one; of equal ones the first. */
 static const struct set_network *lower(const struct set_network *one, const struct set_network *other)
 {

@@ -103,6 +103,8 @@ struct policy_client {
  */
 const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,
                                               const char **name_out);
+/** Whether the set has the place of an authority. */
+bool policy_set_places_authorities(const struct policy_set *set);
 /** A target without any known fact. */
 const struct policy_target *policy_set_unknown(const struct policy_set *set);
 /** The exceptions of one project, in the order that facts need. */

@@ -342,6 +342,8 @@ RESULT decider_await_newer(struct decider *decider, uint64_t epoch, struct error
 struct policy_set;
 /** The set in force, with an owner added for the caller; NULL if there is none. */
 struct policy_set *decider_policy_set(struct decider *decider);
+/** Whether it says where the clients of an authority are. */
+bool decider_places_authorities(const struct decider *decider);
 
 void decider_free(struct decider *decider);
 DEFINE_OWNED(decider);

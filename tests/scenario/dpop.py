@@ -323,7 +323,12 @@ def clients_are_where_their_certificate_or_port_says():
             link = with_certificate(folder, "resident", authority=True)[0]
             link.port = port
             return link
+        early = certified()  # while no set has a place of an authority, nobody looks which one it leads to
+        early.request("GET", "/healthz")
+        early.getresponse().read()
         load([*policies, policy], [here, abroad])
+        status, where = look(early)
+        assert status in (200, 404) and where == "authority:" + authority, f"an old connection is not looked at again: {status, where}"
         assert look(first.connection(), **{"X-Forwarded-For": "10.1.2.3", "Forwarded": "for=10.1.2.3", "X-Client-Cert": authority}) == (403, "client")
         assert look(with_certificate(folder, "stranger")[0]) == (403, "client")  # which it has signed itself
         status, where = look(certified())
