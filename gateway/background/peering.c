@@ -26,7 +26,6 @@
 struct peering {
     struct gateway *gateway;
     struct server *server;
-    _Atomic int streams; /* bodies that come in: none does */
 };
 
 /* A request of another gateway. */
@@ -316,12 +315,19 @@ static const struct http_callbacks callbacks = {
 
 /* ---- The port ---- */
 
+/* Reads of content, for clients of another gateway, are requests as any other. */
+static const struct http_callbacks *choose(const char *target)
+{
+    return strncmp(target, "/v2/", 4) == 0 ? serve_passed() : NULL;
+}
+
 static struct http_options options_of(struct peering *peering)
 {
     const struct settings *settings = peering->gateway->settings;
     struct http_options options = serve_options(peering->gateway);
 
     options.callbacks = &callbacks;
+    options.choose = choose;
     options.context = peering->gateway;
     options.listen_address = settings->peer_listen_address;
     options.listen_port = (int)settings->peer_listen_port;
@@ -332,12 +338,14 @@ static struct http_options options_of(struct peering *peering)
                                      .demands_client = true};
     options.event_threads = 1;
     options.first_reads_max = 1;
-    options.limits = (struct http_limits){.headers = (size_t)settings->header_size_max, .path = COPY_REQUEST_SIZE, .query = 0};
+    options.limits = (struct http_limits){
+        .headers = (size_t)settings->header_size_max, .path = COPY_REQUEST_SIZE, .query = (size_t)settings->query_size_max};
     options.connections_max = serve_peer_connections(settings);
     options.connections_per_address = options.connections_max;
     options.connections_per_network = 100;
     options.streams_many = options.connections_max;
-    options.streams = &peering->streams;
+    options.streams = &peering->gateway->streams;
+    options.drain_size_max = settings->drain_size_max;
     return options;
 }
 

@@ -23,6 +23,8 @@ struct http_options {
     void *context;                          /* for the callbacks */
     /** Whether it matters now which authorities of clients a certificate leads to; asked for each request with a certificate. NULL: it never does. */
     bool (*asks_authorities)(void *context);
+    /** Other callbacks for requests of this target, with the same context. NULL: none have others. */
+    const struct http_callbacks *(*choose)(const char *target);
 
     const char *listen_address; /* an IP address in figures */
     int listen_port;            /* 0: any */

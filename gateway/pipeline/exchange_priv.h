@@ -13,6 +13,7 @@
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/metrics.h"
+#include "gateway/pipeline/passing_priv.h"
 #include "gateway/pipeline/response.h"
 #include "gateway/pipeline/route.h"
 
@@ -99,6 +100,12 @@ struct exchange {
 static inline struct exchange *exchange_of(struct http_exchange *http)
 {
     return (struct exchange *)(void *)http; /* its first member */
+}
+
+/** The route's, or the one that passes the request on. */
+static inline const struct handler *handler_of(const struct request *request)
+{
+    return request->is_passed_on ? passing_push_handler() : request->route->handler;
 }
 
 struct stream_refusal {

@@ -40,6 +40,9 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  * nothing. If it returns NULL, or the answer of the database was lost, the handler reads the rows itself. A handler with `refused` may return
  * a change that changes rows, too: if the change fails, the event says so, and `refused` makes the answer in place of `handle`.
  *
+ * `takes_passed`: the route is also served to gateways of other regions, for clients of theirs (gateway/pipeline/passing.h). `passes_on`: if another gateway has the
+ * region of the first pair, the request is passed on there as a whole, once it is decided; the handler is not called.
+ *
  * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:
  *
  *   begin    after the decision, before the first byte is taken. If it makes an answer, or fails, that is the answer: the body is drained
@@ -58,6 +61,7 @@ struct handler {
     void (*refused)(struct request *request, const struct error *why);
     bool (*fast_path)(struct request *request);
     bool decides_on_event_thread;
+    bool takes_passed, passes_on;
     bool is_long; /* its work grows with the content of an organisation: one at a time for each organisation */
     handler_function *begin;
     RESULT (*write)(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);

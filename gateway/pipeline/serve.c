@@ -87,6 +87,11 @@ static struct http_options options_of(struct gateway *gateway)
     return options;
 }
 
+const struct http_callbacks *serve_passed(void)
+{
+    return &pipeline_callbacks_passed;
+}
+
 struct result serve_start(struct gateway *gateway, struct server **server_out, struct error *err)
 {
     struct http_options options = options_of(gateway);

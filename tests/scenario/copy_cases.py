@@ -61,15 +61,20 @@ def drafted(name, document):
 
 def permit():
     """The tests' set is closed: it permits no copies. More is permitted only by a set that the root signs."""
-    fleet, path = world["fleet"], world["fleet"].path("permit.json")
     document = json.loads(sijil("policy", "show", "HOST", "--document"))
     for rule in (rule for policy in document["policies"] for rule in policy["rules"] if rule["effect"] == "permit"):
         rule["ops"] = sorted({*rule["ops"], "replicate", "migrate"})
+    by_root("permit", document)
+
+
+def by_root(name, document):
+    """Signs the set and waits until it is in force."""
+    fleet, path = world["fleet"], world["fleet"].path(name + ".json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
     epoch = fleet.client(fleet.admin).api("GET", "/policies")["epoch"] + 1
-    sijil("policy", "sign", "--key", fleet.path("approver.pem"), "--epoch", str(epoch), "--output", fleet.path("permit.dsse"), path)
-    with open(fleet.path("permit.dsse"), encoding="utf-8") as file:
+    sijil("policy", "sign", "--key", fleet.path("approver.pem"), "--epoch", str(epoch), "--output", fleet.path(name + ".dsse"), path)
+    with open(fleet.path(name + ".dsse"), encoding="utf-8") as file:
         fleet.client(fleet.admin).api("POST", "/policies", json.load(file))
     wait_until(lambda: all(client.api("GET", "/policies")["epoch"] == epoch for client in fleet.clients(fleet.admin)), 30, "the set is not in force")
 
