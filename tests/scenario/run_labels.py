@@ -99,6 +99,23 @@ def a_model_states_the_label_of_its_data():
     assert json.loads(labels(TRAINED))["subjects"] == ["health"]
 
 
+def a_model_of_a_model_and_a_mount_of_it_keep_the_label():
+    """Neither repository is labelled by a policy, and neither run has seen the patients' repository."""
+    second, mounted = PROJECT + "/second", PROJECT + "/second-mounted"
+    with RealRunner(server, Runner(state["world"])):
+        shown = ended(state["alice"].request(spec=wanted(state["model"], second)), "succeeded")
+    made = place(second).call("GET", "manifests/" + shown["outputs"][0]["digest"])
+    assert label_of(made.json) == stated(**HEALTH)["sijil.label"], made.body
+    layer = made.json["layers"][0]["digest"]
+    answer = place(mounted).call("POST", f"blobs/uploads/?mount={layer}&from={second}", scope=f"repository:{mounted}:pull,push repository:{second}:pull")
+    assert answer.status == 201, (answer.status, answer.body)
+    for name in (second, mounted):
+        label = json.loads(labels(name))
+        assert label["subjects"] == ["health"] and "health" in label["pins"] and label["class"] == "sensitive", (name, label)
+    asked = state["alice"].request(spec=wanted({"repository": second, "digest": shown["outputs"][0]["digest"]}, PROJECT + "/third", jurisdictions=["SA"], pool="abroad"))
+    assert "do not allow a run with" in ended(asked, "failed")["reason"]
+
+
 def a_gateway_that_leaves_rows_out_gains_nothing():
     """It makes an order for a place that the label forbids: the runner there has read the manifest, and refuses before any content has moved."""
     abroad = Runner(state["world"], pool="abroad", region="local/elsewhere", jurisdictions=["SA"])
@@ -404,6 +421,6 @@ def a_label_never_falls():
 
 
 if __name__ == "__main__":
-    run(prepare, a_model_states_the_label_of_its_data, a_gateway_that_leaves_rows_out_gains_nothing, a_copy_keeps_its_label,
+    run(prepare, a_model_states_the_label_of_its_data, a_model_of_a_model_and_a_mount_of_it_keep_the_label, a_gateway_that_leaves_rows_out_gains_nothing, a_copy_keeps_its_label,
         a_copy_does_not_go_where_it_may_not_be, a_publisher_locks_no_content_away, labels_travel_along_the_lineage, a_mount_carries_the_label, a_publisher_takes_no_places_of_others, a_manifest_without_its_label_is_another_one, a_signed_set_lifts_it,
         an_outsider_sees_what_the_manifests_state, a_label_never_falls, server=server)
