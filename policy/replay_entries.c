@@ -48,9 +48,11 @@ static const struct policy_target *network_of(const struct policy_set *set, cons
 
 static struct result check_target(const struct policy_set *set, const struct policy_facts *facts, struct error *err)
 {
-    const struct policy_target *known = (facts->op & OP_OF_CLIENTS) != 0
-                                            ? network_of(set, facts->target_id)
-                                            : policy_set_region(set, facts->target_id, facts->now_us);
+    const struct policy_target *known = NULL;
+
+    if ((facts->op & OP_OF_CLIENTS) != 0) known = network_of(set, facts->target_id);
+    else if (facts->op == OP_TRAIN) known = policy_set_runner_named(set, facts->target_id, facts->now_us);
+    else known = policy_set_region(set, facts->target_id, facts->now_us);
 
     if (known == NULL) known = policy_set_unknown(set);
     if (strcmp(policy_target_canonical(known), policy_target_canonical(facts->target)) == 0) return SUCCESS;

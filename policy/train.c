@@ -222,7 +222,9 @@ static struct result check_jurisdiction(const struct repositories *repositories,
     TRY(allows_all(repositories, "", &allows, err));
     for (size_t i = 0; !allows && i < policy_set_region_count(set); i++) {
         const char *region = policy_set_region_name(set, i);
-        if (policy_region_lies_in(set, region, jurisdiction)) TRY(allows_all(repositories, region, &allows, err));
+        if (!policy_region_lies_in(set, region, jurisdiction)) continue;
+        TRY(allows_all(repositories, region, &allows, err));
+        if (!allows) TRY(allows_all(repositories, set->regions[i].attested_id, &allows, err));
     }
     if (allows) return SUCCESS;
     return failure(err, ERROR_DENIED, "the policies allow this run in no region of %.32s, and the order allows it there",

@@ -14,9 +14,10 @@
 #include "training/format/artifacts.h"
 
 struct train_query {
-    const char *repository, *region; /* nothing is known of a region that the set does not list */
-    int64_t now_ms;                  /* policies that are not in force yet do not count */
-    const struct label *label;       /* NULL: the least strict that the set allows there */
+    const char *repository,
+        *region; /* or the place of an attested runner (policy/set.h); nothing is known of a region that the set does not list */
+    int64_t now_ms;            /* policies that are not in force yet do not count */
+    const struct label *label; /* NULL: the least strict that the set allows there */
 };
 /** ERROR_NO_MEMORY, ERROR_LIMIT. */
 RESULT policy_train(const struct policy_set *set, const struct train_query *query, struct policy_decision **decision_out,

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/runner_gate.h"
 #include "policy/set.h"
 
 const char *request_next_argument(const struct request *request, const char *key, size_t *at)
@@ -38,7 +39,10 @@ const struct sockaddr *request_client(const struct request *request)
 
 struct policy_client request_place(const struct request *request)
 {
-    return (struct policy_client){request_client(request), request->client_authorities, request->client_listener};
+    return (struct policy_client){.address = request_client(request),
+                                  .authorities = request->client_authorities,
+                                  .listener = request->client_listener,
+                                  .runner = runner_gate_place(request)};
 }
 
 struct resource *request_add_pair(struct request *request, enum action action, const char *name)

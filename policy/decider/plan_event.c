@@ -17,6 +17,7 @@ struct entry {
     bool compares; /* a new label is compared with the one before */
     struct label label, before;
     bool is_labelled, was_labelled;
+    bool is_without_runner; /* a run is asked for */
 };
 
 /* Why an event can't be decided again; NULL: it can. */
@@ -83,6 +84,40 @@ static struct result compare(const struct entry *entry, const struct plan_questi
     return SUCCESS;
 }
 
+static struct result is_denied(const struct entry *entry, const struct plan_question *asked, bool *is_denied_out,
+                               struct error *err)
+{
+    const struct policy_set *set = plan_set(entry->plan, entry->side);
+    struct plan_question question = *asked;
+    struct plan_verdict trial = {.is_denied = false};
+
+    question.target = policy_set_region(set, question.target_id, entry->plan->now_ms * 1000);
+    if (question.target == NULL) question.target = policy_set_unknown(set);
+    TRY(plan_ask(entry->plan, entry->side, &question, &trial, err));
+    *is_denied_out = trial.is_denied;
+    return SUCCESS;
+}
+
+/* As the decision does: an attested runner of the region is hoped for if no other may have the run. */
+static struct result find_runner(const struct entry *entry, struct plan_question *question, struct error *err)
+{
+    static const size_t mark = sizeof POLICY_ATTESTED_MARK - 1;
+    const char *named = question->target_id;
+    const struct set_region *region = NULL;
+    bool is_refused = false;
+
+    if (strncmp(named, POLICY_ATTESTED_MARK, mark) == 0) question->target_id += mark;
+    region = set_region(plan_set(entry->plan, entry->side), question->target_id);
+    if (region == NULL) return SUCCESS;
+    TRY(is_denied(entry, question, &is_refused, err));
+    if (!is_refused) return SUCCESS;
+    struct plan_question attested = *question;
+    attested.target_id = region->attested_id;
+    TRY(is_denied(entry, &attested, &is_refused, err));
+    if (!is_refused) question->target_id = attested.target_id;
+    return SUCCESS;
+}
+
 static struct result ask_operation(const struct entry *entry, const json_t *json, struct plan_verdict *verdict,
                                    struct doubt *doubt, struct error *err)
 {
@@ -99,6 +134,9 @@ static struct result ask_operation(const struct entry *entry, const json_t *json
     if ((question.op & OP_OF_CLIENTS) != 0) {
         if (!plan_network(set, question.target_id, entry->event->then, &question))
             doubt->why = "network"; /* the sets have different networks, and the address is sealed */
+    } else if (question.op == OP_TRAIN) {
+        if (entry->is_without_runner) TRY(find_runner(entry, &question, err));
+        question.target = policy_set_runner_named(set, question.target_id, entry->plan->now_ms * 1000);
     } else question.target = policy_set_region(set, question.target_id, entry->plan->now_ms * 1000);
     if (question.target == NULL) question.target = policy_set_unknown(set);
     if (entry->compares) return compare(entry, &question, verdict, err);
@@ -131,6 +169,13 @@ static struct result judge(struct entry *entry, struct plan_verdict *verdict, st
     return SUCCESS;
 }
 
+static bool is_without_runner(const json_t *facts)
+{
+    const char *action = json_text_of(facts, "action");
+
+    return strcmp(action, "run.request") == 0 || strcmp(action, "run.order") == 0;
+}
+
 static struct result judge_all(const struct policy_plan *plan, const struct plan_event *event, const json_t *facts,
                                struct plan_verdict verdicts[PLAN_SIDES], struct doubt *doubt, struct error *err)
 {
@@ -145,7 +190,8 @@ static struct result judge_all(const struct policy_plan *plan, const struct plan
                                   .side = side,
                                   .scope = scope == NULL ? event->name : scope,
                                   .digest = json_is_true(json_object_get(facts, "digest")) ? event->digest : NULL,
-                                  .json = json};
+                                  .json = json,
+                                  .is_without_runner = is_without_runner(facts)};
             (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry.project); /* the shape has checked it */
             TRY(judge(&entry, &verdicts[side], doubt, err));
         }

@@ -10,13 +10,16 @@
 #define SIGNED "{\"id\":\"T-SIGNED\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"signed_request\":true}}"
 #define ONE    "{\"id\":\"T-ONE\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":1}}"
 #define TWO    "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2}}"
-#define HERE   "local/main"
-#define AWAY   "local/elsewhere"
+#define FOUR \
+    "{\"id\":\"T-FOUR\",\"effect\":\"require\",\"ops\":[\"train\"],\"target\":{\"min_assurance\":4},\"message\":\"attested\"}"
+#define HERE "local/main"
+#define AWAY "local/elsewhere"
 
 static const struct row {
-    const char *name, *rule;       /* the rule is added to the default policy */
-    const char *region, *peers[3]; /* of the runners; region NULL: there is no lease yet */
-    const char *issuer;            /* of a request by a token; NULL: the requester has signed */
+    const char *name, *rule; /* the rule is added to the default policy */
+    const char *region,
+        *peers[3];      /* of the runners, "attested:" before that of an attested one; region NULL: there is no lease yet */
+    const char *issuer; /* of a request by a token; NULL: the requester has signed */
     bool permits_not, is_early, has_other_digest, has_other_root, has_no_set;
     enum error_kind kind;
     const char *says;
@@ -46,6 +49,23 @@ static const struct row {
      .peers = {HERE},
      .kind = ERROR_DENIED,
      .says = "local/elsewhere"},
+    {.name = "attested, as the set asks", .rule = FOUR, .region = "attested:" HERE},
+    {.name = "only enrolled there",
+     .rule = FOUR,
+     .region = HERE,
+     .kind = ERROR_DENIED,
+     .says = "may not be used in local/main: rule T-FOUR"},
+    {.name = "one node of an attested runner, and one of an enrolled one",
+     .rule = FOUR,
+     .region = "attested:" HERE,
+     .peers = {"attested:" HERE, HERE},
+     .kind = ERROR_DENIED,
+     .says = "may not be used in local/main: rule T-FOUR"},
+    {.name = "attested elsewhere",
+     .rule = RULE,
+     .region = "attested:" AWAY,
+     .kind = ERROR_DENIED,
+     .says = "may not be used in attested:local/elsewhere: rule T-AE"},
     {.name = "more approvals than it has", .rule = TWO, .region = HERE, .kind = ERROR_DENIED, .says = "2 approvals"},
     {.name = "more approvals, and no lease yet", .rule = TWO, .region = NULL, .kind = ERROR_DENIED, .says = "2 approvals"},
     {.name = "a signed request that it has", .rule = SIGNED, .region = HERE},
@@ -109,9 +129,14 @@ static void make_set(const struct row *row, const struct ecdsa_key *signer, stru
     assert_true(text_from_hex(bytes_of_text(policy_set_digest(set) + strlen("sha256:")), digest_out, 32));
 }
 
+static json_t *attestation;
+
 static void place(struct runner_key *runner, const char *region)
 {
-    (void)snprintf(runner->region, sizeof runner->region, "%s", region);
+    const bool is_attested = strncmp(region, RUNNER_ATTESTED_MARK, strlen(RUNNER_ATTESTED_MARK)) == 0;
+
+    runner->attestation = is_attested ? attestation : NULL;
+    (void)snprintf(runner->region, sizeof runner->region, "%s", is_attested ? region + strlen(RUNNER_ATTESTED_MARK) : region);
 }
 
 static void sign_all(const struct row *row, struct made_run *made)
@@ -168,5 +193,8 @@ static void a_set_of_the_day_decides_again(void **state)
 
 int main(void)
 {
-    return RUN_TABLE(rows, a_set_of_the_day_decides_again);
+    attestation = json_object();
+    const int failed = RUN_TABLE(rows, a_set_of_the_day_decides_again);
+    json_decref(attestation);
+    return failed;
 }
