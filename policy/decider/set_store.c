@@ -6,7 +6,7 @@
 /* clang-format off */
 /* An event is only a hint: sijil-keyd checks the entry itself. */
 static const struct pg_statement policy_set_raise_epoch_sql = {
-    "policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+    "policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch_of_set() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement policy_set_events_sql = {
     "policy_set_events", "SELECT seq, leaf, coalesce(policy_set_named(detail, $1), '') FROM policy_loads($2, $3)", "int8 int8 int8",
     "int8 bytea bytea"};

@@ -124,8 +124,9 @@ DEFINE_OWNED(shared_names);
 
 /** What changed since an epoch (tenancy_store.c). */
 struct changed_rights {
-    uint64_t epoch, whole_epoch; /* epoch: now; whole_epoch: the last change that may have changed anything */
-    bool is_whole;  /* read everything: because of such a change, too many changes, or a database with a lower epoch */
+    uint64_t epoch, whole_epoch; /* epoch: now; whole_epoch: the last change that may have changed anything, or the policy set */
+    bool
+        is_whole; /* read everything: because of such a change of more than the set, too many changes, or a database with a lower epoch */
     bool has_names; /* organisations, projects or labels changed */
     size_t count;   /* organisations of which more changed than single roles */
     struct uuid organisations[RIGHTS_CHANGE_MAX];

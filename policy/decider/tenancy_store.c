@@ -11,9 +11,9 @@
 static const struct pg_statement decider_epoch_sql = {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"};
 static const struct pg_statement decider_state_sql = {
     "decider_state",
-    "SELECT e.epoch, c.whole_epoch FROM authorization_epoch e, authorization_change c"
+    "SELECT e.epoch, c.whole_epoch, c.rights_epoch, c.names_epoch FROM authorization_epoch e, authorization_change c"
     " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
-    "", "int8 int8"};
+    "", "int8 int8 int8 int8"};
 static const struct pg_statement decider_changed_rights_sql = {
     "decider_changed_rights", "SELECT organisation_id, names_epoch FROM authorization_change WHERE part_epoch > $1 LIMIT $2", "int8 int8",
     "uuid int8"};
@@ -322,7 +322,8 @@ struct result tenancy_changed_rights(struct pg *pg, uint64_t since, struct chang
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
     changed.epoch = (uint64_t)pg_int8(rows, 0, 0);
     changed.whole_epoch = (uint64_t)pg_int8(rows, 0, 1);
-    changed.is_whole = since == 0 || changed.whole_epoch > since || changed.epoch < since;
+    changed.is_whole = since == 0 || (uint64_t)pg_int8(rows, 0, 2) > since || changed.epoch < since;
+    changed.has_names = (uint64_t)pg_int8(rows, 0, 3) > since;
     if (!changed.is_whole) TRY(read_changed_rights(pg, since, &changed, err));
     *changed_out = changed;
     return SUCCESS;
