@@ -62,6 +62,19 @@ def children_of(process):
     return found
 
 
+def working_in(folder):
+    """Ids of the processes that work in the folder, as all of a PostgreSQL do in that of its data. A number in a file, such as postmaster.pid, may be that of
+    any other process by now."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{entry}/cwd") == folder:
+                found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
 class Answer:
     def __init__(self, response, body):
         self.status, self.body = response.status, body

@@ -15,6 +15,7 @@ bin=${SIJIL_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}
 action=$1
 mkdir -p "$2"
 state=$(cd "$2" && pwd -P)
+tab=$(printf '\t')
 
 # PostgreSQL refuses to run as root.
 as_server() {
@@ -25,10 +26,19 @@ give_to_server() {
     if [ "$(id -u)" = 0 ]; then chown postgres: "$@"; fi
 }
 
+# own: the processes that work in the folder of the data. Only PostgreSQL's do, and one that has ended works nowhere. A number that is kept in a file
+# may be that of any other process by now, or be 0, which means the caller's group: so none is signalled that is not among these.
+own() {
+    find /proc/[0-9]*/cwd -maxdepth 0 -printf '%l\t%h\n' 2>/dev/null |
+        while IFS=$tab read -r at process; do if [ "$at" = "$data" ]; then echo "${process#/proc/}"; fi; done
+}
+
+number_of_server() { as_server head -n 1 "$data/postmaster.pid" 2>/dev/null || true; }
+
 stop() {
     if [ -f "$state/data_at" ]; then
         data=$(cat "$state/data_at")
-        if [ -f "$data/postmaster.pid" ]; then
+        if own | grep -qx -- "$(number_of_server)"; then
             as_server "$bin/pg_ctl" stop -D "$data" -m immediate -w -t 30 >/dev/null 2>&1 || true
         fi
         rm -rf "$data"
@@ -108,23 +118,32 @@ END
 
 # Survives a ctest that is killed before its clean-up.
 stop_after() {
-    setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" </dev/null >/dev/null 2>&1 &
+    setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" "$(started "$1")" </dev/null >/dev/null 2>&1 &
 }
 
-# signal_all SIGNAL: the server and the processes that it started, and only those.
+# signal_all SIGNAL: the server, which then starts no other process, and those that it has started.
 signal_all() {
     data=$(cat "$state/data_at")
-    server=$(as_server head -n 1 "$data/postmaster.pid")
-    kill "-$1" "$server" $(pgrep -P "$server" || true) 2>/dev/null || true
+    server=$(number_of_server)
+    for which in -x -vx; do
+        found=$(own | grep $which -- "$server" || true)
+        [ -z "$found" ] || kill "-$1" $found 2>/dev/null || true
+    done
 }
 
-# Waits until no process works in the folder of the data: only PostgreSQL's do, and one that has ended works nowhere.
 wait_gone() {
     give_up=$(($(date +%s) + 60))
-    while ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q -- "-> $data\$"; do
+    while [ -n "$(own)" ]; do
         [ "$(date +%s)" -lt "$give_up" ] || { echo "a process of the killed server does not end" >&2; exit 1; }
         sleep 0.02
     done
+}
+
+# started PROCESS: when it began, in ticks; a number that was given to another process has another one.
+started() {
+    read -r line 2>/dev/null <"/proc/$1/stat" || return 0
+    set -- ${line##*) }
+    echo "${20}"
 }
 
 # A killed server leaves its number in two files. PostgreSQL does not start while a process has that number, even one that has ended and
@@ -171,7 +190,7 @@ stop)
     stop
     ;;
 watch)
-    while kill -0 "$3" 2>/dev/null && [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; do sleep 1; done
+    while [ -n "$5" ] && [ "$(started "$3")" = "$5" ] && [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; do sleep 1; done
     if [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; then stop; fi
     ;;
 *)
