@@ -40,12 +40,14 @@ build_go() {
 }
 
 # get_go LIST: builds the programs of the list, if their modules can be fetched; older builds are kept. A line is
-# name, module, version, package, and build tags if there are any.
+# name, module, version, package, and build tags if there are any. Of lines with one name that follow each other, the first counts that can be had.
 get_go() {
-    local name module version package tags
+    local name module version package tags before=
     mkdir -p "$programs"
     while read -r name module version package tags; do
         [ -n "$name" ] || continue
+        [ "$name" != "$before" ] || [ ! -x "$programs/$name" ] || continue
+        before=$name
         rm -f "${programs:?}/$name"
         if [ -x "$programs/$name-$version" ] || command -v go > /dev/null; then
             build_go "$name" "$module" "$version" "$package" "$tags"
