@@ -104,7 +104,7 @@ def a_row_of_the_database_gives_nothing():
     person("alice", "registry-admin", "")
     server.people.add("mallory")
     # A round of the verifier would take her row away (tests/scenario/scim.py), so the others would not see that it gives nothing while it is there.
-    server.sql("CREATE OR REPLACE FUNCTION doubt_row(doubted uuid) RETURNS boolean LANGUAGE sql AS 'SELECT false'; INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), "
+    server.sql("CREATE OR REPLACE FUNCTION doubt_row(doubted uuid, event bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'; INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), "
                f"'{server.people.url}', 'mallory', 'registry-admin', 'system'); SELECT raise_authorization_epoch()")
     people["mallory"] = sijil_test.login_of(server, "mallory")
     people["mallory"].principal = principal_of(server.people.url, "mallory")
