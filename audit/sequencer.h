@@ -24,7 +24,7 @@ enum change_invalidation {
     CHANGE_INVALIDATES_NOTHING     /* nothing that is cached: sessions and blobs */
 };
 
-#define AUDIT_CHANGES_TOGETHER 8
+#define AUDIT_CHANGES_TOGETHER 32
 
 /** A short change, made in the same transaction as its event. */
 struct change {

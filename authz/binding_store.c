@@ -245,7 +245,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     pg_add_text(&arguments, binding->granting_person.key[0] == '\0' ? NULL : text_or_null(create->granter_issuer));
     pg_add_bytes(&arguments, (struct bytes){create->salt, sizeof create->salt});
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, BINDING_IS_THERE);
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
     return rights_raise_binding(pg, &binding->id, err);
 }

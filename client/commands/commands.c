@@ -151,6 +151,11 @@ static const struct option_row binding_create_options[] = {
     {'e', "expires", "DAYS", "days until it ends (default: as the registry is configured, a year)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
+static const struct option_row grant_options[] = {
+    {'f', "file", "FILE", "the roles, one JSON object on each line"},
+    {'s', "within", "SCOPE",
+     "all are inside this organisation or organisation/project, for those who may grant in a project alone"},
+};
 static const struct option_row project_create_options[] = {
     {'r', "region", "REGION", "home region of its content (default: the registry's first)"},
     {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},

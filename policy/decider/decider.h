@@ -69,6 +69,8 @@ enum authz_verdict decider_rights(struct decider *decider, const struct principa
  */
 bool decider_find_robot(struct decider *decider, const struct uuid *id, struct resource *resource_out);
 bool decider_find_binding(struct decider *decider, const struct uuid *id, struct resource *resource_out);
+/** Id and organisation of a robot that is in force here, by its id or its name. */
+bool decider_robot(struct decider *decider, const char *name, struct uuid *id_out, struct uuid *organisation_out);
 /** Fills in the name of an organisation or a project by its ids. Only for a caller that may know of it. */
 void decider_name(struct decider *decider, struct resource *resource);
 

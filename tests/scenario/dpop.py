@@ -418,6 +418,9 @@ def dangerous_actions_need_a_fresh_login():
         answer = first.call("POST", "/api/v1/authz/explain", json.dumps({"action": "robot.create", "resource": "main"}),
                             {"Content-Type": "application/json", "Authorization": "Bearer " + token})
         assert answer.json["allowed"] and any("fresh login" in each for each in answer.json["unknown"]) == says, answer.body
+    batch = [first.call("POST", "/api/v1/bindings/batch?scope=main", json.dumps({"bindings": [{"issuer": issuer.url, "subject": "sue", "role": "auditor", "scope": "main"}]}),
+                        {"Authorization": "Bearer " + token}) for token in (old, issuer.token(**good))]
+    assert [one.status for one in batch] == [401, 201] and 'max_age="900"' in batch[0]["WWW-Authenticate"], [one.body for one in batch]
     assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
     # What the root has signed comes into force with the draft, so the draft needs what an approval needs.
     document = canonical({"schema": "sijil.document/v1", "kind": "group-roles", "scope": "", "name": "by-root", "version": 1, "effective_from": utc(now - 1), "expires": utc(now + 86400),
